@@ -1,0 +1,14 @@
+//! The media plane: one port ([`MediaPlane`]), and the planes behind it.
+//!
+//! The control plane decides and keeps records; a media plane holds live state and does what it is told. What happens in
+//! it comes back as [`Report`]s through a [`ReportSink`]. The port names no type of any particular media server.
+//!
+//! - [`port`]: what every plane can do, and what it reports.
+//! - [`token`]: room tokens, which any LiveKit client can carry.
+//! - [`embedded`]: rooms and people in this process, as a state machine without I/O.
+
+pub mod embedded;
+pub mod port;
+pub mod token;
+
+pub use port::{Fact, MediaError, MediaPlane, Refusal, Report, ReportAnswer, ReportSink};

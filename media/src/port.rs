@@ -1,0 +1,113 @@
+//! The port: what the control plane asks of a media plane, and what a media plane reports back.
+
+use async_trait::async_trait;
+use conclave_model::event::{PublishLimit, TrackFacts, Who};
+use conclave_model::participant::Participant;
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
+use tokio::sync::oneshot;
+
+/// A media plane. Calls are idempotent where the contract lets them be, and never change a record: whatever they cause is
+/// reported like everything else.
+#[async_trait]
+pub trait MediaPlane: Send + Sync + 'static {
+    /// The plane's name in the configuration.
+    fn kind(&self) -> &'static str;
+
+    /// Says whether the plane answers.
+    async fn health(&self) -> Result<(), MediaError>;
+
+    /// Everybody in a room, hidden ones too; empty when the plane knows no such room.
+    async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError>;
+
+    /// Somebody in a room.
+    async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError>;
+
+    /// Disconnects one join. Says whether there was anybody to disconnect.
+    async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError>;
+
+    /// Closes the live side of a room and disconnects everybody. Nothing to close is a success.
+    async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
+}
+
+/// Why a call to the media plane came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MediaError {
+    /// It did not answer, or refused for a reason of its own. Safe to retry.
+    #[error("the media plane is unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// Something that happened on the media plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// In which room.
+    pub room: NamespacedRoom,
+    /// When, by the media plane's clock.
+    pub at: Timestamp,
+    /// What.
+    pub fact: Fact,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// Somebody connected. Refusing this report keeps them out.
+    ParticipantJoined(Box<Participant>),
+    /// Somebody who had joined is gone; `clean` when they said goodbye or were disconnected on purpose.
+    ParticipantLeft {
+        /// Who.
+        who: Who,
+        /// Whether it was a clean leave.
+        clean: bool,
+    },
+    /// A join failed before it completed.
+    JoinAborted {
+        /// Who would have joined.
+        who: Who,
+    },
+    /// A track began.
+    TrackPublished {
+        /// Whose.
+        who: Who,
+        /// Which.
+        track: TrackFacts,
+    },
+    /// A track stopped.
+    TrackUnpublished {
+        /// Whose.
+        who: Who,
+        /// Which.
+        track: TrackFacts,
+    },
+    /// Somebody's bitrate crossed its ceiling.
+    PublishLimit {
+        /// Whose.
+        who: Who,
+        /// How.
+        limit: PublishLimit,
+    },
+}
+
+/// Why the control plane did not take a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The room has ended, or never was.
+    #[error("the room has ended")]
+    RoomEnded,
+    /// The role that the participant would hold is full.
+    #[error("the role is full for this room")]
+    RoleFull,
+    /// The report could not be written; it should be sent again.
+    #[error("the report could not be written")]
+    Unavailable,
+}
+
+/// Resolves once the state that a report causes is durable.
+pub type ReportAnswer = oneshot::Receiver<Result<(), Refusal>>;
+
+/// Where a plane's reports go.
+pub trait ReportSink: Send + Sync + 'static {
+    /// Takes a report in without waiting. Reports of one room are handled in the order of these calls, so a plane calls
+    /// this while it still holds whatever lock ordered the facts, and waits for the answer after letting go of it.
+    fn report(&self, report: Report) -> ReportAnswer;
+}

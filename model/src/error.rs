@@ -1,0 +1,236 @@
+//! Every error code of the contract ("Errors") and of the decisions, as one enum that a test walks, and the problem that
+//! carries one to the client.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $status:literal $code:literal,)*) => {
+        /// A stable code that clients branch on. The enum is the whole list.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode { $($(#[$doc])* $variant,)* }
+
+        impl ErrorCode {
+            /// Every code there is.
+            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$variant,)*];
+
+            /// The code as clients read it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(ErrorCode::$variant => $code,)* }
+            }
+
+            /// The HTTP status it is sent with.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(ErrorCode::$variant => $status,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A field is missing, malformed or outside its allowed set.
+    InvalidRequest = 400 "invalid_request",
+    /// A room name outside its pattern.
+    InvalidRoomName = 400 "invalid_room_name",
+    /// An identity outside its pattern.
+    InvalidIdentity = 400 "invalid_identity",
+    /// Not a valid url of an accepted scheme.
+    InvalidUrl = 400 "invalid_url",
+    /// A url that resolves to an address that is not public.
+    BlockedUrl = 400 "blocked_url",
+    /// A recording path that is not a relative name inside the recording directory.
+    InvalidFilepath = 400 "invalid_filepath",
+    /// No usable credential.
+    Unauthorized = 401 "unauthorized",
+    /// The acting role lacks the permission that `field` names.
+    PermissionDenied = 403 "permission_denied",
+    /// A browser-origin call with an Authorization header.
+    OriginRejected = 403 "origin_rejected",
+    /// The plan's ceiling of concurrent rooms is taken.
+    RoomLimitReached = 402 "room_limit_reached",
+    /// The month's minutes are spent, people per room are capped, or the project is suspended.
+    QuotaExceeded = 402 "quota_exceeded",
+    /// The plan lacks recording or streaming; `field` says which.
+    FeatureNotInPlan = 402 "feature_not_in_plan",
+    /// The wallet cannot cover the call.
+    InsufficientBalance = 402 "insufficient_balance",
+    /// No such route.
+    NotFound = 404 "not_found",
+    /// No room by that name in the project.
+    RoomNotFound = 404 "room_not_found",
+    /// No live participant by that identity in the room.
+    ParticipantNotFound = 404 "participant_not_found",
+    /// The participant publishes no such track.
+    TrackNotFound = 404 "track_not_found",
+    /// No session by that id.
+    SessionNotFound = 404 "session_not_found",
+    /// No template by that id, or the room resolves to none.
+    TemplateNotFound = 404 "template_not_found",
+    /// No role by that name in the template.
+    RoleNotFound = 404 "role_not_found",
+    /// No destination by that name on the template.
+    DestinationNotFound = 404 "destination_not_found",
+    /// No recording by that egress id.
+    RecordingNotFound = 404 "recording_not_found",
+    /// No broadcast by that egress id.
+    BroadcastNotFound = 404 "broadcast_not_found",
+    /// No ingress by that id.
+    IngressNotFound = 404 "ingress_not_found",
+    /// No webhook endpoint by that id.
+    EndpointNotFound = 404 "endpoint_not_found",
+    /// No webhook delivery by that id.
+    DeliveryNotFound = 404 "delivery_not_found",
+    /// No usable room code by that value.
+    CodeNotFound = 404 "code_not_found",
+    /// The path exists, the method does not.
+    MethodNotAllowed = 405 "method_not_allowed",
+    /// The project has used that room name before.
+    RoomExists = 409 "room_exists",
+    /// The room has ended.
+    RoomEnded = 409 "room_ended",
+    /// An idempotency key came again with another body.
+    IdempotencyKeyReuse = 409 "idempotency_key_reuse",
+    /// That egress is already being recorded.
+    RecordingExists = 409 "recording_exists",
+    /// That egress is already being broadcast.
+    BroadcastExists = 409 "broadcast_exists",
+    /// That ingress is already registered.
+    IngressExists = 409 "ingress_exists",
+    /// A template with that name exists.
+    TemplateExists = 409 "template_exists",
+    /// Open rooms still reference the template.
+    TemplateInUse = 409 "template_in_use",
+    /// The default template cannot be deleted.
+    TemplateIsDefault = 409 "template_is_default",
+    /// A destination with that name exists on the template.
+    DestinationExists = 409 "destination_exists",
+    /// A recording or broadcast still runs against the destination.
+    DestinationInUse = 409 "destination_in_use",
+    /// The role is full for this room.
+    RoleCapacityReached = 409 "role_capacity_reached",
+    /// Participants, or another role, still refer to the role.
+    RoleReferenced = 409 "role_referenced",
+    /// Only a failed delivery can be retried.
+    DeliveryNotRetryable = 409 "delivery_not_retryable",
+    /// The body exceeds 65536 bytes.
+    PayloadTooLarge = 413 "payload_too_large",
+    /// A body that is not `application/json`.
+    UnsupportedMediaType = 415 "unsupported_media_type",
+    /// Over the request rate.
+    RateLimited = 429 "rate_limited",
+    /// An unhandled fault.
+    InternalError = 500 "internal_error",
+    /// The database cannot be reached or written.
+    DatabaseUnavailable = 503 "database_unavailable",
+    /// The billing service did not confirm the plan.
+    BillingUnavailable = 503 "billing_unavailable",
+    /// Stored destination credentials cannot be decrypted.
+    DestinationUnusable = 503 "destination_unusable",
+    /// The media plane did not answer, or refused for a reason of its own.
+    MediaUnavailable = 503 "media_unavailable",
+    /// A destination is written while the deployment has no encryption key.
+    EncryptionUnavailable = 503 "encryption_unavailable",
+}
+
+/// What a client is told when a call fails: the error envelope, before it is JSON.
+///
+/// The message is prose for people and never holds a secret; what the log needs beyond it is logged where the failure
+/// is handled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", code.as_str())]
+pub struct Problem {
+    /// What clients branch on.
+    pub code: ErrorCode,
+    /// Prose: what was wrong, what is allowed.
+    pub message: Cow<'static, str>,
+    /// A dotted path into the request (`roles.host.publish.video.width`), or the missing permission.
+    pub field: Option<Cow<'static, str>>,
+    /// When to come again, for a refusal that time cures.
+    pub retry_after: Option<Duration>,
+}
+
+impl Problem {
+    /// A problem without a field.
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), field: None, retry_after: None }
+    }
+
+    /// The same problem, at `field`.
+    #[must_use]
+    pub fn at(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// The same problem, cured by waiting `span`.
+    #[must_use]
+    pub fn after(mut self, span: Duration) -> Self {
+        self.retry_after = Some(span);
+        self
+    }
+
+    /// 400 `invalid_request` at `field`.
+    pub fn invalid(field: impl Into<Cow<'static, str>>, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidRequest, message).at(field)
+    }
+
+    /// 404 `room_not_found`.
+    #[must_use]
+    pub fn room_not_found() -> Self {
+        Self::new(ErrorCode::RoomNotFound, "no room by that name in this project")
+    }
+
+    /// 404 `template_not_found`.
+    #[must_use]
+    pub fn template_not_found() -> Self {
+        Self::new(ErrorCode::TemplateNotFound, "no template by that id in this project")
+    }
+
+    /// 404 `role_not_found`.
+    #[must_use]
+    pub fn role_not_found() -> Self {
+        Self::new(ErrorCode::RoleNotFound, "no role by that name in the template")
+    }
+
+    /// 404 `participant_not_found`.
+    #[must_use]
+    pub fn participant_not_found() -> Self {
+        Self::new(ErrorCode::ParticipantNotFound, "nobody by that identity is in the room")
+    }
+
+    /// 409 `role_capacity_reached`, at `role`.
+    #[must_use]
+    pub fn role_capacity_reached() -> Self {
+        Self::new(ErrorCode::RoleCapacityReached, "the role is full for this room").at("role")
+    }
+
+    /// 409 `room_ended`.
+    #[must_use]
+    pub fn room_ended() -> Self {
+        Self::new(ErrorCode::RoomEnded, "the room has ended; its name stays reserved")
+    }
+
+    /// 500 `internal_error`. The cause is for the log, not for the client.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(ErrorCode::InternalError, "the server hit an unexpected fault; retrying may help")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_are_unique_snake_case_and_carry_an_error_status() {
+        let mut seen = HashSet::new();
+        for code in ErrorCode::ALL {
+            assert!(seen.insert(code.as_str()), "{code:?} twice");
+            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!((400..600).contains(&code.status()));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Idempotent calls: what a key is, and how an answer is kept in the transaction of the change it reports.
+//!
+//! A key is scoped to project and operation and lives 24 hours (decisions, section 4). An operation that writes hands a
+//! [`KeepAnswer`] down with its write, and the store renders and keeps the answer beside the change, so that no crash can
+//! leave the one without the other.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::ProjectId;
+
+/// How long an answer is kept.
+pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The text of an `Idempotency-Key` header.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(Box<str>);
+
+/// A header that is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to 255 printable ASCII characters")]
+pub struct NotAnIdempotencyKey;
+
+impl IdempotencyKey {
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for IdempotencyKey {
+    type Err = NotAnIdempotencyKey;
+
+    fn from_str(text: &str) -> Result<Self, NotAnIdempotencyKey> {
+        let printable = text.bytes().all(|b| (0x20..0x7f).contains(&b));
+        if (1..=255).contains(&text.len()) && printable { Ok(Self(text.into())) } else { Err(NotAnIdempotencyKey) }
+    }
+}
+
+/// Which call a kept answer belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencySlot {
+    /// Whose key it is.
+    pub project_id: ProjectId,
+    /// The operation's id.
+    pub operation: &'static str,
+    /// What the caller sent.
+    pub key: IdempotencyKey,
+}
+
+/// An answer, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// The request to keep an answer: where, for which body, and whether it holds a secret.
+#[derive(Debug, Clone)]
+pub struct Keep {
+    /// Which call.
+    pub slot: IdempotencySlot,
+    /// BLAKE3 over the path and the raw body.
+    pub fingerprint: [u8; 32],
+    /// The answer holds a secret and is encrypted at rest.
+    pub secret: bool,
+    kept: Arc<AtomicBool>,
+}
+
+impl Keep {
+    /// A request that nobody has met yet.
+    #[must_use]
+    pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
+        Self { slot, fingerprint, secret, kept: Arc::default() }
+    }
+
+    /// Notes that the answer is durable, for every clone of this request.
+    pub fn mark_kept(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
+
+    /// Whether the answer is durable already.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+}
+
+/// A [`Keep`] that knows how the answer to a successful change of `T` reads.
+#[derive(Debug, Clone)]
+pub struct KeepAnswer<T> {
+    /// Where it is kept.
+    pub keep: Keep,
+    /// Renders the answer from the change's result.
+    pub render: fn(&T) -> Answer,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_mark_is_seen_by_every_clone() {
+        let slot =
+            IdempotencySlot { project_id: ProjectId::new(), operation: "create_room", key: "k".parse().unwrap() };
+        let keep = Keep::new(slot, [0; 32], false);
+        keep.clone().mark_kept();
+        assert!(keep.is_kept());
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_one_to_255_printable_characters(text in any::<String>()) {
+            let fits = (1..=255).contains(&text.len()) && text.chars().all(|c| (' '..='~').contains(&c));
+            prop_assert_eq!(text.parse::<IdempotencyKey>().is_ok(), fits);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Project API keys: `vk_<env>_<43 base62 characters>`. Only a SHA-256 hash and the first twelve characters are kept.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::project::Environment;
+use crate::secret::{BASE62, random_text};
+use crate::{ProjectId, Secret, Timestamp};
+
+const RANDOM_CHARACTERS: usize = 43;
+
+/// A key as its holder sends it.
+#[derive(Clone)]
+pub struct ApiKey(Secret);
+
+/// The first twelve characters of a key, by which it is listed, revoked and named in audit trails.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiKeyPrefix(Box<str>);
+
+/// SHA-256 of a whole key. Compared in constant time.
+#[derive(Clone, Copy)]
+pub struct ApiKeyHash(pub [u8; 32]);
+
+/// A text that has not the shape of a key. It says no more, since neither may an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an API key")]
+pub struct NotAKey;
+
+impl ApiKey {
+    /// A fresh key.
+    #[must_use]
+    pub fn generate(env: Environment) -> Self {
+        Self(Secret::new(format!("vk_{env}_{}", random_text(RANDOM_CHARACTERS, BASE62))))
+    }
+
+    /// The first twelve characters.
+    #[must_use]
+    pub fn prefix(&self) -> ApiKeyPrefix {
+        ApiKeyPrefix(self.0.reveal()[..ApiKeyPrefix::LEN].into())
+    }
+
+    /// The hash that is stored.
+    #[must_use]
+    pub fn hash(&self) -> ApiKeyHash {
+        ApiKeyHash(Sha256::digest(self.0.reveal()).into())
+    }
+
+    /// The key itself, for the one time it is shown.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        self.0.reveal()
+    }
+}
+
+impl FromStr for ApiKey {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let random = text.strip_prefix("vk_live_").or_else(|| text.strip_prefix("vk_test_")).ok_or(NotAKey)?;
+        let shaped = random.len() == RANDOM_CHARACTERS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+        if shaped { Ok(Self(Secret::new(text))) } else { Err(NotAKey) }
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}***", self.prefix())
+    }
+}
+
+impl ApiKeyPrefix {
+    /// Characters in a prefix.
+    pub const LEN: usize = 12;
+
+    /// The prefix as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ApiKeyPrefix {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let shaped = text.len() == Self::LEN && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
+        if shaped && text.is_ascii() { Ok(Self(text.into())) } else { Err(NotAKey) }
+    }
+}
+
+impl fmt::Display for ApiKeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ApiKeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PartialEq for ApiKeyHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+/// What is kept of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyRecord {
+    /// Whose it is.
+    pub project_id: ProjectId,
+    /// The first twelve characters.
+    pub prefix: ApiKeyPrefix,
+    /// A note for people.
+    pub label: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stopped working.
+    pub revoked_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_fresh_key_has_the_shape_of_the_contract_and_parses() {
+        let key = ApiKey::generate(Environment::Live);
+        assert!(key.reveal().starts_with("vk_live_") && key.reveal().len() == 8 + 43);
+        let parsed: ApiKey = key.reveal().parse().unwrap();
+        assert!(parsed.hash() == key.hash());
+        assert_eq!(parsed.prefix().as_str(), &key.reveal()[..12]);
+        assert!(!format!("{key:?}").contains(&key.reveal()[12..]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,60}|vk_test_\\PC{0,50}") {
+            let _ = text.parse::<ApiKey>().map(|key| key.prefix());
+            let _ = text.parse::<ApiKeyPrefix>();
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The words and rules of Conclave: ids, statuses, roles, events, error codes, time.
+//!
+//! Everything here is a value or a pure rule. Nothing opens a file, a socket or a database, so every other crate of the
+//! house can depend on this one, and each rule is tested beside where it stands.
+//!
+//! A value of one of these types is valid because it exists: text from outside is parsed once, at the edge, and travels
+//! as a type from there on.
+
+pub mod address;
+pub mod bounded;
+pub mod clock;
+pub mod error;
+pub mod event;
+pub mod idempotency;
+pub mod ids;
+pub mod key;
+pub mod page;
+pub mod participant;
+pub mod plan;
+pub mod project;
+pub mod role;
+pub mod room;
+pub mod secret;
+pub mod session;
+pub mod template;
+pub mod timestamp;
+pub mod webhook;
+
+pub use clock::Clock;
+pub use error::{ErrorCode, Problem};
+pub use ids::*;
+pub use secret::Secret;
+pub use timestamp::Timestamp;

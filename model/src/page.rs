@@ -1,0 +1,76 @@
+//! Paging: `limit` 1 to 200 (default 50), `offset` from 0, and one row more than asked for to know `has_more`.
+
+/// What a caller asked of a list, checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRequest {
+    /// Rows wanted, 1 to 200.
+    pub limit: u32,
+    /// Rows skipped.
+    pub offset: u32,
+}
+
+impl PageRequest {
+    /// Rows a page has when nobody says otherwise.
+    pub const DEFAULT_LIMIT: u32 = 50;
+    /// Rows a page has at most.
+    pub const MAX_LIMIT: u32 = 200;
+}
+
+impl Default for PageRequest {
+    fn default() -> Self {
+        Self { limit: Self::DEFAULT_LIMIT, offset: 0 }
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The rows, in the list's total order.
+    pub items: Vec<T>,
+    /// The request this page answers.
+    pub request: PageRequest,
+    /// A further page exists.
+    pub has_more: bool,
+}
+
+impl<T> Page<T> {
+    /// Makes a page of up to `limit + 1` rows fetched from `offset` on.
+    #[must_use]
+    pub fn of_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
+        let limit = request.limit as usize;
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        Self { items: rows, request, has_more }
+    }
+
+    /// Cuts a page out of a whole list.
+    #[must_use]
+    pub fn cut(rows: Vec<T>, request: PageRequest) -> Self {
+        let fetched = rows.into_iter().skip(request.offset as usize).take(request.limit as usize + 1);
+        Self::of_fetched(fetched.collect(), request)
+    }
+
+    /// The same page of other things.
+    pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
+        Page { items: self.items.into_iter().map(convert).collect(), request: self.request, has_more: self.has_more }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_past_the_limit_says_that_there_is_more() {
+        let request = PageRequest { limit: 2, offset: 0 };
+        let page = Page::of_fetched(vec![1, 2, 3], request);
+        assert_eq!((page.items, page.has_more), (vec![1, 2], true));
+        assert!(!Page::of_fetched(vec![1, 2], request).has_more);
+    }
+
+    #[test]
+    fn cutting_past_the_end_gives_an_empty_last_page() {
+        let page = Page::cut(vec![1, 2, 3], PageRequest { limit: 2, offset: 7 });
+        assert_eq!((page.items.len(), page.has_more), (0, false));
+    }
+}

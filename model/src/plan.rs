@@ -1,0 +1,75 @@
+//! Plans: what a project may use. They are read from a file (`config/plans.toml` is the one built in).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One plan.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// A name for people.
+    pub display_name: String,
+    /// Monthly price in Ugandan shillings.
+    pub price_ugx: i64,
+    /// What is capped.
+    pub limits: PlanLimits,
+    /// What is included.
+    pub features: PlanFeatures,
+    /// Price of a participant minute past the block, in Ugandan shillings; absent: none can be had.
+    #[serde(default)]
+    pub overage_ugx_per_minute: Option<i64>,
+}
+
+/// Caps; null is unlimited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlanLimits {
+    /// Rooms open at once.
+    pub concurrent_rooms: Option<u32>,
+    /// People in one room.
+    pub participants_per_room: Option<u32>,
+    /// Participant minutes in a calendar month.
+    pub participant_minutes_per_month: Option<u32>,
+}
+
+/// What a plan includes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlanFeatures {
+    /// Recordings.
+    pub recording: bool,
+    /// Broadcasts and ingress.
+    pub streaming: bool,
+}
+
+impl Plan {
+    /// The cap a room of this plan really has: its own, the plan's, or the smaller of both. `None` is no cap.
+    #[must_use]
+    pub fn effective_cap(&self, max_participants: u32) -> Option<u32> {
+        let own = Some(max_participants).filter(|cap| *cap > 0);
+        match (own, self.limits.participants_per_room) {
+            (Some(own), Some(plan)) => Some(own.min(plan)),
+            (own, plan) => own.or(plan),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_of_both_caps_counts_and_zero_leaves_it_to_the_plan() {
+        let plan = |cap| Plan {
+            display_name: String::new(),
+            price_ugx: 0,
+            limits: PlanLimits { participants_per_room: cap, ..PlanLimits::default() },
+            features: PlanFeatures::default(),
+            overage_ugx_per_minute: None,
+        };
+        assert_eq!(plan(None).effective_cap(0), None);
+        assert_eq!(plan(Some(10)).effective_cap(0), Some(10));
+        assert_eq!(plan(Some(10)).effective_cap(4), Some(4));
+        assert_eq!(plan(None).effective_cap(4), Some(4));
+    }
+}

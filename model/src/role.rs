@@ -1,0 +1,424 @@
+//! Roles: what a participant may publish, whom it hears, and whom it may moderate (contract "Role (and RoleInput)",
+//! shapes of the open objects from the decisions, section 3).
+//!
+//! A [`Role`] is complete. A [`RoleInput`] is what a caller sends: every field optional, filled from the defaults before
+//! anything else looks at it.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use crate::RoleName;
+use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
+use crate::participant::TrackSource;
+
+/// A role as it is stored, served and turned into grants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Role {
+    /// Unique in the template.
+    #[schema(value_type = String)]
+    pub name: RoleName,
+    /// What holders may publish, and how.
+    pub publish: RolePublish,
+    /// Whom holders receive.
+    pub subscribe: RoleSubscribe,
+    /// What holders may do to others.
+    pub permissions: RolePermissions,
+    /// 1 is the most important.
+    pub priority: Priority,
+    /// -1 admits nobody, 0 is unlimited, a positive number caps concurrent holders.
+    pub max_peer_count: PeerCount,
+    /// A hidden participant is not visible to others.
+    pub hidden: bool,
+}
+
+/// What may be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PublishKind {
+    /// The microphone.
+    Audio,
+    /// The camera.
+    Video,
+    /// The screen and its sound.
+    Screen,
+    /// Data messages.
+    Data,
+}
+
+/// What a role may publish, resolved: also the PublishProfile of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RolePublish {
+    /// Kinds that may be published.
+    pub allowed: Vec<PublishKind>,
+    /// Ceiling over everything published, in kilobits a second; null is no ceiling.
+    pub max_kbps: Option<Kbps>,
+    /// How audio is sent.
+    pub audio: AudioProfile,
+    /// How camera video is sent.
+    pub video: VideoProfile,
+    /// How a shared screen is sent.
+    pub screen: VideoProfile,
+    /// Whether video is sent in several qualities at once.
+    pub simulcast: bool,
+}
+
+/// How audio is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AudioProfile {
+    /// Kilobits a second.
+    pub max_kbps: Kbps,
+    /// The codec.
+    pub codec: AudioCodec,
+}
+
+/// Audio codecs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AudioCodec {
+    /// Opus.
+    Opus,
+}
+
+/// How video is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VideoProfile {
+    /// Kilobits a second.
+    pub max_kbps: Kbps,
+    /// The codec.
+    pub codec: VideoCodec,
+    /// Frames a second.
+    pub frame_rate: FrameRate,
+    /// Pixels.
+    pub width: Pixels,
+    /// Pixels.
+    pub height: Pixels,
+}
+
+/// Video codecs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VideoCodec {
+    /// VP8.
+    Vp8,
+    /// H.264.
+    H264,
+    /// VP9.
+    Vp9,
+    /// AV1.
+    Av1,
+}
+
+/// Whom a role receives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RoleSubscribe {
+    /// Roles received; null is every role, an empty list nobody.
+    #[schema(value_type = Option<Vec<String>>)]
+    pub to_roles: Option<Vec<RoleName>>,
+    /// Ceiling over everything received, in kilobits a second; null is no ceiling.
+    pub max_kbps: Option<Kbps>,
+}
+
+/// What a role may do to others through the moderation calls. All false unless said otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RolePermissions {
+    /// End the room.
+    pub end_room: bool,
+    /// Remove somebody.
+    pub remove_others: bool,
+    /// Mute somebody's track.
+    pub mute_others: bool,
+    /// Unmute somebody's track.
+    pub unmute_others: bool,
+    /// Give somebody another role.
+    pub change_role: bool,
+    /// Send data through the server.
+    pub send_data: bool,
+    /// Start and stop recordings.
+    pub record: bool,
+    /// Start and stop broadcasts.
+    pub broadcast: bool,
+}
+
+/// One of the permissions, by the name that `field` of a 403 gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// End the room.
+    EndRoom,
+}
+
+impl Permission {
+    /// The permission's name in [`RolePermissions`].
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EndRoom => "end_room",
+        }
+    }
+}
+
+impl RolePermissions {
+    /// Whether the permission is held.
+    #[must_use]
+    pub const fn allows(&self, permission: Permission) -> bool {
+        match permission {
+            Permission::EndRoom => self.end_room,
+        }
+    }
+}
+
+impl RolePublish {
+    /// Whether anything but data may be published.
+    #[must_use]
+    pub fn allows_media(&self) -> bool {
+        self.allowed.iter().any(|kind| *kind != PublishKind::Data)
+    }
+
+    /// Whether data may be published.
+    #[must_use]
+    pub fn allows_data(&self) -> bool {
+        self.allowed.contains(&PublishKind::Data)
+    }
+
+    /// The track sources that the allowed kinds come to.
+    #[must_use]
+    pub fn sources(&self) -> Vec<TrackSource> {
+        let of = |kind: &PublishKind| -> &'static [TrackSource] {
+            match kind {
+                PublishKind::Audio => &[TrackSource::Microphone],
+                PublishKind::Video => &[TrackSource::Camera],
+                PublishKind::Screen => &[TrackSource::ScreenShare, TrackSource::ScreenShareAudio],
+                PublishKind::Data => &[],
+            }
+        };
+        self.allowed.iter().flat_map(of).copied().collect()
+    }
+}
+
+/// Takes a value that may be left out but, when sent, may not be null.
+fn sent<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A role as a caller sends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RoleInput {
+    /// If sent, must be the name the role is filed under.
+    #[serde(default, deserialize_with = "sent")]
+    pub name: Option<String>,
+    /// What holders may publish.
+    #[serde(default, deserialize_with = "sent")]
+    pub publish: Option<RolePublishInput>,
+    /// Whom holders receive.
+    #[serde(default, deserialize_with = "sent")]
+    pub subscribe: Option<RoleSubscribeInput>,
+    /// What holders may do to others.
+    #[serde(default, deserialize_with = "sent")]
+    pub permissions: Option<RolePermissions>,
+    /// Default 3.
+    #[serde(default, deserialize_with = "sent")]
+    pub priority: Option<Priority>,
+    /// Default 0.
+    #[serde(default, deserialize_with = "sent")]
+    pub max_peer_count: Option<PeerCount>,
+    /// Default false.
+    #[serde(default, deserialize_with = "sent")]
+    pub hidden: Option<bool>,
+}
+
+/// RolePublish as a caller sends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RolePublishInput {
+    /// Default all four kinds.
+    #[serde(default, deserialize_with = "sent")]
+    pub allowed: Option<Vec<PublishKind>>,
+    /// Default null: no ceiling.
+    pub max_kbps: Option<Kbps>,
+    /// How audio is sent.
+    #[serde(default, deserialize_with = "sent")]
+    pub audio: Option<AudioInput>,
+    /// How camera video is sent.
+    #[serde(default, deserialize_with = "sent")]
+    pub video: Option<VideoInput>,
+    /// How a shared screen is sent.
+    #[serde(default, deserialize_with = "sent")]
+    pub screen: Option<VideoInput>,
+    /// Default true.
+    #[serde(default, deserialize_with = "sent")]
+    pub simulcast: Option<bool>,
+}
+
+/// AudioProfile as a caller sends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AudioInput {
+    /// Default 32.
+    #[serde(default, deserialize_with = "sent")]
+    pub max_kbps: Option<Kbps>,
+    /// Default opus.
+    #[serde(default, deserialize_with = "sent")]
+    pub codec: Option<AudioCodec>,
+}
+
+/// VideoProfile as a caller sends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VideoInput {
+    /// Default 1200 for the camera, 2500 for the screen.
+    #[serde(default, deserialize_with = "sent")]
+    pub max_kbps: Option<Kbps>,
+    /// Default vp8.
+    #[serde(default, deserialize_with = "sent")]
+    pub codec: Option<VideoCodec>,
+    /// Default 25 for the camera, 10 for the screen.
+    #[serde(default, deserialize_with = "sent")]
+    pub frame_rate: Option<FrameRate>,
+    /// Default 1280 for the camera, 1920 for the screen.
+    #[serde(default, deserialize_with = "sent")]
+    pub width: Option<Pixels>,
+    /// Default 720 for the camera, 1080 for the screen.
+    #[serde(default, deserialize_with = "sent")]
+    pub height: Option<Pixels>,
+}
+
+/// RoleSubscribe as a caller sends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RoleSubscribeInput {
+    /// Default null: every role.
+    #[schema(value_type = Option<Vec<String>>)]
+    pub to_roles: Option<Vec<RoleName>>,
+    /// Default null: no ceiling.
+    pub max_kbps: Option<Kbps>,
+}
+
+/// The name in the input is not the one the role is filed under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a role's name, if sent, must be the name it is filed under")]
+pub struct NameMismatch;
+
+impl RoleInput {
+    /// The complete role, omitted fields at their defaults.
+    ///
+    /// # Errors
+    /// [`NameMismatch`] when the input names itself otherwise than `name`.
+    pub fn normalise(self, name: RoleName) -> Result<Role, NameMismatch> {
+        if self.name.is_some_and(|sent| sent != name.as_str()) {
+            return Err(NameMismatch);
+        }
+        let subscribe = self.subscribe.unwrap_or_default();
+        Ok(Role {
+            name,
+            publish: self.publish.unwrap_or_default().normalise(),
+            subscribe: RoleSubscribe { to_roles: subscribe.to_roles, max_kbps: subscribe.max_kbps },
+            permissions: self.permissions.unwrap_or_default(),
+            priority: self.priority.unwrap_or(Priority::known(3)),
+            max_peer_count: self.max_peer_count.unwrap_or(PeerCount::known(0)),
+            hidden: self.hidden.unwrap_or(false),
+        })
+    }
+}
+
+impl RolePublishInput {
+    fn normalise(self) -> RolePublish {
+        use PublishKind::{Audio, Data, Screen, Video};
+        let mut allowed = self.allowed.unwrap_or_else(|| vec![Audio, Video, Screen, Data]);
+        let mut seen = Vec::new();
+        allowed.retain(|kind| {
+            !seen.contains(kind) && {
+                seen.push(*kind);
+                true
+            }
+        });
+        let audio = self.audio.unwrap_or_default();
+        RolePublish {
+            allowed,
+            max_kbps: self.max_kbps,
+            audio: AudioProfile {
+                max_kbps: audio.max_kbps.unwrap_or(Kbps::known(32)),
+                codec: audio.codec.unwrap_or(AudioCodec::Opus),
+            },
+            video: self.video.unwrap_or_default().normalise(1200, 25, (1280, 720)),
+            screen: self.screen.unwrap_or_default().normalise(2500, 10, (1920, 1080)),
+            simulcast: self.simulcast.unwrap_or(true),
+        }
+    }
+}
+
+impl VideoInput {
+    fn normalise(self, kbps: i64, frame_rate: i64, (width, height): (i64, i64)) -> VideoProfile {
+        VideoProfile {
+            max_kbps: self.max_kbps.unwrap_or(Kbps::known(kbps)),
+            codec: self.codec.unwrap_or(VideoCodec::Vp8),
+            frame_rate: self.frame_rate.unwrap_or(FrameRate::known(frame_rate)),
+            width: self.width.unwrap_or(Pixels::known(width)),
+            height: self.height.unwrap_or(Pixels::known(height)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> RoleName {
+        "host".parse().unwrap()
+    }
+
+    #[test]
+    fn an_empty_object_is_a_complete_role() {
+        let role = serde_json::from_str::<RoleInput>("{}").unwrap().normalise(name()).unwrap();
+        let json = serde_json::to_value(&role).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "name": "host",
+                "publish": {
+                    "allowed": ["audio", "video", "screen", "data"], "max_kbps": null,
+                    "audio": {"max_kbps": 32, "codec": "opus"},
+                    "video": {"max_kbps": 1200, "codec": "vp8", "frame_rate": 25, "width": 1280, "height": 720},
+                    "screen": {"max_kbps": 2500, "codec": "vp8", "frame_rate": 10, "width": 1920, "height": 1080},
+                    "simulcast": true
+                },
+                "subscribe": {"to_roles": null, "max_kbps": null},
+                "permissions": {"end_room": false, "remove_others": false, "mute_others": false,
+                    "unmute_others": false, "change_role": false, "send_data": false, "record": false,
+                    "broadcast": false},
+                "priority": 3, "max_peer_count": 0, "hidden": false
+            })
+        );
+        assert_eq!(serde_json::from_value::<Role>(json).unwrap(), role);
+    }
+
+    #[test]
+    fn an_object_sent_in_part_keeps_the_other_defaults() {
+        let input = r#"{"publish":{"video":{"width":640}},"permissions":{"end_room":true}}"#;
+        let role = serde_json::from_str::<RoleInput>(input).unwrap().normalise(name()).unwrap();
+        assert_eq!((role.publish.video.width.get(), role.publish.video.height.get()), (640, 720));
+        assert!(role.permissions.end_room && !role.permissions.record);
+    }
+
+    #[test]
+    fn a_name_must_be_the_one_it_is_filed_under() {
+        let input = RoleInput { name: Some("guest".into()), ..RoleInput::default() };
+        assert_eq!(input.normalise(name()), Err(NameMismatch));
+    }
+
+    #[test]
+    fn null_is_refused_where_the_decisions_do_not_name_it() {
+        assert!(serde_json::from_str::<RoleInput>(r#"{"publish":{"max_kbps":null}}"#).is_ok());
+        assert!(serde_json::from_str::<RoleInput>(r#"{"publish":null}"#).is_err());
+        assert!(serde_json::from_str::<RoleInput>(r#"{"priority":null}"#).is_err());
+    }
+
+    #[test]
+    fn sources_follow_the_allowed_kinds() {
+        let input = r#"{"publish":{"allowed":["screen","data","screen"]}}"#;
+        let publish = serde_json::from_str::<RoleInput>(input).unwrap().normalise(name()).unwrap().publish;
+        assert_eq!(publish.allowed, [PublishKind::Screen, PublishKind::Data]);
+        assert_eq!(publish.sources(), [TrackSource::ScreenShare, TrackSource::ScreenShareAudio]);
+        assert!(publish.allows_media() && publish.allows_data());
+    }
+}

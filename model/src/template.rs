@@ -1,0 +1,136 @@
+//! Templates: reusable bundles of roles and settings that rooms point at.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::role::Role;
+use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
+
+/// A template with its roles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// The template.
+    pub id: TemplateId,
+    /// Whose it is.
+    pub project_id: ProjectId,
+    /// Unique in the project.
+    pub name: TemplateName,
+    /// Used by rooms created without a template.
+    pub is_default: bool,
+    /// Where media should run.
+    pub region: Region,
+    /// Keyed by role name.
+    pub roles: BTreeMap<RoleName, Role>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A media region. Stored and validated; it does not change where traffic goes today.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum Region {
+    /// Wherever is best.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// East Africa.
+    #[serde(rename = "af-east")]
+    AfEast,
+    /// Western Europe.
+    #[serde(rename = "eu-west")]
+    EuWest,
+    /// Eastern United States.
+    #[serde(rename = "us-east")]
+    UsEast,
+}
+
+impl Region {
+    /// Every accepted region, in the contract's order.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::AfEast, Self::EuWest, Self::UsEast];
+
+    /// The region as it is stored and shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::AfEast => "af-east",
+            Self::EuWest => "eu-west",
+            Self::UsEast => "us-east",
+        }
+    }
+
+    /// Reads the region back.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|region| region.as_str() == text)
+    }
+}
+
+/// A role names one to subscribe to that the template lacks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("names the role {missing:?}, which the template does not have")]
+pub struct DanglingRole {
+    /// The role that names it.
+    pub role: RoleName,
+    /// Where in `subscribe.to_roles` it stands.
+    pub index: usize,
+    /// The role that is not there.
+    pub missing: RoleName,
+}
+
+/// Holds every `subscribe.to_roles` of a template, as it would be once written, against its roles.
+///
+/// # Errors
+/// The first name that points nowhere.
+pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), DanglingRole> {
+    for role in roles.values() {
+        for (index, name) in role.subscribe.to_roles.iter().flatten().enumerate() {
+            if !roles.contains_key(name) {
+                return Err(DanglingRole { role: role.name.clone(), index, missing: name.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first other role that lists `name` in its `subscribe.to_roles`.
+#[must_use]
+pub fn referring_role<'a>(roles: &'a BTreeMap<RoleName, Role>, name: &RoleName) -> Option<&'a RoleName> {
+    roles
+        .values()
+        .filter(|role| role.name != *name)
+        .find(|role| role.subscribe.to_roles.iter().flatten().any(|listed| listed == name))
+        .map(|role| &role.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::role::{RoleInput, RoleSubscribeInput};
+
+    fn roles(of: &[(&str, &[&str])]) -> BTreeMap<RoleName, Role> {
+        let role = |name: &str, to: &[&str]| {
+            let to_roles = Some(to.iter().map(|n| n.parse().unwrap()).collect());
+            let subscribe = Some(RoleSubscribeInput { to_roles, max_kbps: None });
+            RoleInput { subscribe, ..RoleInput::default() }.normalise(name.parse().unwrap()).unwrap()
+        };
+        of.iter().map(|(name, to)| (name.parse().unwrap(), role(name, to))).collect()
+    }
+
+    #[test]
+    fn a_role_may_name_itself_and_its_siblings_but_nobody_else() {
+        assert_eq!(check_references(&roles(&[("a", &["a", "b"]), ("b", &[])])), Ok(()));
+        let dangling = check_references(&roles(&[("a", &["b"]), ("b", &["a", "c"])])).unwrap_err();
+        assert_eq!((dangling.role.as_str(), dangling.index, dangling.missing.as_str()), ("b", 1, "c"));
+    }
+
+    #[test]
+    fn a_role_that_names_itself_does_not_hold_itself_back() {
+        let roles = roles(&[("a", &["a"]), ("b", &["a"])]);
+        assert_eq!(referring_role(&roles, &"a".parse().unwrap()).unwrap().as_str(), "b");
+        assert_eq!(referring_role(&roles, &"b".parse().unwrap()), None);
+    }
+}
