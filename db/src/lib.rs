@@ -1,1 +1,45 @@
-//! .
+//! The durable records of Conclave.
+//!
+//! SQLite is the truth. One writer thread commits whatever has queued up in one transaction, so an fsync is shared and
+//! an error is not; readers run beside it. A change and the events it causes are one transaction: the event and a
+//! delivery for each active endpoint stand in the outbox before anybody is told.
+//!
+//! ```text
+//!  callers ──▶ Store ──▶ writer thread (group commit) ──▶ commit ──▶ CommitHook: actors are told
+//!                  └───▶ reader pool (SyncArbiter, r2d2)
+//! ```
+//!
+//! The public face names no SQLite type: every call takes and gives types of `conclave-model`, so that another engine
+//! can stand behind it. One file a record.
+
+mod api_keys;
+mod columns;
+mod deliveries;
+mod endpoints;
+mod error;
+mod health;
+mod housekeeping;
+mod idempotency;
+mod live;
+mod migrate;
+mod outbox;
+mod projects;
+mod reader;
+mod rooms;
+mod sessions;
+mod store;
+mod templates;
+mod vault;
+mod writer;
+
+pub use api_keys::Credential;
+pub use deliveries::{Attempt, DeliveryFilter, DueDelivery, EndpointQueue};
+pub use error::StoreError;
+pub use idempotency::KeptAnswer;
+pub use live::{JoinOutcome, LeaveOutcome};
+pub use outbox::CommittedEvent;
+pub use rooms::{LivePerson, NewRoom, RoomSnapshot, TokenContext};
+pub use sessions::SessionFilter;
+pub use store::{CommitHook, Store, StoreOptions};
+pub use templates::{NewTemplate, TemplateChange};
+pub use vault::{Vault, VaultError};

@@ -1,0 +1,112 @@
+//! Answers kept for replay, in the transaction of the change they report where there is one.
+
+use conclave_model::Timestamp;
+use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer, RETENTION};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::OrStoreError;
+use crate::vault::{Sealed, Vault};
+use crate::writer::Tx;
+use crate::{Store, StoreError};
+
+const PURPOSE: &str = "idempotent answer";
+
+/// An answer found for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// Of the body the key first came with.
+    pub fingerprint: [u8; 32],
+    /// The answer.
+    pub answer: Answer,
+}
+
+impl Tx<'_> {
+    /// Keeps the answer to this change, if somebody asked for that.
+    pub(crate) fn keep_answer<T>(&self, keep: Option<&KeepAnswer<T>>, of: &T) -> Result<(), StoreError> {
+        match keep {
+            Some(keep) => self.keep(&keep.keep, &(keep.render)(of)),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&self, keep: &Keep, answer: &Answer) -> Result<(), StoreError> {
+        let slot = &keep.slot;
+        let sealed = keep.secret.then(|| self.vault.seal_always(&answer.body, PURPOSE)).flatten();
+        let (key_id, body) = match &sealed {
+            Some(sealed) => (Some(sealed.key_id.as_str()), sealed.bytes.as_slice()),
+            None if keep.secret => return Err(StoreError::Fault("an answer could not be sealed".into())),
+            None => (None, answer.body.as_slice()),
+        };
+        self.sql
+            .prepare_cached(
+                "INSERT OR REPLACE INTO idempotency
+                    (project_id, operation, key, fingerprint, status, body, body_key_id, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )
+            .and_then(|mut s| {
+                s.execute(params![
+                    slot.project_id.as_str(),
+                    slot.operation,
+                    slot.key.as_str(),
+                    keep.fingerprint,
+                    answer.status,
+                    body,
+                    key_id,
+                    self.now.millis()
+                ])
+            })
+            .or_store_error()?;
+        keep.mark_kept();
+        Ok(())
+    }
+}
+
+struct Stored {
+    fingerprint: [u8; 32],
+    status: u16,
+    body: Vec<u8>,
+    key_id: Option<String>,
+}
+
+fn find(sql: &Connection, slot: &IdempotencySlot, oldest: Timestamp) -> Result<Option<Stored>, StoreError> {
+    sql.prepare_cached(
+        "SELECT fingerprint, status, body, body_key_id FROM idempotency
+         WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND created_at > ?4",
+    )
+    .and_then(|mut s| {
+        s.query_row(params![slot.project_id.as_str(), slot.operation, slot.key.as_str(), oldest.millis()], |row| {
+            Ok(Stored { fingerprint: row.get(0)?, status: row.get(1)?, body: row.get(2)?, key_id: row.get(3)? })
+        })
+        .optional()
+    })
+    .or_store_error()
+}
+
+fn unseal(vault: &Vault, stored: Stored) -> Result<KeptAnswer, StoreError> {
+    let body = match stored.key_id {
+        None => stored.body,
+        Some(key_id) => vault
+            .open_sealed(&Sealed { key_id, bytes: stored.body }, PURPOSE)
+            .map_err(|error| StoreError::Fault(format!("a kept answer: {error}")))?,
+    };
+    Ok(KeptAnswer { fingerprint: stored.fingerprint, answer: Answer { status: stored.status, body } })
+}
+
+impl Store {
+    /// The answer kept for a key within the last 24 hours.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn kept_answer(&self, slot: IdempotencySlot) -> Result<Option<KeptAnswer>, StoreError> {
+        let (vault, oldest) = (std::sync::Arc::clone(self.vault()), self.clock().now().before(RETENTION));
+        self.read(move |sql| find(sql, &slot, oldest)?.map(|stored| unseal(&vault, stored)).transpose()).await
+    }
+
+    /// Keeps an answer that no change of ours carried.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn keep_answer(&self, keep: Keep, answer: Answer) -> Result<(), StoreError> {
+        self.write(move |tx| tx.keep(&keep, &answer)).await
+    }
+}

@@ -1,0 +1,57 @@
+//! The schema, as numbered migrations. `user_version` of the file says how many it has had.
+
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::error::OrStoreError;
+
+/// Every migration, in order. One that has shipped is never edited; a change is a new file.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_init.sql")];
+
+/// The schema this program writes.
+pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+
+/// Brings a file up to date, each migration in a transaction of its own.
+///
+/// # Errors
+/// [`StoreError::NewerSchema`] for a file that a newer program has written; it is left as it is.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let found = version(connection)?;
+    for (done, sql) in (1i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
+        let tx = connection.transaction().or_store_error()?;
+        tx.execute_batch(sql).or_store_error()?;
+        tx.pragma_update(None, "user_version", done).or_store_error()?;
+        tx.commit().or_store_error()?;
+    }
+    Ok(())
+}
+
+/// The schema of a file.
+///
+/// # Errors
+/// [`StoreError::NewerSchema`] when this program does not know it.
+pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
+    let found = connection.pragma_query_value(None, "user_version", |row| row.get(0)).or_store_error()?;
+    if found > SCHEMA { Err(StoreError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrating_twice_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        migrate(&mut connection).unwrap();
+        assert_eq!(version(&connection).unwrap(), SCHEMA);
+    }
+
+    #[test]
+    fn a_newer_file_is_refused_with_a_message_that_says_so() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.pragma_update(None, "user_version", SCHEMA + 1).unwrap();
+        let refusal = migrate(&mut connection).unwrap_err();
+        assert!(refusal.to_string().contains("written by a newer version"), "{refusal}");
+    }
+}

@@ -1,0 +1,216 @@
+//! The store through its public face, on a real file.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use conclave_db::{Attempt, CommittedEvent, NewRoom, Store, StoreError, StoreOptions, Vault};
+use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer};
+use conclave_model::page::PageRequest;
+use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
+use conclave_model::project::Environment;
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::webhook::DeliveryStatus;
+use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
+
+type Told = Arc<Mutex<Vec<CommittedEvent>>>;
+
+fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Told) {
+    let told = Told::default();
+    let on_commit = {
+        let told = Arc::clone(&told);
+        Box::new(move |events: &[CommittedEvent]| told.lock().unwrap().extend_from_slice(events))
+    };
+    let key = dir.path().join("encryption.key");
+    let store = Store::open(StoreOptions {
+        path: dir.path().join("conclave.db"),
+        clock: clock.clone(),
+        vault: Vault::open(Some(&key), &Secret::new("media")).unwrap(),
+        on_commit,
+        readers: 2,
+    })
+    .unwrap();
+    (store, told)
+}
+
+fn clock() -> Clock {
+    Clock::manual(Timestamp::from_millis(1_700_000_000_000))
+}
+
+async fn project(store: &Store) -> ProjectId {
+    store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id
+}
+
+fn new_room(project: &ProjectId, name: &str) -> NewRoom {
+    NewRoom {
+        project_id: project.clone(),
+        name: name.parse().unwrap(),
+        max_participants: 0,
+        empty_timeout_seconds: 60,
+        metadata: None,
+        template_id: None,
+    }
+}
+
+fn person(identity: &str, sid: &str) -> Participant {
+    Participant {
+        sid: sid.parse().unwrap(),
+        identity: identity.parse().unwrap(),
+        name: String::new(),
+        state: ParticipantState::Active,
+        kind: ParticipantKind::Standard,
+        metadata: String::new(),
+        attributes: BTreeMap::new(),
+        is_publisher: false,
+        joined_at: None,
+        tracks: vec![],
+    }
+}
+
+fn types(told: &Told) -> Vec<&'static str> {
+    told.lock().unwrap().iter().map(|event| event.event_type).collect()
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorCode {
+    match result {
+        Err(StoreError::Refused(problem)) => problem.code,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+#[actix::test]
+async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(&dir, &clock());
+    let project = project(&store).await;
+    let (a, b, c) = tokio::join!(
+        store.create_room(new_room(&project, "a"), None),
+        store.create_room(new_room(&project, "a"), None),
+        store.create_room(new_room(&project, "b"), None),
+    );
+    assert!(a.is_ok() && c.is_ok());
+    assert_eq!(code(b), ErrorCode::RoomExists);
+    let page = store.rooms(project, PageRequest::default()).await.unwrap();
+    assert_eq!(page.items.len(), 2);
+}
+
+#[actix::test]
+async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, told) = open(&dir, &clock);
+    let project = project(&store).await;
+    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
+
+    let joined = store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    assert_eq!((joined.room.empty_deadline, joined.people.len()), (None, 1));
+    let again = store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    assert_eq!(again.people.len(), 1);
+
+    clock.advance(Duration::from_secs(5));
+    let left = store.record_leave(room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
+    assert_eq!(left.room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
+    assert_eq!(types(&told), ["room.started", "participant.joined", "participant.left"]);
+}
+
+#[actix::test]
+async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, told) = open(&dir, &clock);
+    let project = project(&store).await;
+    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let joined = store.record_join(room.id, person("alice", "PA_2"), clock.now()).await.unwrap();
+    assert_eq!(joined.people.len(), 1);
+    let late = store.record_leave(room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
+    assert_eq!((late.people.len(), late.room.empty_deadline), (1, None));
+    let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
+    assert_eq!(types(&told), expected);
+}
+
+#[actix::test]
+async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, told) = open(&dir, &clock);
+    let project = project(&store).await;
+    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let ended = store.end_room(room.id).await.unwrap();
+    assert_eq!((ended.status, ended.empty_deadline), (RoomStatus::Ended, None));
+    store.end_room(room.id).await.unwrap();
+    assert_eq!(types(&told), ["room.started", "participant.joined", "participant.left", "room.finished"]);
+    assert_eq!(code(store.record_join(room.id, person("bob", "PA_2"), clock.now()).await), ErrorCode::RoomEnded);
+}
+
+#[actix::test]
+async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let slot;
+    {
+        let (store, _) = open(&dir, &clock);
+        let project = project(&store).await;
+        slot = IdempotencySlot { project_id: project.clone(), operation: "create_room", key: "k".parse().unwrap() };
+        let keep = Keep::new(slot.clone(), [7; 32], true);
+        let render = |room: &Room| Answer { status: 201, body: room.name.as_str().as_bytes().to_vec() };
+        let keep_answer = KeepAnswer { keep: keep.clone(), render };
+        store.create_room(new_room(&project, "a"), Some(keep_answer)).await.unwrap();
+        assert!(keep.is_kept());
+        store.close();
+    }
+    let (store, _) = open(&dir, &clock);
+    let kept = store.kept_answer(slot.clone()).await.unwrap().unwrap();
+    assert_eq!((kept.fingerprint, kept.answer.body.as_slice()), ([7; 32], b"a".as_slice()));
+    let file = std::fs::read(dir.path().join("conclave.db")).unwrap();
+    assert!(!file.windows(16).any(|w| w == b"media"), "sanity");
+    clock.advance(Duration::from_secs(24 * 3_600));
+    assert!(store.kept_answer(slot).await.unwrap().is_none());
+    assert_eq!(store.forget_expired(Duration::from_secs(1)).await.unwrap(), 1);
+}
+
+#[actix::test]
+async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, _) = open(&dir, &clock);
+    let project = project(&store).await;
+    let endpoint = store
+        .create_endpoint(project.clone(), "http://example.com/".into(), Secret::new("whsec_x"), None)
+        .await
+        .unwrap();
+    assert_eq!(store.active_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
+    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+
+    let due = store.due_deliveries(endpoint.id, clock.now(), 50).await.unwrap();
+    let names: Vec<_> = due.iter().map(|d| d.event_type.as_str()).collect();
+    assert_eq!(names, ["room.started", "participant.joined"]);
+    let failed = Attempt {
+        id: due[0].id,
+        number: 5,
+        at: clock.now(),
+        response_status: Some(500),
+        error: Some("the receiver answered 500".into()),
+        retry_at: None,
+    };
+    assert_eq!(code(store.retry_delivery(project.clone(), due[0].id, None).await), ErrorCode::DeliveryNotRetryable);
+    store.record_attempt(failed).await.unwrap();
+    let retried = store.retry_delivery(project.clone(), due[0].id, None).await.unwrap();
+    assert_eq!((retried.status, retried.attempts), (DeliveryStatus::Pending, 0));
+
+    store.delete_endpoint(project.clone(), endpoint.id).await.unwrap();
+    let left = store.deliveries(project, conclave_db::DeliveryFilter::default(), PageRequest::default()).await;
+    assert!(left.unwrap().items.is_empty());
+}
+
+#[actix::test]
+async fn a_backup_opens_and_holds_what_was_there() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, _) = open(&dir, &clock);
+    let project = project(&store).await;
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("encryption.key"), copy.path().join("encryption.key")).unwrap();
+    store.backup(copy.path().join("conclave.db")).await.unwrap();
+    assert!(store.backup(copy.path().join("conclave.db")).await.is_err(), "an existing file is never overwritten");
+    let (restored, _) = open(&copy, &clock);
+    assert_eq!(restored.check().await.unwrap(), Store::schema());
+    assert!(restored.project(project).await.unwrap().is_some());
+}
