@@ -1,1 +1,33 @@
-//! .
+//! The living part of Conclave: who owns what state, which timer, who restarts whom.
+//!
+//! ```text
+//! system ─┬─ project ─┬─ room                 live people by role, the empty timer
+//!         │           └─ webhook_endpoint     the due queue and its tick
+//!         └─ project …                        counts rooms, restores a failed child from the database
+//! ```
+//!
+//! Each actor has a folder: its messages and its thin `handle` in `mod.rs`, what it does beside it. Around them stand:
+//!
+//! - [`tree`]: the one door for callers outside; HTTP handlers know nothing else of this crate.
+//! - [`wiring`]: what every actor may use: the store, the media plane, the clock, the settings.
+//! - [`card`] and [`debug`]: what the debug endpoint shows of each actor.
+//! - [`child`], [`timer`], [`relay`]: supervision, timers, and the way of committed events.
+//!
+//! Calls go down the tree and have timeouts; news goes up as casts. A state is persisted before it is acted on, so an
+//! actor can be rebuilt from the database at any moment.
+
+pub mod card;
+pub mod child;
+pub mod debug;
+pub mod project;
+pub mod relay;
+pub mod room;
+pub mod system;
+pub mod timer;
+pub mod tree;
+pub mod webhook_endpoint;
+pub mod wiring;
+
+pub use relay::EventRelay;
+pub use tree::{Tree, TreeError};
+pub use wiring::{Settings, Wiring};

@@ -1,0 +1,96 @@
+//! A supervised child: running, or failed and waiting to be rebuilt from the database.
+//!
+//! The wait grows with each failure in a row and starts over once a child has run well for a while. Messages that come
+//! meanwhile wait with it, so that nobody outside notices more than a delay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::Timestamp;
+use ractor::Message;
+
+use crate::card::{Card, Mailbox};
+use crate::timer::Timer;
+
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// A child that ran this long had recovered; its next failure is a first one.
+const RAN_WELL: Duration = Duration::from_secs(60);
+/// Messages that wait for a child at most; past that, its callers are better told to come again.
+const WAITING: usize = 1_000;
+
+/// A child of a supervisor.
+pub struct Child<M> {
+    card: Arc<Card>,
+    failures: u32,
+    standing: Standing<M>,
+}
+
+enum Standing<M> {
+    Running(Mailbox<M>),
+    Waiting { messages: Vec<M>, retry: Option<Timer> },
+}
+
+impl<M: Message> Child<M> {
+    /// A child that runs.
+    pub fn running(mailbox: Mailbox<M>) -> Self {
+        Self { card: Arc::clone(mailbox.card()), failures: 0, standing: Standing::Running(mailbox) }
+    }
+
+    /// The card it carries through restarts.
+    pub fn card(&self) -> &Arc<Card> {
+        &self.card
+    }
+
+    /// Its mailbox, while it runs.
+    pub fn mailbox(&self) -> Option<&Mailbox<M>> {
+        match &self.standing {
+            Standing::Running(mailbox) => Some(mailbox),
+            Standing::Waiting { .. } => None,
+        }
+    }
+
+    /// Sends, or keeps the message until the child is back. A message past what may wait is dropped; its caller sees
+    /// that as no answer.
+    pub fn send(&mut self, message: M) {
+        match &mut self.standing {
+            Standing::Running(mailbox) => {
+                // It failed just now and its supervisor has not heard of it yet: the message waits with the others.
+                if let Err(Some(message)) = mailbox.cast(message) {
+                    self.standing = Standing::Waiting { messages: vec![message], retry: None };
+                }
+            }
+            Standing::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
+            Standing::Waiting { .. } => log::warn!(actor = &*self.card.id; "too many messages wait for a failed actor"),
+        }
+    }
+
+    /// Notes a failure and says how long to wait before the child is rebuilt.
+    pub fn failed(&mut self, now: Timestamp, reason: String) -> Duration {
+        if now.since(self.card.started_at()) >= RAN_WELL {
+            self.failures = 0;
+        }
+        self.card.failed(now, reason);
+        if let Standing::Running(_) = self.standing {
+            self.standing = Standing::Waiting { messages: Vec::new(), retry: None };
+        }
+        let delay = FIRST_DELAY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_DELAY);
+        self.failures += 1;
+        delay
+    }
+
+    /// Keeps the timer that will try to rebuild it.
+    pub fn retry_with(&mut self, timer: Timer) {
+        if let Standing::Waiting { retry, .. } = &mut self.standing {
+            *retry = Some(timer);
+        }
+    }
+
+    /// The child is back: it gets what waited for it.
+    pub fn restored(&mut self, mailbox: Mailbox<M>) {
+        let before = std::mem::replace(&mut self.standing, Standing::Running(mailbox));
+        if let Standing::Waiting { messages, .. } = before {
+            messages.into_iter().for_each(|message| self.send(message));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The room actor: one open room's live people, by role, and its empty timer.
+//!
+//! It is the one place where what happens in a room is decided, in the order it happened. It persists each change with its
+//! events before it acts on it, so it can be rebuilt from the database at any moment. It stops when its room has ended.
+
+mod reports;
+mod state;
+
+use std::sync::Arc;
+
+use conclave_db::{RoomSnapshot, StoreError};
+use conclave_media::{MediaError, Refusal, Report};
+use conclave_model::participant::Participant;
+use conclave_model::ParticipantSid;
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::oneshot;
+
+use crate::card::{Card, Inspection};
+use crate::wiring::Wiring;
+use state::RoomState;
+
+/// What a room actor understands.
+#[derive(Debug)]
+pub enum RoomMsg {
+    /// Something happened in the room on the media plane.
+    Report {
+        /// What.
+        report: Report,
+        /// Answered once it is durable, or refused.
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// End the room.
+    End(RpcReplyPort<Result<(), StoreError>>),
+    /// The empty timer fired. Whether the room is still empty is for the state to say.
+    EmptyTimeout,
+    /// Hold the records against the media plane.
+    Reconcile,
+    /// What the media plane says of the room.
+    Seen {
+        /// Who was in the records when it was asked.
+        known: Vec<ParticipantSid>,
+        /// Who is there.
+        people: Result<Vec<Participant>, MediaError>,
+    },
+    /// Tell about yourself.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl RoomMsg {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Report { .. } => "report",
+            Self::End(_) => "end",
+            Self::EmptyTimeout => "empty_timeout",
+            Self::Reconcile => "reconcile",
+            Self::Seen { .. } => "seen",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+/// The actor's read-only parts.
+pub struct RoomActor {
+    /// Shared parts.
+    pub wiring: Arc<Wiring>,
+    /// Its card.
+    pub card: Arc<Card>,
+}
+
+impl Actor for RoomActor {
+    type Msg = RoomMsg;
+    type State = RoomState;
+    type Arguments = RoomSnapshot;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<RoomMsg>,
+        snapshot: RoomSnapshot,
+    ) -> Result<RoomState, ActorProcessingErr> {
+        self.card.started(self.wiring.clock.now());
+        let mut state = RoomState::new(snapshot);
+        self.arm_empty_timer(&myself, &mut state);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<RoomMsg>,
+        message: RoomMsg,
+        state: &mut RoomState,
+    ) -> Result<(), ActorProcessingErr> {
+        self.card.handling(self.wiring.clock.now(), message.name());
+        // Boxed, so that ten thousand idle rooms do not each hold room for the longest of these futures.
+        match message {
+            RoomMsg::Report { report, answer } => {
+                let taken = Box::pin(self.take(&myself, state, report)).await;
+                // A reporter that stopped waiting will report again or reconcile.
+                let _ = answer.send(taken);
+            }
+            RoomMsg::End(reply) => {
+                let ended = Box::pin(self.end(&myself, state)).await;
+                let _ = reply.send(ended);
+            }
+            RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&myself, state)).await,
+            RoomMsg::Reconcile => self.ask_media(&myself, state),
+            RoomMsg::Seen { known, people } => Box::pin(self.repair(&myself, state, known, people)).await,
+            RoomMsg::Inspect(reply) => {
+                let _ = reply.send(state.inspect());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! What a room actor does: takes reports, ends, repairs what reports lost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use conclave_db::{LeaveOutcome, StoreError};
+use conclave_media::{Fact, MediaError, MediaPlane as _, Refusal, Report};
+use conclave_model::event::Who;
+use conclave_model::participant::Participant;
+use conclave_model::role::Role;
+use conclave_model::{ErrorCode, ParticipantSid, RoleName, Timestamp};
+use ractor::ActorRef;
+
+use super::state::RoomState;
+use super::{RoomActor, RoomMsg};
+use crate::timer::Timer;
+
+impl RoomActor {
+    /// Takes a report: durable when this returns `Ok`.
+    pub(super) async fn take(
+        &self,
+        myself: &ActorRef<RoomMsg>,
+        state: &mut RoomState,
+        report: Report,
+    ) -> Result<(), Refusal> {
+        let (store, id, at) = (&self.wiring.store, state.room.id, report.at);
+        let written = match report.fact {
+            Fact::ParticipantJoined(participant) => {
+                return self.admit(myself, state, *participant, at).await;
+            }
+            Fact::ParticipantLeft { who, clean } => match store.record_leave(id, who.sid, at, clean).await {
+                Ok(left) => {
+                    self.follow(myself, state, left);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            Fact::JoinAborted { who } => store.record_join_aborted(id, who, at).await,
+            Fact::TrackPublished { who, track } => store.record_track(id, who, track, true, at).await,
+            Fact::TrackUnpublished { who, track } => store.record_track(id, who, track, false, at).await,
+            Fact::PublishLimit { who, limit } => store.record_publish_limit(id, who, limit, at).await,
+        };
+        written.map_err(|error| self.refusal(&error))
+    }
+
+    /// Lets somebody in, unless their role is full.
+    async fn admit(
+        &self,
+        myself: &ActorRef<RoomMsg>,
+        state: &mut RoomState,
+        participant: Participant,
+        at: Timestamp,
+    ) -> Result<(), Refusal> {
+        let roles = self.wiring.store.room_roles(state.room.template_id.clone()).await;
+        let roles = roles.map_err(|error| self.refusal(&error))?;
+        if role_is_full(state, &participant, &roles) {
+            return self.turn_away(state, &participant, at).await;
+        }
+        self.set_subscription_rules(state, &roles).await?;
+        let joined = self.wiring.store.record_join(state.room.id, participant, at).await;
+        let joined = joined.map_err(|error| self.refusal(&error))?;
+        state.renew(joined.room, joined.people);
+        self.arm_empty_timer(myself, state);
+        Ok(())
+    }
+
+    /// Somebody whose token was minted before the role filled up: no session, and the one event of a failed join.
+    async fn turn_away(&self, state: &RoomState, participant: &Participant, at: Timestamp) -> Result<(), Refusal> {
+        log::warn!(
+            room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
+            "a join was turned away: the role is full"
+        );
+        let aborted = self.wiring.store.record_join_aborted(state.room.id, Who::from(participant), at).await;
+        aborted.map_err(|error| self.refusal(&error))?;
+        Err(Refusal::RoleFull)
+    }
+
+    /// Tells the media plane who receives whom, before the newcomer can receive anybody.
+    async fn set_subscription_rules(
+        &self,
+        state: &RoomState,
+        roles: &BTreeMap<RoleName, Role>,
+    ) -> Result<(), Refusal> {
+        if roles.values().all(|role| role.subscribe.to_roles.is_none()) {
+            return Ok(());
+        }
+        let rules = roles.iter().map(|(name, role)| (name.clone(), role.subscribe.to_roles.clone())).collect();
+        let set = self.wiring.media.set_subscription_rules(&state.room.namespaced_name(), rules).await;
+        set.map_err(|error| {
+            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not taken: {error}");
+            Refusal::Unavailable
+        })
+    }
+
+    /// Somebody left: the people and perhaps the deadline are new.
+    fn follow(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState, left: LeaveOutcome) {
+        state.renew(left.room, left.people);
+        self.arm_empty_timer(myself, state);
+    }
+
+    /// Makes the timer agree with the deadline of the record.
+    pub(super) fn arm_empty_timer(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) {
+        let wanted = state.room.empty_deadline;
+        if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
+            let arm =
+                |at| Timer::arm(&self.wiring.clock, "empty_timeout", at, myself, RoomMsg::EmptyTimeout);
+            state.empty_timer = wanted.map(arm);
+        }
+    }
+
+    /// Ends the room if its deadline has really passed. A store that is away is asked again a little later.
+    pub(super) async fn end_if_empty(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) {
+        let now = self.wiring.clock.now();
+        if state.room.empty_deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        if let Err(error) = self.end(myself, state).await {
+            log::error!(room = state.room.namespaced_name().as_str(); "an empty room could not be ended: {error}");
+            let retry = now.after(std::time::Duration::from_secs(1));
+            let timer = Timer::arm(&self.wiring.clock, "empty_timeout", retry, myself, RoomMsg::EmptyTimeout);
+            state.empty_timer = Some(timer);
+        }
+    }
+
+    /// Ends the record, then the live side, then itself. The live side may be away: the record does not wait for it.
+    pub(super) async fn end(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
+        let ended = self.wiring.store.end_room(state.room.id).await?;
+        state.renew(ended, Vec::new());
+        state.empty_timer = None;
+        let (media, room) = (Arc::clone(&self.wiring.media), state.room.namespaced_name());
+        tokio::spawn(async move {
+            if let Err(error) = media.close_room(&room).await {
+                log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
+            }
+        });
+        myself.stop(Some("ended".into()));
+        Ok(())
+    }
+
+    /// Asks the media plane who is in the room; the answer comes back as a message.
+    pub(super) fn ask_media(&self, myself: &ActorRef<RoomMsg>, state: &RoomState) {
+        let (media, room, myself) =
+            (Arc::clone(&self.wiring.media), state.room.namespaced_name(), myself.clone());
+        let known = state.people.iter().map(|person| person.sid.clone()).collect();
+        tokio::spawn(async move {
+            let people = media.participants(&room).await;
+            let _ = myself.send_message(RoomMsg::Seen { known, people });
+        });
+    }
+
+    /// Repairs what reports lost: closes the sessions of who is gone and writes the joins that were missed. Who came or
+    /// left since the question was asked is left to its own report.
+    pub(super) async fn repair(
+        &self,
+        myself: &ActorRef<RoomMsg>,
+        state: &mut RoomState,
+        known: Vec<ParticipantSid>,
+        people: Result<Vec<Participant>, MediaError>,
+    ) {
+        let now = self.wiring.clock.now();
+        let Ok(seen) = people.inspect_err(|error| log::warn!("a room could not be reconciled: {error}")) else {
+            return;
+        };
+        let lost: Vec<_> = known.iter().filter(|sid| !seen.iter().any(|p| p.sid == **sid)).cloned().collect();
+        if !lost.is_empty() {
+            match self.wiring.store.record_lost(state.room.id, lost, now).await {
+                Ok(left) => self.follow(myself, state, left),
+                Err(error) => log::error!("lost participants could not be written: {error}"),
+            }
+        }
+        let missed = seen.into_iter().filter(|p| p.kind.makes_session() && !known.contains(&p.sid));
+        for participant in missed.collect::<Vec<_>>() {
+            if state.people.iter().all(|person| person.sid != participant.sid) {
+                let at = participant.joined_at.unwrap_or(now);
+                // A refusal has been logged; the next round asks again.
+                let _ = self.admit(myself, state, participant, at).await;
+            }
+        }
+    }
+
+    fn refusal(&self, error: &StoreError) -> Refusal {
+        match error {
+            StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => Refusal::RoomEnded,
+            error => {
+                log::error!(actor = &*self.card.id; "a report could not be written: {error}");
+                Refusal::Unavailable
+            }
+        }
+    }
+}
+
+fn role_is_full(state: &RoomState, participant: &Participant, roles: &BTreeMap<RoleName, Role>) -> bool {
+    let Some(role) = participant.role().and_then(|name| roles.get(&name)) else { return false };
+    match usize::try_from(role.max_peer_count.get()) {
+        Err(_) => true,
+        Ok(0) => false,
+        Ok(cap) => state.holders(&role.name, &participant.identity) >= cap,
+    }
+}
