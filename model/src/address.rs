@@ -1,1 +1,291 @@
-//! placeholder
+//! Which addresses this server may be sent to by a url that somebody else wrote.
+//!
+//! A webhook url is a request that the server makes on a stranger's word, from inside the operator's network. So only
+//! public unicast addresses are dialled: what the IANA special-purpose registries list is refused, whether or not they
+//! call it globally reachable, unless the operator allowed the network by name.
+//!
+//! An IPv6 address can carry an IPv4 one. Where the carried address is what is reached in the end (mapped, NAT64's
+//! well-known prefix), it is judged in its place. Where a relay or a local translator decides (6to4, Teredo, local
+//! NAT64), the form is refused whole.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// Tells public addresses from all others. Pure: who resolves a name asks it about each address found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AddressFilter {
+    allow: Vec<IpNet>,
+}
+
+impl AddressFilter {
+    /// A filter that permits public addresses, and those in `allow` whatever they are. A network of v4-mapped addresses
+    /// in `allow` means the IPv4 network it maps.
+    #[must_use]
+    pub fn new(allow: Vec<IpNet>) -> Self {
+        Self { allow: allow.into_iter().map(unmapped_net).collect() }
+    }
+
+    /// Whether `address` may be dialled.
+    #[must_use]
+    pub fn permits(&self, address: IpAddr) -> bool {
+        self.refusal(address).is_none()
+    }
+
+    /// The name of the range for which `address` is refused; `None` when it may be dialled.
+    #[must_use]
+    pub fn refusal(&self, address: IpAddr) -> Option<&'static str> {
+        let address = unmapped(address);
+        if self.allows(address) {
+            return None;
+        }
+        match address {
+            IpAddr::V4(v4) => special_v4(v4),
+            IpAddr::V6(v6) => match nat64_target(v6) {
+                Some(v4) if self.allows(v4.into()) => None,
+                Some(v4) => special_v4(v4),
+                None => special_v6(v6),
+            },
+        }
+    }
+
+    fn allows(&self, address: IpAddr) -> bool {
+        self.allow.iter().any(|net| net.contains(&address))
+    }
+}
+
+/// The address that dialling `address` reaches: a mapped one is its IPv4 address in another spelling.
+fn unmapped(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}
+
+fn unmapped_net(net: IpNet) -> IpNet {
+    let IpNet::V6(v6) = net else { return net };
+    match (v6.network().to_ipv4_mapped(), v6.prefix_len().checked_sub(96)) {
+        (Some(v4), Some(len)) => Ipv4Net::new(v4, len).map_or(net, IpNet::V4),
+        _ => net,
+    }
+}
+
+/// The IPv4 address behind NAT64's well-known prefix.
+fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    const WELL_KNOWN: Ipv6Net = v6([0x64, 0xff9b, 0, 0], 96);
+    let [.., a, b, c, d] = address.octets();
+    WELL_KNOWN.contains(&address).then_some(Ipv4Addr::new(a, b, c, d))
+}
+
+fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
+    SPECIAL_V4.iter().find(|(net, _)| net.contains(&address)).map(|(_, name)| *name)
+}
+
+fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let listed = SPECIAL_V6.iter().find(|(net, _)| net.contains(&address)).map(|(_, name)| *name);
+    listed.or_else(|| (!GLOBAL_UNICAST_V6.contains(&address)).then_some("outside global unicast"))
+}
+
+/// A network from its leading octets.
+const fn v4(a: u8, b: u8, c: u8, len: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), len)
+}
+
+/// A network from its leading four groups.
+const fn v6(lead: [u16; 4], len: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(lead[0], lead[1], lead[2], lead[3], 0, 0, 0, 0), len)
+}
+
+/// Everything in IPv4 that is not public unicast.
+const SPECIAL_V4: &[(Ipv4Net, &str)] = &[
+    (v4(0, 0, 0, 8), "this network"),
+    (v4(10, 0, 0, 8), "private"),
+    (v4(100, 64, 0, 10), "carrier-grade NAT"),
+    (v4(127, 0, 0, 8), "loopback"),
+    (v4(169, 254, 0, 16), "link-local"),
+    (v4(172, 16, 0, 12), "private"),
+    (v4(192, 0, 0, 24), "protocol assignments"),
+    (v4(192, 0, 2, 24), "documentation"),
+    (v4(192, 31, 196, 24), "AS112"),
+    (v4(192, 52, 193, 24), "multicast tunnelling"),
+    (v4(192, 88, 99, 24), "6to4 relay"),
+    (v4(192, 168, 0, 16), "private"),
+    (v4(192, 175, 48, 24), "AS112"),
+    (v4(198, 18, 0, 15), "benchmark"),
+    (v4(198, 51, 100, 24), "documentation"),
+    (v4(203, 0, 113, 24), "documentation"),
+    (v4(224, 0, 0, 4), "multicast"),
+    (v4(240, 0, 0, 4), "reserved and broadcast"),
+];
+
+/// Where public IPv6 lies; all outside it is refused, with or without a name below.
+const GLOBAL_UNICAST_V6: Ipv6Net = v6([0x2000, 0, 0, 0], 3);
+
+/// What IPv6 refuses by name: first what lies in global unicast, then the rest, so that a refusal can say why.
+const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
+    (v6([0x2001, 0, 0, 0], 32), "Teredo"),
+    (v6([0x2001, 2, 0, 0], 48), "benchmark"),
+    (v6([0x2001, 0x10, 0, 0], 28), "ORCHID"),
+    (v6([0x2001, 0x20, 0, 0], 28), "ORCHID"),
+    (v6([0x2001, 0, 0, 0], 23), "protocol assignments"),
+    (v6([0x2001, 0xdb8, 0, 0], 32), "documentation"),
+    (v6([0x2002, 0, 0, 0], 16), "6to4"),
+    (v6([0x2620, 0x4f, 0x8000, 0], 48), "AS112"),
+    (v6([0x3fff, 0, 0, 0], 20), "documentation"),
+    (Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128), "unspecified"),
+    (Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128), "loopback"),
+    (v6([0, 0, 0, 0], 96), "IPv4-compatible"),
+    (v6([0x64, 0xff9b, 1, 0], 48), "local NAT64"),
+    (v6([0x100, 0, 0, 0], 64), "discard"),
+    (v6([0x100, 0, 0, 1], 64), "dummy prefix"),
+    (v6([0x5f00, 0, 0, 0], 16), "segment routing"),
+    (v6([0xfc00, 0, 0, 0], 7), "unique local"),
+    (v6([0xfe80, 0, 0, 0], 10), "link-local"),
+    (v6([0xfec0, 0, 0, 0], 10), "site-local"),
+    (v6([0xff00, 0, 0, 0], 8), "multicast"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn allowing(nets: &[&str]) -> AddressFilter {
+        AddressFilter::new(nets.iter().map(|net| net.parse().unwrap()).collect())
+    }
+
+    /// First and last address of each range that must be refused.
+    const REFUSED: &[(&str, &str)] = &[
+        ("0.0.0.0", "0.255.255.255"),
+        ("10.0.0.0", "10.255.255.255"),
+        ("100.64.0.0", "100.127.255.255"),
+        ("127.0.0.0", "127.255.255.255"),
+        ("169.254.0.0", "169.254.255.255"),
+        ("172.16.0.0", "172.31.255.255"),
+        ("192.0.0.0", "192.0.0.255"),
+        ("192.0.2.0", "192.0.2.255"),
+        ("192.31.196.0", "192.31.196.255"),
+        ("192.52.193.0", "192.52.193.255"),
+        ("192.88.99.0", "192.88.99.255"),
+        ("192.168.0.0", "192.168.255.255"),
+        ("192.175.48.0", "192.175.48.255"),
+        ("198.18.0.0", "198.19.255.255"),
+        ("198.51.100.0", "198.51.100.255"),
+        ("203.0.113.0", "203.0.113.255"),
+        ("224.0.0.0", "239.255.255.255"),
+        ("240.0.0.0", "255.255.255.255"),
+        ("::", "::1"),
+        ("::2", "::ffff:ffff"),
+        ("::8.8.8.8", "::8.8.8.8"),
+        ("::ffff:0:8.8.8.8", "::ffff:0:ffff:ffff"),
+        ("::1:0:0:0", "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("64:ff9b:0:0:0:1::", "64:ff9b:0:ffff:ffff:ffff:ffff:ffff"),
+        ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff"),
+        ("64:ff9b:1::808:808", "64:ff9b:2::808:808"),
+        ("100::", "100::1:ffff:ffff:ffff:ffff"),
+        ("200::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2001::", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:2::", "2001:2:0:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:10::", "2001:2f:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:30::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2002:808:808::1", "2002:7f00:1::1"),
+        ("2620:4f:8000::", "2620:4f:8000:ffff:ffff:ffff:ffff:ffff"),
+        ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("4000::", "5eff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("6000::", "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ];
+
+    /// The nearest public addresses on both sides of those ranges.
+    const NEIGHBOURS: &[&str] = &[
+        "1.0.0.0 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0",
+        "169.253.255.255 169.255.0.0 172.15.255.255 172.32.0.0 191.255.255.255 192.0.1.0 192.0.1.255 192.0.3.0",
+        "192.31.195.255 192.31.197.0 192.52.192.255 192.52.194.0 192.88.98.255 192.88.100.0",
+        "192.167.255.255 192.169.0.0 192.175.47.255 192.175.49.0 198.17.255.255 198.20.0.0",
+        "198.51.99.255 198.51.101.0 203.0.112.255 203.0.114.0 223.255.255.255 8.8.8.8",
+        "2000:: 2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff 2001:200:: 2001:db7:ffff:ffff:ffff:ffff:ffff:ffff 2001:db9::",
+        "2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff 2003:: 2620:4f:7fff:ffff:ffff:ffff:ffff:ffff 2620:4f:8001::",
+        "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff 3fff:1000:: 3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "2606:4700:4700::1111 64:ff9b::8.8.8.8 ::ffff:8.8.8.8",
+    ];
+
+    #[test]
+    fn the_first_and_last_address_of_each_special_range_are_refused() {
+        for (first, last) in REFUSED {
+            for edge in [first, last] {
+                assert!(!AddressFilter::default().permits(ip(edge)), "{edge}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_neighbours_of_the_special_ranges_are_permitted() {
+        for public in NEIGHBOURS.iter().flat_map(|line| line.split(' ')) {
+            assert_eq!(AddressFilter::default().refusal(ip(public)), None, "{public}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_its_range() {
+        let filter = AddressFilter::default();
+        let named = [("::ffff:127.0.0.1", "loopback"), ("64:ff9b::10.0.0.1", "private"), ("2001::1", "Teredo")];
+        for (address, name) in named {
+            assert_eq!(filter.refusal(ip(address)), Some(name), "{address}");
+        }
+        assert_eq!(filter.refusal(ip("4000::1")), Some("outside global unicast"));
+    }
+
+    #[test]
+    fn an_allowed_network_covers_its_mapped_and_nat64_spellings_and_nothing_more() {
+        let filter = allowing(&["127.0.0.0/8"]);
+        for address in ["127.0.0.1", "127.255.255.255", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1"] {
+            assert!(filter.permits(ip(address)), "{address}");
+        }
+        for address in ["::1", "10.0.0.1", "::127.0.0.1", "64:ff9b:1::7f00:1", "2002:7f00:1::1", "2001::80ff:fffe"] {
+            assert!(!filter.permits(ip(address)), "{address}");
+        }
+    }
+
+    #[test]
+    fn the_embedding_forms_are_permitted_only_by_their_own_networks() {
+        for (net, address) in [("2002::/16", "2002:a00:1::1"), ("2001::/32", "2001::1"), ("fd00::/8", "fd00::1")] {
+            assert!(allowing(&[net]).permits(ip(address)), "{net}");
+        }
+        assert!(allowing(&["64:ff9b:1::/48"]).permits(ip("64:ff9b:1::a00:1")));
+        assert!(allowing(&["64:ff9b::/96"]).permits(ip("64:ff9b::10.0.0.1")));
+    }
+
+    #[test]
+    fn an_allowed_network_in_mapped_spelling_is_its_ipv4_network() {
+        let filter = allowing(&["::ffff:10.1.0.0/112"]);
+        assert!(filter.permits(ip("10.1.255.255")) && filter.permits(ip("::ffff:10.1.0.0")));
+        assert!(!filter.permits(ip("10.2.0.0")) && !filter.permits(ip("10.0.255.255")));
+    }
+
+    proptest! {
+        #[test]
+        fn a_mapped_address_is_permitted_exactly_when_its_ipv4_address_is(bits: u32, net: u32, len in 0u8..=32) {
+            let (address, net) = (Ipv4Addr::from(bits), Ipv4Net::new(net.into(), len).unwrap());
+            for filter in [AddressFilter::default(), AddressFilter::new(vec![net.into()])] {
+                let mapped = filter.permits(address.to_ipv6_mapped().into());
+                prop_assert_eq!(mapped, filter.permits(address.into()));
+            }
+        }
+
+        #[test]
+        fn nothing_outside_global_unicast_is_permitted_but_what_embeds_ipv4(bits: u128) {
+            let address = Ipv6Addr::from(bits);
+            let judged_as_v6 = address.to_ipv4_mapped().is_none() && nat64_target(address).is_none();
+            if judged_as_v6 && AddressFilter::default().permits(address.into()) {
+                prop_assert_eq!(address.segments()[0] >> 13, 1);
+            }
+        }
+    }
+}

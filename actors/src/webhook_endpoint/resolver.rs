@@ -1,0 +1,171 @@
+//! Names to addresses, with every address checked before it can be dialled.
+//!
+//! A check at registration alone is worth little: a name can point elsewhere by the time of the attempt, or between a
+//! check and the dial. So the filter sits inside the resolver that the HTTP client asks on each attempt, and the client
+//! dials what it returns. Literal addresses take the same way. [`check_url`] exists to tell the caller early.
+
+use std::net::ToSocketAddrs as _;
+
+use conclave_model::address::AddressFilter;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::NextTimeout;
+use url::Url;
+
+/// The system's resolver, behind an [`AddressFilter`].
+#[derive(Debug)]
+pub struct FilteredResolver {
+    filter: AddressFilter,
+    system: DefaultResolver,
+}
+
+impl FilteredResolver {
+    /// A resolver that returns only what `filter` permits.
+    #[must_use]
+    pub fn new(filter: AddressFilter) -> Self {
+        Self { filter, system: DefaultResolver::default() }
+    }
+}
+
+impl Resolver for FilteredResolver {
+    /// One address that is not permitted refuses them all: a name that mixes public and internal addresses is either
+    /// mistaken or an attack, and which of them is dialled would be chance.
+    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = self.system.resolve(uri, config, timeout).map_err(lookup_error)?;
+        if found.iter().all(|address| self.filter.permits(address.ip())) {
+            return Ok(found);
+        }
+        Err(ureq::Error::Other(AddressBlocked { host: uri.host().unwrap_or_default().to_owned() }.into()))
+    }
+}
+
+/// The system reports a failed look-up as an I/O error, which could not be told from one of the connection.
+fn lookup_error(error: ureq::Error) -> ureq::Error {
+    match error {
+        ureq::Error::Io(_) => ureq::Error::HostNotFound,
+        other => other,
+    }
+}
+
+/// A host that is, or resolves to, an address that is not permitted. It names the host and keeps the address to itself:
+/// what a name means inside the operator's network is not for the url's author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("address blocked: {host}")]
+pub struct AddressBlocked {
+    /// The host as the url says it.
+    pub host: String,
+}
+
+/// Why a url cannot be a receiver's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UrlRefusal {
+    /// Not an http(s) url with a host; says what is wrong.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// It is, or resolves to, an address that is not permitted.
+    #[error("the url resolves to an address that is not public")]
+    Blocked,
+}
+
+/// Checks a receiver's url when it is registered.
+///
+/// A name that does not resolve is accepted: it may exist by the time of the first event, and the delivery shows the
+/// failure if it does not.
+///
+/// Blocks for as long as the system's resolver takes, so it belongs on a blocking thread.
+///
+/// # Errors
+/// [`UrlRefusal::Invalid`] for a text that is no usable url, [`UrlRefusal::Blocked`] when any address behind it is not
+/// permitted by `filter`.
+pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlRefusal> {
+    let url = parse_url(url)?;
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default().unwrap_or_default();
+    let found = format!("{host}:{port}").to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    if found.iter().all(|address| filter.permits(address.ip())) { Ok(url) } else { Err(UrlRefusal::Blocked) }
+}
+
+/// The part of [`check_url`] that asks nobody: an http(s) url with a host and no credentials in it.
+///
+/// # Errors
+/// [`UrlRefusal::Invalid`], and never the other.
+pub fn parse_url(url: &str) -> Result<Url, UrlRefusal> {
+    let url = Url::parse(url).map_err(|_| UrlRefusal::Invalid("must be an absolute http or https url"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(UrlRefusal::Invalid("must be an http or https url"));
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(UrlRefusal::Invalid("must name a host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(UrlRefusal::Invalid("must not hold a user name or password"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> UrlRefusal {
+        check_url(url, &AddressFilter::default()).expect_err(url)
+    }
+
+    fn resolve(url: &str, filter: AddressFilter) -> Result<Vec<String>, String> {
+        let uri: Uri = url.parse().unwrap();
+        let config = ureq::Agent::config_builder().proxy(None).build();
+        let found = FilteredResolver::new(filter).resolve(&uri, &config, NextTimeout::default());
+        found.map(|all| all.iter().map(ToString::to_string).collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_text_that_is_no_http_url_with_a_host_is_invalid() {
+        for url in ["", "example.com/hook", "ftp://example.com", "file:///etc/passwd", "http://", "https://:443/", "/x"]
+        {
+            assert!(matches!(refusal(url), UrlRefusal::Invalid(_)), "{url}");
+        }
+        for url in ["https://user@example.com/", "https://:word@example.com/", "http://127.0.0.1@8.8.8.8/"] {
+            assert_eq!(refusal(url), UrlRefusal::Invalid("must not hold a user name or password"), "{url}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_an_internal_address_is_blocked() {
+        let hosts = "127.0.0.1 127.1 2130706433 0x7f000001 0177.0.0.1 0 10.0.0.1:8080 169.254.169.254 localhost \
+                     [::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [fe80::1] [fd00::1] [64:ff9b::7f00:1] [2002:7f00:1::]";
+        for host in hosts.split_whitespace() {
+            assert_eq!(refusal(&format!("http://{host}/hook")), UrlRefusal::Blocked, "{host}");
+        }
+    }
+
+    #[test]
+    fn public_addresses_and_names_that_do_not_resolve_are_accepted() {
+        for url in ["https://8.8.8.8/hook", "http://[2606:4700:4700::1111]:8080/", "https://nowhere.invalid/hook?a=1"] {
+            assert_eq!(check_url(url, &AddressFilter::default()).unwrap().as_str(), url);
+        }
+    }
+
+    #[test]
+    fn an_allowed_network_is_accepted() {
+        let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
+        assert!(check_url("http://127.0.0.1:9/", &filter).is_ok());
+        assert_eq!(check_url("http://[::1]:9/", &filter), Err(UrlRefusal::Blocked));
+    }
+
+    #[test]
+    fn the_resolver_checks_literals_and_names_alike() {
+        for host in ["127.0.0.1", "[::1]", "localhost", "2130706433"] {
+            let blocked = format!("other: address blocked: {host}");
+            assert_eq!(resolve(&format!("http://{host}:9/"), AddressFilter::default()), Err(blocked));
+        }
+        let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
+        assert_eq!(resolve("http://127.0.0.1:9/", filter), Ok(vec!["127.0.0.1:9".to_owned()]));
+        assert_eq!(resolve("https://8.8.8.8/", AddressFilter::default()), Ok(vec!["8.8.8.8:443".to_owned()]));
+    }
+
+    #[test]
+    fn a_name_that_does_not_resolve_is_told_from_a_connection_that_fails() {
+        assert_eq!(resolve("http://nowhere.invalid/", AddressFilter::default()), Err("host not found".to_owned()));
+    }
+}

@@ -1,0 +1,253 @@
+//! Attempts against receivers on real sockets: one listener and one thread each, told what to answer.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+
+const PAYLOAD: &str = r#"{"type":"room.started","room":"Küche"}"#;
+const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+/// Longer than any attempt here takes when all is well.
+const AMPLE: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A request as the receiver read it: the head's lines, and the body.
+type Seen = (Vec<String>, Vec<u8>);
+
+fn local_sender(timeout: Duration) -> Sender {
+    Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout)
+}
+
+fn request(url: &str) -> DeliveryRequest {
+    DeliveryRequest {
+        url: url.to_owned(),
+        secret: Secret::new(SECRET),
+        delivery_id: "0192f5a0-0000-7000-8000-000000000001".parse().unwrap(),
+        event_type: "room.started".to_owned(),
+        payload: PAYLOAD.into(),
+        at: Timestamp::from_millis(1_700_000_000_999),
+    }
+}
+
+fn read_request(stream: &TcpStream) -> Seen {
+    let mut reader = BufReader::new(stream);
+    let head: Vec<String> = reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+    let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    (head, body)
+}
+
+/// A receiver that reads each request, passes it on, and hands the connection to `answer`.
+fn receiver(answer: impl Fn(TcpStream) + Send + 'static) -> (String, Receiver<Seen>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook?a=1", listener.local_addr().unwrap());
+    let (requests, seen) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().map(Result::unwrap) {
+            let _ = requests.send(read_request(&stream));
+            answer(stream);
+        }
+    });
+    (url, seen)
+}
+
+/// What becomes of an attempt at a receiver that answers with these bytes and closes.
+fn outcome_of(answer: &'static str) -> AttemptOutcome {
+    let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
+    local_sender(AMPLE).post(&request(&url))
+}
+
+/// Writes `bytes` over and over, one every 20 ms, until the other side is gone. The wait is a bounded read, which also
+/// notices that.
+fn drip(mut stream: TcpStream, bytes: &[u8]) {
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    for byte in bytes.iter().cycle() {
+        let gone = stream.write_all(&[*byte]).is_err() || matches!(stream.read(&mut [0]), Ok(0));
+        if gone {
+            return;
+        }
+    }
+}
+
+/// Keeps the connection open, silent, until the other side is gone.
+fn hang(mut stream: TcpStream) {
+    let _ = stream.read(&mut [0]);
+}
+
+fn failed(error: &str) -> AttemptOutcome {
+    AttemptOutcome { response_status: None, error: Some(error.to_owned()) }
+}
+
+#[test]
+fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
+    let (url, seen) = receiver(|mut stream| stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap());
+    let outcome = local_sender(AMPLE).post(&request(&url));
+    assert_eq!(outcome, AttemptOutcome { response_status: Some(204), error: None });
+    assert!(outcome.delivered());
+
+    let (head, body) = seen.recv_timeout(AMPLE).unwrap();
+    assert_eq!(head[0], "POST /hook?a=1 HTTP/1.1");
+    assert_eq!(body, PAYLOAD.as_bytes());
+    let mut headers: Vec<&str> =
+        head[1..].iter().map(String::as_str).filter(|line| !line.starts_with("host: ")).collect();
+    headers.sort_unstable();
+    // Both signatures were computed elsewhere, over these bytes, this id and this second.
+    assert_eq!(
+        headers,
+        [
+            "accept: */*",
+            "connection: close",
+            "content-length: 39",
+            "content-type: application/json",
+            concat!("user-agent: Conclave/", env!("CARGO_PKG_VERSION")),
+            "webhook-id: 0192f5a0-0000-7000-8000-000000000001",
+            "webhook-signature: v1,BcWNxRo73ReRtLZivwN0a9jiLnblR6gUUQNnrlt5Kvs=",
+            "webhook-timestamp: 1700000000",
+            "x-svc-event: room.started",
+            "x-svc-signature: sha256=dc708f41802ea3e01b0cee8af1f481b32827f88d4aca6f7164fdd82674a7d558",
+        ]
+    );
+}
+
+#[test]
+fn every_2xx_is_delivered() {
+    for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "HTTP/1.1 299 Odd\r\n\r\nuntil the end"] {
+        let outcome = outcome_of(answer);
+        assert!(outcome.delivered() && outcome.error.is_none(), "{answer}: {outcome:?}");
+    }
+}
+
+#[test]
+fn any_other_status_is_a_failure_that_says_which() {
+    for (answer, status) in [
+        ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", 500),
+        ("HTTP/1.1 404 Gone\r\ncontent-length: 0\r\n\r\n", 404),
+        ("HTTP/1.1 304 Same\r\n\r\n", 304),
+    ] {
+        let error = Some(format!("the receiver answered {status}"));
+        assert_eq!(outcome_of(answer), AttemptOutcome { response_status: Some(status), error });
+    }
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let (target, reached) = receiver(hang);
+    for status in [301, 302, 303, 307, 308] {
+        let answer = format!("HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+        let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
+        let error = Some(format!("the receiver answered {status}"));
+        let expected = AttemptOutcome { response_status: Some(status), error };
+        assert_eq!(local_sender(AMPLE).post(&request(&url)), expected);
+    }
+    assert!(reached.try_recv().is_err());
+}
+
+#[test]
+fn a_receiver_that_never_answers_ends_at_the_timeout() {
+    let (url, _seen) = receiver(hang);
+    let started = Instant::now();
+    assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
+    assert!(started.elapsed() >= SHORT && started.elapsed() < AMPLE);
+}
+
+#[test]
+fn a_tls_receiver_that_never_shakes_hands_ends_at_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    // The backlog takes the connection; nobody ever reads from it.
+    assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
+}
+
+#[test]
+fn headers_that_drip_end_at_the_timeout() {
+    let (url, _seen) = receiver(|stream| drip(stream, b"HTTP/1.1 200 OK\r\nx-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+    assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
+}
+
+#[test]
+fn a_body_that_drips_past_the_timeout_leaves_the_status_standing() {
+    let (url, _seen) = receiver(|mut stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").unwrap();
+        drip(stream, b"x");
+    });
+    let started = Instant::now();
+    assert!(local_sender(SHORT).post(&request(&url)).delivered());
+    assert!(started.elapsed() < AMPLE);
+}
+
+#[test]
+fn a_huge_body_is_not_read_to_its_end() {
+    let (url, _seen) = receiver(|mut stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n").unwrap();
+        while stream.write_all(&[b'x'; 4096]).is_ok() {}
+    });
+    assert!(local_sender(AMPLE).post(&request(&url)).delivered());
+}
+
+#[test]
+fn endless_headers_are_cut_off() {
+    let (url, _seen) = receiver(|mut stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nx-a: ").unwrap();
+        while stream.write_all(&[b'a'; 4096]).is_ok() {}
+    });
+    assert_eq!(local_sender(AMPLE).post(&request(&url)), failed("the answer's headers are too large"));
+}
+
+#[test]
+fn what_is_no_http_and_what_is_no_answer_are_failures() {
+    assert_eq!(outcome_of("220 mail.example ESMTP\r\n\r\n"), failed("the answer is not valid HTTP"));
+    assert_eq!(outcome_of(""), failed("connection closed before an answer"));
+}
+
+#[test]
+fn a_refused_connection_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // The near end of a connection holds a port on which nobody listens, and nobody else can come to listen.
+    let held = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let url = format!("http://{}/", held.local_addr().unwrap());
+    assert_eq!(local_sender(AMPLE).post(&request(&url)), failed("connection refused"));
+}
+
+#[test]
+fn a_blocked_address_is_never_dialled() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let sender = Sender::new(AddressFilter::default(), AMPLE);
+    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433", "127.1"] {
+        assert_eq!(sender.post(&request(&format!("http://{host}:{port}/"))), failed("address blocked"), "{host}");
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_name_that_does_not_resolve_says_so() {
+    assert_eq!(local_sender(AMPLE).post(&request("https://nowhere.invalid/")), failed("name not resolved"));
+}
+
+#[test]
+fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
+    let outcome = local_sender(AMPLE).post(&request("not a url"));
+    assert_eq!(outcome, failed("the url is not usable: must be an absolute http or https url"));
+    let mut split = request("http://127.0.0.1:9/");
+    split.event_type = "room\r\nstarted".to_owned();
+    assert_eq!(local_sender(AMPLE).post(&split), failed("the request could not be made"));
+}
+
+#[test]
+fn each_attempt_has_a_connection_of_its_own() {
+    let (url, seen) = receiver(|mut stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+        // A kept connection would bring the second request here instead of a close.
+        assert!(matches!(stream.read(&mut [0]), Ok(0)));
+    });
+    let sender = local_sender(AMPLE);
+    for _ in 0..2 {
+        assert!(sender.post(&request(&url)).delivered());
+        seen.recv_timeout(AMPLE).unwrap();
+    }
+}
