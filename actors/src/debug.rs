@@ -1,0 +1,148 @@
+//! What the debug endpoint shows: every actor with its card, and with its own snapshot where it is asked for.
+//!
+//! The list is made of cards, which cost no message. Only the actors on the page shown are asked, one message each, and
+//! one that does not answer in time is shown without its state.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::{ProjectId, Timestamp};
+use futures_util::future::join_all;
+use serde::Serialize;
+
+use crate::card::{Entry, Failure, Kind, Step};
+use crate::timer::TimerView;
+use crate::tree::Tree;
+
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+
+/// Which actors are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct ActorFilter {
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// Of this project.
+    pub project: Option<ProjectId>,
+    /// With this in their path.
+    pub q: Option<String>,
+}
+
+/// An actor as it is shown.
+#[derive(Debug, Clone, Serialize)]
+pub struct ActorView {
+    /// The path.
+    pub id: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its supervisor's path.
+    pub parent: Option<String>,
+    /// Whose it is.
+    pub project_id: Option<ProjectId>,
+    /// The last part of the path.
+    pub name: String,
+    /// `running`, `restarting`, or `busy` when it did not answer in time.
+    pub status: &'static str,
+    /// When it was last started.
+    pub started_at: Timestamp,
+    /// Times it failed and was restored.
+    pub restarts: u32,
+    /// How it last failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<Failure>,
+    /// Messages waiting.
+    pub mailbox: u64,
+    /// Messages handled.
+    pub handled: u64,
+    /// Its timers.
+    pub timers: Vec<TimerView>,
+    /// Its own snapshot.
+    pub state: serde_json::Value,
+    /// The latest messages, when one actor is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<Step>>,
+}
+
+/// A page of actors, and how many there are of each kind.
+#[derive(Debug, Clone)]
+pub struct ActorList {
+    /// The page.
+    pub page: Page<ActorView>,
+    /// All that match the filter, by kind.
+    pub totals: BTreeMap<Kind, usize>,
+}
+
+impl ActorFilter {
+    fn matches(&self, entry: &Entry) -> bool {
+        let card = &entry.card;
+        self.kind.is_none_or(|kind| card.kind == kind)
+            && self.project.as_ref().is_none_or(|project| card.project_id.as_ref() == Some(project))
+            && self.q.as_ref().is_none_or(|q| card.id.contains(q.as_str()))
+    }
+}
+
+impl Tree {
+    /// A page of the actors that match.
+    pub async fn actors(&self, filter: &ActorFilter, page: PageRequest) -> ActorList {
+        let mut totals = BTreeMap::new();
+        let mut shown = Vec::new();
+        let (skip, take) = (page.offset as usize, page.limit as usize + 1);
+        let mut seen = 0;
+        let mut visit = |entry: &Entry| {
+            if filter.matches(entry) {
+                *totals.entry(entry.card.kind).or_insert(0) += 1;
+                if seen >= skip && shown.len() < take {
+                    shown.push(entry.clone());
+                }
+                seen += 1;
+            }
+        };
+        // The root has no project and sorts last by path; a tree is read from its root.
+        if let Some(root) = self.wiring().registry.find("system") {
+            visit(&root);
+        }
+        self.wiring().registry.each(|entry| {
+            if entry.card.kind != Kind::System {
+                visit(entry);
+            }
+        });
+        let entries = Page::of_fetched(shown, page);
+        let (request, has_more) = (entries.request, entries.has_more);
+        let items = join_all(entries.items.into_iter().map(|entry| view(entry, false))).await;
+        ActorList { page: Page { items, request, has_more }, totals }
+    }
+
+    /// One actor with its recent history.
+    pub async fn actor(&self, id: &str) -> Option<ActorView> {
+        let entry = self.wiring().registry.find(id)?;
+        Some(view(entry, true).await)
+    }
+}
+
+async fn view(entry: Entry, history: bool) -> ActorView {
+    let Entry { card, actor } = entry;
+    let (status, inspection) = match actor {
+        None => ("restarting", None),
+        Some(actor) => match actor.inspect(ANSWER_WITHIN).await {
+            Some(inspection) => ("running", Some(inspection)),
+            None => ("busy", None),
+        },
+    };
+    let (timers, state) = inspection.map_or_else(Default::default, |i| (i.timers, i.state));
+    ActorView {
+        id: card.id.to_string(),
+        kind: card.kind,
+        parent: card.parent.as_deref().map(str::to_owned),
+        project_id: card.project_id.clone(),
+        name: card.name().to_owned(),
+        status,
+        started_at: card.started_at(),
+        restarts: card.restarts(),
+        last_failure: card.last_failure(),
+        mailbox: card.mailbox(),
+        handled: card.handled(),
+        timers,
+        state,
+        history: history.then(|| card.history()),
+    }
+}

@@ -1,0 +1,214 @@
+//! The project actor: supervises a project's rooms and webhook endpoints, and counts what must be counted.
+//!
+//! Everything that concerns a room goes through here, so that it waits when the room's actor is being restored and keeps
+//! its order. The handlers are short: writes run beside the actor and come back as messages.
+
+mod children;
+mod rooms;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use conclave_db::{NewRoom, RoomSnapshot, StoreError};
+use conclave_media::{Refusal, Report};
+use conclave_model::idempotency::KeepAnswer;
+use conclave_model::room::Room;
+use conclave_model::{EndpointId, ProjectId, RoomName};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::card::{Card, Inspection};
+use crate::child::Child;
+use crate::room::RoomMsg;
+use crate::timer::Timer;
+use crate::webhook_endpoint::EndpointMsg;
+use crate::wiring::Wiring;
+
+/// The reply to making a room.
+pub type RoomReply = RpcReplyPort<Result<Room, StoreError>>;
+
+/// What a project actor understands.
+#[derive(Debug)]
+pub enum ProjectMsg {
+    /// Take up every open room and active endpoint. The first message of a project's life.
+    Populate,
+    /// Make a room.
+    CreateRoom {
+        /// What is asked for.
+        new: Box<NewRoom>,
+        /// Rooms the plan lets be open at once.
+        limit: Option<u32>,
+        /// The answer to keep with it.
+        keep: Option<KeepAnswer<Room>>,
+        /// Answered once it is durable.
+        reply: RoomReply,
+    },
+    /// A room was made, or was not.
+    RoomCreated {
+        /// The write's result.
+        result: Box<Result<Room, StoreError>>,
+        /// Who waits for it.
+        reply: RoomReply,
+    },
+    /// End a room. One that is not open has ended already.
+    EndRoom {
+        /// Which.
+        name: RoomName,
+        /// Answered once it is durable.
+        reply: RpcReplyPort<Result<(), StoreError>>,
+    },
+    /// Something happened in a room on the media plane.
+    Report {
+        /// What.
+        report: Report,
+        /// Answered once it is durable, or refused.
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// Something was queued for these receivers, or they are new.
+    Queued(Vec<EndpointId>),
+    /// A receiver was deleted.
+    EndpointDeleted(EndpointId),
+    /// The wait before rebuilding a failed child is over.
+    Restore(ChildKey),
+    /// What a failed room is rebuilt from.
+    Found {
+        /// Which room.
+        name: RoomName,
+        /// Its records; `None` when it has ended meanwhile.
+        snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
+    },
+    /// Hold the records against the media plane, and arm the timer for the next time.
+    Reconcile,
+    /// Tell about yourself.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl ProjectMsg {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Populate => "populate",
+            Self::CreateRoom { .. } => "create_room",
+            Self::RoomCreated { .. } => "room_created",
+            Self::EndRoom { .. } => "end_room",
+            Self::Report { .. } => "report",
+            Self::Queued(_) => "queued",
+            Self::EndpointDeleted(_) => "endpoint_deleted",
+            Self::Restore(_) => "restore",
+            Self::Found { .. } => "found",
+            Self::Reconcile => "reconcile",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+/// Which child.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ChildKey {
+    /// A room.
+    Room(RoomName),
+    /// A receiver.
+    Endpoint(EndpointId),
+}
+
+/// The actor's read-only parts.
+pub struct ProjectActor {
+    /// Shared parts.
+    pub wiring: Arc<Wiring>,
+    /// Its card.
+    pub card: Arc<Card>,
+    /// The path its children name as their parent, shared by all of them.
+    pub path: Arc<str>,
+    /// Which project.
+    pub id: ProjectId,
+}
+
+/// The children, by what they are and by actor, and what is being counted.
+#[derive(Default)]
+pub struct ProjectState {
+    rooms: HashMap<RoomName, Child<RoomMsg>>,
+    endpoints: HashMap<EndpointId, Child<EndpointMsg>>,
+    by_actor: HashMap<ActorId, ChildKey>,
+    /// Rooms being written: they count against the plan's ceiling before they exist.
+    rooms_in_making: usize,
+    reconcile: Option<Timer>,
+}
+
+impl ProjectActor {
+    fn inspect(state: &ProjectState) -> Inspection {
+        let state_json = json!({
+            "open_rooms": state.rooms.len(),
+            "rooms_in_making": state.rooms_in_making,
+            "webhook_endpoints": state.endpoints.len(),
+        });
+        Inspection { timers: state.reconcile.iter().map(Timer::view).collect(), state: state_json }
+    }
+}
+
+impl Actor for ProjectActor {
+    type Msg = ProjectMsg;
+    type State = ProjectState;
+    type Arguments = ();
+
+    async fn pre_start(&self, myself: ActorRef<ProjectMsg>, (): ()) -> Result<ProjectState, ActorProcessingErr> {
+        self.card.started(self.wiring.clock.now());
+        // Before anybody else can send: nothing is handled until the children are there.
+        myself.send_message(ProjectMsg::Populate)?;
+        Ok(ProjectState::default())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        message: ProjectMsg,
+        state: &mut ProjectState,
+    ) -> Result<(), ActorProcessingErr> {
+        self.card.handling(self.wiring.clock.now(), message.name());
+        match message {
+            ProjectMsg::Populate => self.populate(&myself, state).await?,
+            ProjectMsg::CreateRoom { new, limit, keep, reply } => {
+                self.create_room(&myself, state, *new, (limit, keep), reply);
+            }
+            ProjectMsg::RoomCreated { result, reply } => {
+                self.room_created(&myself, state, *result, reply).await;
+            }
+            ProjectMsg::EndRoom { name, reply } => Self::end_room(state, &name, reply),
+            ProjectMsg::Report { report, answer } => Self::pass_report(state, report, answer),
+            ProjectMsg::Queued(endpoints) => self.wake_endpoints(&myself, state, endpoints).await,
+            ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),
+            ProjectMsg::Restore(key) => self.restore(&myself, state, key).await,
+            ProjectMsg::Found { name, snapshot } => self.found(&myself, state, &name, *snapshot).await,
+            ProjectMsg::Reconcile => self.reconcile(&myself, state),
+            ProjectMsg::Inspect(reply) => {
+                let _ = reply.send(Self::inspect(state));
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        event: SupervisionEvent,
+        state: &mut ProjectState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(who, _, _) => self.child_stopped(state, who.get_id()),
+            SupervisionEvent::ActorFailed(who, reason) => {
+                self.child_failed(&myself, state, who.get_id(), reason.to_string());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        _: &mut ProjectState,
+    ) -> Result<(), ActorProcessingErr> {
+        // A parent's exit would kill its children in the middle of a message; stopping lets them finish it.
+        myself.stop_children_and_wait(None, Some(crate::tree::STOP_TIMEOUT)).await;
+        Ok(())
+    }
+}

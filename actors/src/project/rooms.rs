@@ -1,0 +1,94 @@
+//! What a project actor does about rooms: makes, ends, passes on, counts.
+
+use std::sync::Arc;
+
+use conclave_db::{NewRoom, RoomSnapshot, StoreError};
+use conclave_media::{Refusal, Report};
+use conclave_model::idempotency::KeepAnswer;
+use conclave_model::room::Room;
+use conclave_model::{ErrorCode, Problem, RoomName};
+use ractor::{ActorRef, RpcReplyPort};
+use tokio::sync::oneshot;
+
+use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
+use crate::room::RoomMsg;
+
+impl ProjectActor {
+    /// Counts the room against the plan's ceiling and starts writing it. The write runs beside the actor, so that rooms
+    /// made at once share an fsync.
+    pub(super) fn create_room(
+        &self,
+        myself: &ActorRef<ProjectMsg>,
+        state: &mut ProjectState,
+        new: NewRoom,
+        (limit, keep): (Option<u32>, Option<KeepAnswer<Room>>),
+        reply: RoomReply,
+    ) {
+        let taken = state.rooms.len() + state.rooms_in_making;
+        if let Some(limit) = limit.filter(|limit| taken >= *limit as usize) {
+            let message = format!("the plan lets {limit} rooms be open at once, and they are");
+            let problem = Problem::new(ErrorCode::RoomLimitReached, message);
+            let _ = reply.send(Err(StoreError::Refused(problem)));
+            return;
+        }
+        state.rooms_in_making += 1;
+        let (wiring, myself) = (Arc::clone(&self.wiring), myself.clone());
+        tokio::spawn(async move {
+            let result = Box::new(wiring.store.create_room(new, keep).await);
+            // A project that stops now finds the room in the database when it starts again.
+            let _ = myself.send_message(ProjectMsg::RoomCreated { result, reply });
+        });
+    }
+
+    /// Gives a new room its actor, and its maker the answer.
+    pub(super) async fn room_created(
+        &self,
+        myself: &ActorRef<ProjectMsg>,
+        state: &mut ProjectState,
+        result: Result<Room, StoreError>,
+        reply: RoomReply,
+    ) {
+        state.rooms_in_making -= 1;
+        if let Ok(room) = &result {
+            let snapshot = RoomSnapshot { room: room.clone(), people: Vec::new() };
+            self.spawn_room(myself, state, snapshot).await;
+        }
+        let _ = reply.send(result);
+    }
+
+    /// Passes the wish to end a room on to it.
+    pub(super) fn end_room(
+        state: &mut ProjectState,
+        name: &RoomName,
+        reply: RpcReplyPort<Result<(), StoreError>>,
+    ) {
+        match state.rooms.get_mut(name) {
+            Some(room) => room.send(RoomMsg::End(reply)),
+            // Every open room has an actor, so this one has ended since its caller looked.
+            None => {
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+
+    /// Passes a report on to its room. A room without an actor has ended, or was never made here.
+    pub(super) fn pass_report(
+        state: &mut ProjectState,
+        report: Report,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    ) {
+        let (_, name) = report.room.split();
+        match state.rooms.get_mut(&name) {
+            Some(room) => room.send(RoomMsg::Report { report, answer }),
+            None => {
+                let _ = answer.send(Err(Refusal::RoomEnded));
+            }
+        }
+    }
+
+    /// Lets every room hold its records against the media plane.
+    pub(super) fn reconcile(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState) {
+        state.rooms.values_mut().for_each(|room| room.send(RoomMsg::Reconcile));
+        self.arm_reconcile(myself, state);
+    }
+}

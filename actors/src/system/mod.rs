@@ -1,0 +1,228 @@
+//! The system actor: the root. It starts projects when they have something alive, passes reports and committed events
+//! down to them, and keeps house.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_media::{Refusal, Report};
+use conclave_model::{EndpointId, ProjectId};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::card::{Card, Inspectable, Inspection, Kind, Mailbox};
+use crate::child::Child;
+use crate::project::{ProjectActor, ProjectMsg};
+use crate::timer::Timer;
+use crate::tree::Projects;
+use crate::wiring::Wiring;
+
+/// How often what is past its time is forgotten.
+const HOUSEKEEPING: Duration = Duration::from_secs(10 * 60);
+
+/// What the system actor understands.
+#[derive(Debug)]
+pub enum SystemMsg {
+    /// Start the projects that have something alive. The first message.
+    Populate,
+    /// Something for a project, which is started if it is not there.
+    ToProject {
+        /// Which.
+        project: ProjectId,
+        /// What.
+        message: Box<ProjectMsg>,
+    },
+    /// Something happened on the media plane.
+    Report {
+        /// What.
+        report: Report,
+        /// Answered once it is durable, or refused.
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// Deliveries were queued.
+    Queued {
+        /// Whose.
+        project: ProjectId,
+        /// For which receivers.
+        endpoints: Vec<EndpointId>,
+    },
+    /// The wait before starting a failed project again is over.
+    Restore(ProjectId),
+    /// Forget what is past its time.
+    KeepHouse,
+    /// Tell about yourself.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl SystemMsg {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Populate => "populate",
+            Self::ToProject { .. } => "to_project",
+            Self::Report { .. } => "report",
+            Self::Queued { .. } => "queued",
+            Self::Restore(_) => "restore",
+            Self::KeepHouse => "keep_house",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+/// The actor's read-only parts.
+pub struct SystemActor {
+    /// Shared parts.
+    pub wiring: Arc<Wiring>,
+    /// Its card.
+    pub card: Arc<Card>,
+    /// Where callers outside find a project's mailbox without asking.
+    pub projects: Projects,
+}
+
+/// The projects that run, and the housekeeping timer.
+#[derive(Default)]
+pub struct SystemState {
+    projects: HashMap<ProjectId, Child<ProjectMsg>>,
+    by_actor: HashMap<ActorId, ProjectId>,
+    housekeeping: Option<Timer>,
+}
+
+impl SystemActor {
+    async fn populate(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState) -> Result<(), ActorProcessingErr> {
+        for project in self.wiring.store.live_projects().await? {
+            self.spawn(myself, state, project).await;
+        }
+        self.keep_house(myself, state);
+        Ok(())
+    }
+
+    async fn spawn(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState, id: ProjectId) {
+        let card = state.projects.get(&id).map_or_else(
+            || Card::new(id.to_string(), Kind::Project, Some((*self.card.id).into()), Some(id.clone())),
+            |child| Arc::clone(child.card()),
+        );
+        let actor = ProjectActor {
+            wiring: Arc::clone(&self.wiring),
+            card: Arc::clone(&card),
+            path: id.as_str().into(),
+            id: id.clone(),
+        };
+        match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
+            Ok((actor, _)) => {
+                state.by_actor.insert(actor.get_id(), id.clone());
+                let mailbox = Mailbox::new(actor, card);
+                self.wiring.registry.list(mailbox.card(), Some(Inspectable::Project(mailbox.clone())));
+                self.projects.set(id.clone(), mailbox.clone());
+                match state.projects.get_mut(&id) {
+                    Some(child) => child.restored(mailbox),
+                    None => {
+                        state.projects.insert(id, Child::running(mailbox));
+                    }
+                }
+            }
+            // Its pre_start does nothing that can fail; if it did, the next message for it tries again.
+            Err(error) => log::error!(project = id.as_str(); "a project could not be started: {error}"),
+        }
+    }
+
+    /// Sends to a project, starting it if need be. Going through here keeps the order of what comes this way.
+    async fn send(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
+        if !state.projects.contains_key(&id) {
+            self.spawn(myself, state, id.clone()).await;
+        }
+        if let Some(project) = state.projects.get_mut(&id) {
+            project.send(message);
+        }
+    }
+
+    fn project_failed(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState, actor: ActorId, reason: String) {
+        let Some(id) = state.by_actor.remove(&actor) else { return };
+        let Some(child) = state.projects.get_mut(&id) else { return };
+        log::error!(project = id.as_str(); "a project failed and will be restored: {reason}");
+        self.projects.unset(&id);
+        let clock = &self.wiring.clock;
+        let now = clock.now();
+        let delay = child.failed(now, reason);
+        self.wiring.registry.list(child.card(), None);
+        child.retry_with(Timer::arm(clock, "restore", now.after(delay), myself, SystemMsg::Restore(id)));
+    }
+
+    /// Forgets what is past its time, beside the actor, and comes back later.
+    fn keep_house(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState) {
+        let wiring = Arc::clone(&self.wiring);
+        tokio::spawn(async move {
+            loop {
+                match wiring.store.forget_expired(wiring.settings.retention).await {
+                    Ok(0) => break,
+                    Ok(rows) => log::debug!(rows = rows; "forgot what was past its time"),
+                    Err(error) => {
+                        log::warn!("housekeeping waits for the store: {error}");
+                        break;
+                    }
+                }
+            }
+        });
+        let clock = &self.wiring.clock;
+        let at = clock.now().after(HOUSEKEEPING);
+        state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, myself, SystemMsg::KeepHouse));
+    }
+}
+
+impl Actor for SystemActor {
+    type Msg = SystemMsg;
+    type State = SystemState;
+    type Arguments = ();
+
+    async fn pre_start(&self, myself: ActorRef<SystemMsg>, (): ()) -> Result<SystemState, ActorProcessingErr> {
+        self.card.started(self.wiring.clock.now());
+        myself.send_message(SystemMsg::Populate)?;
+        Ok(SystemState::default())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SystemMsg>,
+        message: SystemMsg,
+        state: &mut SystemState,
+    ) -> Result<(), ActorProcessingErr> {
+        self.card.handling(self.wiring.clock.now(), message.name());
+        match message {
+            SystemMsg::Populate => self.populate(&myself, state).await?,
+            SystemMsg::ToProject { project, message } => self.send(&myself, state, project, *message).await,
+            SystemMsg::Report { report, answer } => {
+                let (project, _) = report.room.split();
+                self.send(&myself, state, project, ProjectMsg::Report { report, answer }).await;
+            }
+            SystemMsg::Queued { project, endpoints } => {
+                self.send(&myself, state, project, ProjectMsg::Queued(endpoints)).await;
+            }
+            SystemMsg::Restore(project) => self.spawn(&myself, state, project).await,
+            SystemMsg::KeepHouse => self.keep_house(&myself, state),
+            SystemMsg::Inspect(reply) => {
+                let timers = state.housekeeping.iter().map(Timer::view).collect();
+                let media = self.wiring.media.kind();
+                let inspection =
+                    Inspection { timers, state: json!({"projects": state.projects.len(), "media": media}) };
+                let _ = reply.send(inspection);
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SystemMsg>,
+        event: SupervisionEvent,
+        state: &mut SystemState,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(who, reason) = event {
+            self.project_failed(&myself, state, who.get_id(), reason.to_string());
+        }
+        Ok(())
+    }
+
+    async fn post_stop(&self, myself: ActorRef<SystemMsg>, _: &mut SystemState) -> Result<(), ActorProcessingErr> {
+        myself.stop_children_and_wait(None, Some(crate::tree::STOP_TIMEOUT)).await;
+        Ok(())
+    }
+}

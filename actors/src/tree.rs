@@ -1,0 +1,171 @@
+//! The door to the actors. HTTP handlers and the media plane call these; nobody outside holds a mailbox.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use conclave_db::{NewRoom, StoreError};
+use conclave_media::{Report, ReportAnswer, ReportSink};
+use conclave_model::idempotency::KeepAnswer;
+use conclave_model::room::Room;
+use conclave_model::{EndpointId, ProjectId, RoomName};
+use ractor::{Actor, RpcReplyPort};
+use tokio::sync::oneshot;
+
+use crate::card::{Card, Inspectable, Kind, Mailbox};
+use crate::project::ProjectMsg;
+use crate::relay::EventRelay;
+use crate::system::{SystemActor, SystemMsg};
+use crate::wiring::Wiring;
+
+/// How long a caller waits for an actor. Longer than any write takes unless the disk is in trouble.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a stopping actor waits for its children.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// Why the tree did not do as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(StoreError),
+    /// No actor answered in time.
+    #[error("no actor answered in time")]
+    NoAnswer,
+}
+
+/// The mailboxes of running projects, so that a call need not pass through the root.
+#[derive(Clone, Default)]
+pub struct Projects(Arc<RwLock<HashMap<ProjectId, Mailbox<ProjectMsg>>>>);
+
+impl Projects {
+    pub(crate) fn set(&self, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(id, mailbox);
+    }
+
+    pub(crate) fn unset(&self, id: &ProjectId) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    fn get(&self, id: &ProjectId) -> Option<Mailbox<ProjectMsg>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+}
+
+/// The running tree. Cheap to clone.
+#[derive(Clone)]
+pub struct Tree {
+    system: Mailbox<SystemMsg>,
+    projects: Projects,
+    wiring: Arc<Wiring>,
+}
+
+impl Tree {
+    /// Starts the root on the runtime this is called in, which must be the multi-threaded one: actors stay where they
+    /// are spawned.
+    ///
+    /// # Errors
+    /// The root could not be started.
+    pub async fn start(wiring: Wiring, relay: &EventRelay) -> Result<Self, TreeError> {
+        let wiring = Arc::new(wiring);
+        let projects = Projects::default();
+        let card = Card::new("system".into(), Kind::System, None, None);
+        let actor = SystemActor {
+            wiring: Arc::clone(&wiring),
+            card: Arc::clone(&card),
+            projects: projects.clone(),
+        };
+        let (actor, _) = Actor::spawn(None, actor, ()).await.map_err(|_| TreeError::NoAnswer)?;
+        let system = Mailbox::new(actor, card);
+        wiring.registry.list(system.card(), Some(Inspectable::System(system.clone())));
+        relay.connect(system.clone());
+        Ok(Self { system, projects, wiring })
+    }
+
+    /// Stops every actor, children first, each after the message it is at.
+    pub async fn stop(&self) {
+        let stopped = self.system.actor().stop_and_wait(None, Some(STOP_TIMEOUT)).await;
+        if stopped.is_err() {
+            log::warn!("the actors did not stop in time");
+        }
+    }
+
+    /// What the actors share.
+    #[must_use]
+    pub fn wiring(&self) -> &Arc<Wiring> {
+        &self.wiring
+    }
+
+    /// Makes a room. `limit` is the plan's ceiling of rooms open at once.
+    ///
+    /// # Errors
+    /// Refused at the ceiling, for a name used before, or for an unknown template.
+    pub async fn create_room(
+        &self,
+        new: NewRoom,
+        limit: Option<u32>,
+        keep: Option<KeepAnswer<Room>>,
+    ) -> Result<Room, TreeError> {
+        let (project, new) = (new.project_id.clone(), Box::new(new));
+        self.ask(project, |reply| ProjectMsg::CreateRoom { new, limit, keep, reply }).await
+    }
+
+    /// Ends a room; one that has ended stays so.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn end_room(&self, project: ProjectId, name: RoomName) -> Result<(), TreeError> {
+        self.ask(project, |reply| ProjectMsg::EndRoom { name, reply }).await
+    }
+
+    /// A receiver is new, or something was put back in its queue.
+    pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
+        self.tell(project, ProjectMsg::Queued(vec![endpoint]));
+    }
+
+    /// A receiver was deleted.
+    pub fn endpoint_deleted(&self, project: ProjectId, endpoint: EndpointId) {
+        self.tell(project, ProjectMsg::EndpointDeleted(endpoint));
+    }
+
+    fn tell(&self, project: ProjectId, message: ProjectMsg) {
+        let message = SystemMsg::ToProject { project, message: Box::new(message) };
+        // A tree that is stopping finds it in the database when it starts again.
+        let _ = self.system.cast(message);
+    }
+
+    async fn ask<T, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
+    where
+        T: Send + 'static,
+        F: FnOnce(RpcReplyPort<Result<T, StoreError>>) -> ProjectMsg,
+    {
+        let answer = match self.projects.get(&project) {
+            Some(running) => running.call(message, CALL_TIMEOUT).await,
+            None => self.ask_through_system(project, message).await,
+        };
+        answer.map_err(|_| TreeError::NoAnswer)?.map_err(TreeError::Store)
+    }
+
+    /// The way of a call whose project does not run yet.
+    async fn ask_through_system<T, F>(
+        &self,
+        project: ProjectId,
+        message: F,
+    ) -> Result<Result<T, StoreError>, crate::card::NoAnswer>
+    where
+        T: Send + 'static,
+        F: FnOnce(RpcReplyPort<Result<T, StoreError>>) -> ProjectMsg,
+    {
+        let wrap = |reply| SystemMsg::ToProject { project, message: Box::new(message(reply)) };
+        self.system.call(wrap, CALL_TIMEOUT).await
+    }
+}
+
+impl ReportSink for Tree {
+    fn report(&self, report: Report) -> ReportAnswer {
+        let (answer, taken) = oneshot::channel();
+        // When the tree is gone the answer is dropped, which the media plane reads as unavailable.
+        let _ = self.system.cast(SystemMsg::Report { report, answer });
+        taken
+    }
+}

@@ -1,0 +1,145 @@
+//! One run of an endpoint: batches of what is due, until none is.
+//!
+//! Posts block, so each takes a thread of the runtime's blocking pool, which grows on demand: a fixed pool could be used
+//! up by receivers that hang, and then hold up those that do not. Within one room posts go one after another, so first
+//! attempts keep the order of events; rooms go side by side once the receiver has answered well.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use conclave_db::{Attempt, DueDelivery, StoreError};
+use conclave_model::webhook::Endpoint;
+use conclave_model::{EndpointId, Timestamp};
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::sender::{AttemptOutcome, DeliveryRequest};
+use super::{LastResponse, Rested};
+use crate::wiring::Wiring;
+
+/// Deliveries taken at a time (contract "Retry schedule").
+const BATCH: u32 = 50;
+/// Rooms posted side by side to a receiver that answers well. One that does not gets one post at a time.
+const ROOMS_AT_ONCE: usize = 4;
+
+/// What a run needs.
+pub(super) struct Run {
+    pub(super) wiring: Arc<Wiring>,
+    pub(super) endpoint: EndpointId,
+    pub(super) stopping: Arc<AtomicBool>,
+    pub(super) in_flight: Arc<AtomicUsize>,
+    pub(super) good_standing: bool,
+}
+
+/// Why a run goes no further before nothing is due.
+enum Halt {
+    /// The endpoint is gone or the actor is stopping.
+    Stopped,
+    /// The store does not answer; the next tick tries again.
+    Store(StoreError),
+}
+
+impl Run {
+    /// Takes batches until none is due.
+    pub(super) async fn work_off(self) -> Rested {
+        let mut last_response = None;
+        let halted = loop {
+            match self.batch(&mut last_response).await {
+                Ok(0) => break None,
+                Ok(_) => {}
+                Err(halt) => break Some(halt),
+            }
+        };
+        let next_due = match halted {
+            Some(Halt::Stopped) => None,
+            Some(Halt::Store(error)) => {
+                log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
+                Some(self.wiring.clock.now())
+            }
+            None => self.next_due().await,
+        };
+        Rested { next_due, last_response }
+    }
+
+    async fn next_due(&self) -> Option<Timestamp> {
+        match self.wiring.store.endpoint_queue(self.endpoint).await {
+            Ok(queue) => queue.next_due,
+            // Not knowing is no reason to forget: the next tick looks again.
+            Err(_) => Some(self.wiring.clock.now()),
+        }
+    }
+
+    /// Posts one batch and says how many it held.
+    async fn batch(&self, last: &mut Option<LastResponse>) -> Result<usize, Halt> {
+        let store = &self.wiring.store;
+        // Read anew for each batch: a receiver that was deleted gets nothing more.
+        let endpoint = store.active_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Stopped)?;
+        let due = store.due_deliveries(self.endpoint, self.wiring.clock.now(), BATCH).await.map_err(Halt::Store)?;
+        let (count, rooms) = (due.len(), by_room(due));
+        let at_once =
+            if last.as_ref().map_or(self.good_standing, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
+        let mut posted = stream::iter(rooms).map(|room| self.room(&endpoint, room)).buffer_unordered(at_once);
+        while let Some(response) = posted.next().await {
+            *last = response?.or(last.take());
+        }
+        Ok(count)
+    }
+
+    /// Posts one room's deliveries in order.
+    async fn room(&self, endpoint: &Endpoint, due: Vec<DueDelivery>) -> Result<Option<LastResponse>, Halt> {
+        let mut last = None;
+        for delivery in due {
+            if self.stopping.load(Ordering::Relaxed) {
+                return Err(Halt::Stopped);
+            }
+            last = Some(self.attempt(endpoint, delivery).await?);
+        }
+        Ok(last)
+    }
+
+    async fn attempt(&self, endpoint: &Endpoint, delivery: DueDelivery) -> Result<LastResponse, Halt> {
+        let (id, number) = (delivery.id, delivery.attempts + 1);
+        let outcome = self.post(endpoint, delivery).await;
+        let at = self.wiring.clock.now();
+        let retry_at = outcome.error.as_ref().and_then(|_| self.wiring.settings.retry.next_attempt(number, at));
+        let response =
+            LastResponse { at, response_status: outcome.response_status, error: outcome.error, attempt: number };
+        let attempt = Attempt {
+            id,
+            number,
+            at,
+            response_status: response.response_status,
+            error: response.error.clone(),
+            retry_at,
+        };
+        self.wiring.store.record_attempt(attempt).await.map_err(Halt::Store)?;
+        Ok(response)
+    }
+
+    async fn post(&self, endpoint: &Endpoint, delivery: DueDelivery) -> AttemptOutcome {
+        let request = DeliveryRequest {
+            url: endpoint.url.clone(),
+            secret: endpoint.secret.clone(),
+            delivery_id: delivery.id,
+            event_type: delivery.event_type,
+            payload: delivery.payload,
+            at: self.wiring.clock.now(),
+        };
+        let sender = Arc::clone(&self.wiring.sender);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let outcome = tokio::task::spawn_blocking(move || sender.post(&request)).await;
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // A panic, or no thread to be had, is a failed attempt like any other.
+        outcome.unwrap_or_else(|error| AttemptOutcome { response_status: None, error: Some(error.to_string()) })
+    }
+}
+
+/// Groups a batch by room, each in the order it was queued.
+fn by_room(due: Vec<DueDelivery>) -> Vec<Vec<DueDelivery>> {
+    let mut rooms: BTreeMap<String, Vec<DueDelivery>> = BTreeMap::new();
+    for delivery in due {
+        rooms.entry(delivery.room.clone()).or_default().push(delivery);
+    }
+    rooms.into_values().collect()
+}
