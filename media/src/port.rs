@@ -1,9 +1,11 @@
 //! The port: what the control plane asks of a media plane, and what a media plane reports back.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use conclave_model::event::{PublishLimit, TrackFacts, Who};
 use conclave_model::participant::Participant;
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp};
 use tokio::sync::oneshot;
 
 /// A media plane. Calls are idempotent where the contract lets them be, and never change a record: whatever they cause is
@@ -27,6 +29,15 @@ pub trait MediaPlane: Send + Sync + 'static {
 
     /// Closes the live side of a room and disconnects everybody. Nothing to close is a success.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
+
+    /// Says which roles each role of a room receives (`role.subscribe.to_roles`, decisions section 4): `None`, or a role
+    /// that the map lacks, is everyone. Replaces what was said before. A plane keeps the rules of a room that nobody has
+    /// joined yet, and forgets them when the room is closed.
+    async fn set_subscription_rules(
+        &self,
+        room: &NamespacedRoom,
+        rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+    ) -> Result<(), MediaError>;
 }
 
 /// Why a call to the media plane came to nothing.

@@ -1,0 +1,172 @@
+//! Whatever people do and in whatever order, the reports tell a story that holds together.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::tests::{camera, claims};
+use super::*;
+
+const CAP: u32 = 2;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin { room: bool, who: u8 },
+    Complete(Index),
+    Abort(Index),
+    Publish(Index),
+    Unpublish(Index),
+    Leave(Index, bool),
+    Remove(Index),
+    Close { room: bool },
+    Bitrate(Index, u32),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let anyone = any::<Index>;
+    prop_oneof![
+        4 => (any::<bool>(), 0u8..4).prop_map(|(room, who)| Step::Begin { room, who }),
+        4 => anyone().prop_map(Step::Complete),
+        1 => anyone().prop_map(Step::Abort),
+        3 => anyone().prop_map(Step::Publish),
+        2 => anyone().prop_map(Step::Unpublish),
+        2 => (anyone(), any::<bool>()).prop_map(|(who, clean)| Step::Leave(who, clean)),
+        1 => anyone().prop_map(Step::Remove),
+        1 => any::<bool>().prop_map(|room| Step::Close { room }),
+        2 => (anyone(), 0u32..200).prop_map(|(who, kbps)| Step::Bitrate(who, kbps)),
+        2 => (0u64..8).prop_map(Step::Wait),
+    ]
+}
+
+/// The machine, and everything that its reports have said.
+#[derive(Default)]
+struct Story {
+    machine: Machine,
+    /// Every join ever begun, with its room.
+    sids: Vec<(ParticipantSid, NamespacedRoom)>,
+    /// Joins begun and neither completed nor taken back.
+    pending: HashSet<ParticipantSid>,
+    /// Reported as inside, with the room, the tracks and the side of the ceiling.
+    inside: HashMap<ParticipantSid, (NamespacedRoom, HashSet<TrackSid>, bool)>,
+}
+
+fn room(other: bool) -> NamespacedRoom {
+    format!("prj_0123456789ab.{}", if other { "a" } else { "b" }).parse().unwrap()
+}
+
+impl Story {
+    fn someone(&self, index: &Index) -> (ParticipantSid, NamespacedRoom) {
+        let nobody = || ("PA_nobody".parse().unwrap(), room(true));
+        if self.sids.is_empty() { nobody() } else { index.get(&self.sids).clone() }
+    }
+
+    fn take(&mut self, step: &Step, now: &mut Timestamp) {
+        match step {
+            Step::Begin { room: which, who } => self.begin(&room(*which), *who, *now),
+            Step::Complete(who) => {
+                let sid = self.someone(who).0;
+                self.pending.remove(&sid);
+                self.machine.complete_join(&sid);
+            }
+            Step::Abort(who) => self.abort(&self.someone(who).0),
+            Step::Publish(who) => drop(self.machine.publish(&self.someone(who).0, camera(), *now)),
+            Step::Unpublish(who) => self.unpublish(&self.someone(who).0, *now),
+            Step::Leave(who, clean) => drop(self.machine.leave(&self.someone(who).0, *clean, *now)),
+            Step::Remove(who) => {
+                let (sid, room) = self.someone(who);
+                self.machine.remove(&room, &sid, *now);
+            }
+            Step::Close { room: which } => self.machine.close_room(&room(*which), *now),
+            Step::Bitrate(who, kbps) => drop(self.machine.set_bitrate(&self.someone(who).0, *kbps, *now)),
+            Step::Wait(seconds) => {
+                *now = now.after(Duration::from_secs(*seconds));
+                self.machine.tick(*now);
+            }
+        }
+    }
+
+    fn begin(&mut self, room: &NamespacedRoom, who: u8, now: Timestamp) {
+        let mut claims = claims(room, &format!("p{who}"), Some(CAP));
+        claims.attributes.insert("svc.publish.max_kbps".into(), "100".into());
+        if let Ok(sid) = self.machine.begin_join(claims, now) {
+            self.pending.insert(sid.clone());
+            self.sids.push((sid, room.clone()));
+        }
+    }
+
+    /// Only a join that is still undecided is ever taken back.
+    fn abort(&mut self, sid: &ParticipantSid) {
+        if self.pending.remove(sid) {
+            self.machine.abort_join(sid);
+            self.inside.remove(sid);
+        }
+    }
+
+    fn unpublish(&mut self, sid: &ParticipantSid, now: Timestamp) {
+        let track = self.inside.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
+        if let Some(track) = track {
+            self.machine.unpublish(sid, &track, now).unwrap();
+        }
+    }
+
+    /// Holds the reports since the last step against what they said before.
+    fn check(&mut self) -> Result<(), TestCaseError> {
+        for Report { room, fact, .. } in self.machine.take_reports() {
+            match fact {
+                Fact::ParticipantJoined(who) => {
+                    let before = self.inside.insert(who.sid.clone(), (room.clone(), HashSet::new(), false));
+                    prop_assert!(before.is_none(), "a sid joins once");
+                }
+                Fact::ParticipantLeft { who, .. } => {
+                    let left = self.inside.remove(&who.sid);
+                    prop_assert!(left.is_some_and(|(_, tracks, _)| tracks.is_empty()), "inside, and nothing open");
+                }
+                Fact::TrackPublished { who, track } => {
+                    prop_assert!(self.inside.get_mut(&who.sid).unwrap().1.insert(track.sid));
+                }
+                Fact::TrackUnpublished { who, track } => {
+                    prop_assert!(self.inside.get_mut(&who.sid).unwrap().1.remove(&track.sid));
+                }
+                Fact::PublishLimit { who, limit } => {
+                    let exceeded = &mut self.inside.get_mut(&who.sid).unwrap().2;
+                    prop_assert_ne!(*exceeded, limit.exceeded, "sides alternate");
+                    *exceeded = limit.exceeded;
+                }
+                Fact::JoinAborted { .. } => prop_assert!(false, "the machine reports no aborted join"),
+            }
+            let crowd = self.inside.values().filter(|(inside, ..)| *inside == room).count();
+            prop_assert!(crowd <= CAP as usize);
+        }
+        self.agrees()
+    }
+
+    /// The machine holds exactly those whom its reports left inside, and lists those who were let in.
+    fn agrees(&self) -> Result<(), TestCaseError> {
+        prop_assert_eq!(self.machine.people.len(), self.inside.len());
+        let listed: Vec<_> = [true, false].into_iter().flat_map(|r| self.machine.participants(&room(r))).collect();
+        for person in &listed {
+            let tracks: HashSet<_> = person.tracks.iter().map(|track| track.sid.clone()).collect();
+            prop_assert_eq!(self.inside.get(&person.sid).map(|(_, open, _)| open), Some(&tracks));
+        }
+        let unseen = self.inside.keys().filter(|sid| self.pending.contains(*sid)).count();
+        prop_assert_eq!(listed.len() + unseen, self.inside.len());
+        let crowded = self.inside.values().map(|(room, ..)| room).collect::<HashSet<_>>();
+        prop_assert_eq!(self.machine.rooms.keys().collect::<HashSet<_>>(), crowded, "no room outlives its people");
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn reports_tell_a_story_that_holds_together(steps in prop::collection::vec(step(), 0..120)) {
+        let mut story = Story::default();
+        let mut now = Timestamp::from_millis(1_700_000_000_000);
+        for step in &steps {
+            story.take(step, &mut now);
+            story.check()?;
+        }
+    }
+}

@@ -1,0 +1,285 @@
+use std::time::Duration;
+
+use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
+
+use super::*;
+use crate::embedded::inbox::InboxEntry;
+use crate::token::{Grants, RoomConfig};
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+pub(super) fn room() -> NamespacedRoom {
+    "prj_0123456789ab.stand-up".parse().unwrap()
+}
+
+pub(super) fn claims(room: &NamespacedRoom, who: &str, cap: Option<u32>) -> Claims {
+    Claims {
+        room: room.clone(),
+        identity: who.parse().unwrap(),
+        name: String::new(),
+        metadata: String::new(),
+        attributes: BTreeMap::new(),
+        kind: ParticipantKind::Standard,
+        grants: Grants::default(),
+        room_config: Some(RoomConfig {
+            empty_timeout_seconds: 330,
+            departure_timeout_seconds: 330,
+            max_participants: cap,
+        }),
+        expires_at: NOW.after(Duration::from_secs(60)),
+    }
+}
+
+fn with(mut claims: Claims, attribute: &str, value: &str) -> Claims {
+    claims.attributes.insert(attribute.into(), value.into());
+    claims
+}
+
+fn hidden(mut claims: Claims) -> Claims {
+    claims.grants.hidden = true;
+    claims
+}
+
+fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
+    let sid = machine.begin_join(claims, NOW).unwrap();
+    machine.complete_join(&sid);
+    sid
+}
+
+fn joined(machine: &mut Machine, who: &str) -> ParticipantSid {
+    join(machine, claims(&room(), who, None))
+}
+
+pub(super) fn camera() -> NewTrack {
+    NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false }
+}
+
+fn microphone() -> NewTrack {
+    NewTrack { kind: TrackKind::Audio, source: TrackSource::Microphone, name: Some("mic".into()), muted: true }
+}
+
+/// The reports in short: what, and whose join.
+fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
+    let short = |report: Report| match report.fact {
+        Fact::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
+        Fact::ParticipantLeft { who, clean: true } => ("left", who.sid),
+        Fact::ParticipantLeft { who, clean: false } => ("aborted", who.sid),
+        Fact::JoinAborted { who } => ("join aborted", who.sid),
+        Fact::TrackPublished { who, .. } => ("published", who.sid),
+        Fact::TrackUnpublished { who, .. } => ("unpublished", who.sid),
+        Fact::PublishLimit { who, limit } => (if limit.exceeded { "exceeded" } else { "cleared" }, who.sid),
+    };
+    machine.take_reports().into_iter().map(short).collect()
+}
+
+fn inbox(machine: &Machine, sid: &ParticipantSid) -> Vec<InboxEntry> {
+    machine.person(sid).unwrap().inbox.entries()
+}
+
+#[test]
+fn a_join_is_reported_at_once_and_seen_once_it_is_completed() {
+    let mut machine = Machine::default();
+    let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
+    let reports = machine.take_reports();
+    let [Report { fact: Fact::ParticipantJoined(reported), .. }] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((reported.state, reported.joined_at), (ParticipantState::Active, Some(NOW)));
+    assert_eq!(machine.participants(&room()), []);
+    assert_eq!(machine.publish(&sid, camera(), NOW), Err(Denied::NoSuchParticipant));
+
+    machine.complete_join(&sid);
+    assert_eq!(machine.participants(&room()), [(**reported).clone()]);
+    assert!(sid.as_str().starts_with("PA_") && sid.as_str().len() == 15);
+}
+
+#[test]
+fn a_refused_join_leaves_nothing_behind() {
+    let mut machine = Machine::default();
+    let sid = machine.begin_join(claims(&room(), "alice", Some(1)), NOW).unwrap();
+    machine.take_reports();
+    machine.abort_join(&sid);
+    assert_eq!(told(&mut machine), []);
+    assert!(machine.person(&sid).is_err() && machine.rooms.is_empty());
+    assert!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW).is_ok());
+}
+
+#[test]
+fn a_full_room_takes_nobody_but_those_who_replace_themselves() {
+    let mut machine = Machine::default();
+    let first = join(&mut machine, claims(&room(), "alice", Some(1)));
+    machine.publish(&first, camera(), NOW).unwrap();
+    machine.publish(&first, microphone(), NOW).unwrap();
+    machine.take_reports();
+    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW), Err(Denied::RoomFull));
+    assert_eq!(told(&mut machine), []);
+
+    let second = join(&mut machine, claims(&room(), "alice", Some(1)));
+    let unpublished = ("unpublished", first.clone());
+    assert_eq!(
+        told(&mut machine),
+        [unpublished.clone(), unpublished, ("left", first.clone()), ("joined", second.clone())]
+    );
+    assert_eq!(machine.participants(&room()).len(), 1);
+    assert_eq!(machine.person(&first).unwrap().participant().state, ParticipantState::Disconnected);
+}
+
+#[test]
+fn a_replaced_room_of_one_keeps_its_cap() {
+    let mut machine = Machine::default();
+    join(&mut machine, claims(&room(), "alice", Some(1)));
+    join(&mut machine, claims(&room(), "alice", Some(9)));
+    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(9)), NOW), Err(Denied::RoomFull));
+}
+
+#[test]
+fn tracks_come_and_go_and_are_reported() {
+    let mut machine = Machine::default();
+    let sid = joined(&mut machine, "alice");
+    let track = machine.publish(&sid, microphone(), NOW).unwrap();
+    assert_eq!((track.muted, track.name.as_deref()), (true, Some("mic")));
+    assert!(machine.participants(&room())[0].is_publisher);
+    assert!(!machine.mute(&sid, &track.sid, false).unwrap().muted);
+    assert_eq!(machine.participants(&room())[0].tracks.len(), 1);
+    machine.unpublish(&sid, &track.sid, NOW).unwrap();
+    assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(Denied::NoSuchTrack));
+    assert!(!machine.participants(&room())[0].is_publisher);
+    let told: Vec<_> = told(&mut machine).into_iter().map(|(what, _)| what).collect();
+    assert_eq!(told, ["joined", "published", "unpublished"]);
+}
+
+#[test]
+fn who_leaves_takes_its_tracks_along_and_cannot_leave_twice() {
+    let mut machine = Machine::default();
+    let sid = joined(&mut machine, "alice");
+    machine.publish(&sid, camera(), NOW).unwrap();
+    machine.take_reports();
+    machine.leave(&sid, false, NOW).unwrap();
+    assert_eq!(told(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
+    assert_eq!(machine.leave(&sid, true, NOW), Err(Denied::NoSuchParticipant));
+    assert!(machine.rooms.is_empty());
+}
+
+#[test]
+fn who_is_removed_reads_so_afterwards() {
+    let mut machine = Machine::default();
+    let sid = joined(&mut machine, "alice");
+    let elsewhere = "prj_0123456789ab.other".parse().unwrap();
+    assert!(!machine.remove(&elsewhere, &sid, NOW));
+    assert!(machine.remove(&room(), &sid, NOW) && !machine.remove(&room(), &sid, NOW));
+    assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::Removed }]);
+    assert_eq!(told(&mut machine), [("joined", sid.clone()), ("left", sid)]);
+}
+
+#[test]
+fn a_closed_room_lets_everybody_go() {
+    let mut machine = Machine::default();
+    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+    machine.publish(&bob, camera(), NOW).unwrap();
+    machine.take_reports();
+    machine.close_room(&room(), NOW);
+    machine.close_room(&room(), NOW);
+    assert_eq!(told(&mut machine), [("left", alice.clone()), ("unpublished", bob.clone()), ("left", bob.clone())]);
+    for sid in [alice, bob] {
+        assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::RoomEnded }]);
+    }
+}
+
+#[test]
+fn data_reaches_the_others_who_may_receive_and_hides_a_hidden_sender() {
+    let mut machine = Machine::default();
+    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+    let mut deaf = claims(&room(), "deaf", None);
+    deaf.grants.can_subscribe = false;
+    let deaf = join(&mut machine, deaf);
+    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
+    machine.send_data(&alice, "aGk=", Some("chat"), NOW).unwrap();
+    machine.send_data(&ghost, "Ym8=", None, NOW).unwrap();
+
+    let senders = |sid: &ParticipantSid| -> Vec<Option<String>> {
+        let from = |entry: InboxEntry| match entry.notice {
+            Notice::Data { from_identity, .. } => from_identity.map(|who| who.to_string()),
+            other => panic!("{other:?}"),
+        };
+        inbox(&machine, sid).into_iter().map(from).collect()
+    };
+    assert_eq!(senders(&bob), [Some("alice".to_owned()), None]);
+    assert_eq!(senders(&alice), [None]);
+    assert_eq!((senders(&deaf).len(), senders(&ghost).len()), (0, 1));
+}
+
+#[test]
+fn data_needs_its_grant() {
+    let mut machine = Machine::default();
+    let mut mute = claims(&room(), "alice", None);
+    mute.grants.can_publish_data = false;
+    let sid = join(&mut machine, mute);
+    assert!(matches!(machine.send_data(&sid, "aGk=", None, NOW), Err(Denied::Forbidden(_))));
+}
+
+#[test]
+fn subscriptions_follow_the_rules_of_the_room() {
+    let mut machine = Machine::default();
+    let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
+    // Said before anybody is there, and kept.
+    machine.set_subscription_rules(&room(), BTreeMap::from([(guest.clone(), Some(vec![host.clone()])), (host, None)]));
+    let holder = |who: &str, role: &str| with(claims(&room(), who, None), "svc.role", role);
+    let alice = join(&mut machine, holder("alice", "host"));
+    let bob = join(&mut machine, holder("bob", "guest"));
+    let carol = join(&mut machine, holder("carol", "guest"));
+    let dave = joined(&mut machine, "dave");
+    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
+    let [a, b, c, d, _] = [&alice, &bob, &carol, &dave, &ghost].map(|p| machine.publish(p, camera(), NOW).unwrap().sid);
+
+    assert_eq!(machine.subscriptions(&alice), [b.clone(), c.clone(), d.clone()]);
+    assert_eq!(machine.subscriptions(&bob), std::slice::from_ref(&a));
+    assert_eq!(machine.subscriptions(&dave), [a.clone(), b.clone(), c.clone()]);
+    assert_eq!(machine.subscriptions(&ghost), [a, b, c, d]);
+
+    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, Some(vec![]))]));
+    assert_eq!(machine.subscriptions(&bob), []);
+    machine.close_room(&room(), NOW);
+    assert!(machine.rooms.is_empty() && machine.subscriptions(&alice).is_empty());
+}
+
+#[test]
+fn a_ceiling_passed_for_five_seconds_is_reported_with_the_only_track() {
+    let mut machine = Machine::default();
+    let at = |seconds| NOW.after(Duration::from_secs(seconds));
+    let sid = join(&mut machine, with(claims(&room(), "alice", None), "svc.publish.max_kbps", "100"));
+    let track = machine.publish(&sid, camera(), NOW).unwrap().sid;
+    machine.take_reports();
+    machine.set_bitrate(&sid, 180, NOW).unwrap();
+    assert_eq!(machine.next_deadline(), Some(at(5)));
+    machine.tick(at(4));
+    assert_eq!(told(&mut machine), []);
+    machine.tick(at(5));
+    let reports = machine.take_reports();
+    let limit = PublishLimit { exceeded: true, kbps: 180, max_kbps: 100, track: Some(track) };
+    assert!(matches!(&reports[..], [Report { fact: Fact::PublishLimit { limit: told, .. }, .. }] if *told == limit));
+
+    machine.publish(&sid, microphone(), NOW).unwrap();
+    machine.take_reports();
+    machine.set_bitrate(&sid, 100, at(10)).unwrap();
+    // No tick in between: the next measure finds that the last one lasted.
+    machine.set_bitrate(&sid, 180, at(15)).unwrap();
+    let reports = machine.take_reports();
+    assert!(matches!(&reports[..], [Report { fact: Fact::PublishLimit { limit, .. }, .. }]
+        if !limit.exceeded && limit.kbps == 100 && limit.track.is_none()));
+    assert_eq!(machine.next_deadline(), Some(at(20)));
+    machine.leave(&sid, true, at(16)).unwrap();
+    assert_eq!(machine.next_deadline(), None);
+}
+
+#[test]
+fn a_bounded_number_of_the_departed_is_kept() {
+    let mut machine = Machine::default();
+    let first = joined(&mut machine, "alice");
+    machine.leave(&first, true, NOW).unwrap();
+    for _ in 0..999 {
+        let sid = joined(&mut machine, "bob");
+        machine.leave(&sid, true, NOW).unwrap();
+    }
+    assert!(machine.person(&first).is_ok());
+    let sid = joined(&mut machine, "bob");
+    machine.leave(&sid, true, NOW).unwrap();
+    assert!(machine.person(&first).is_err() && machine.person(&sid).is_ok());
+}

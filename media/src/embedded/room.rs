@@ -1,0 +1,125 @@
+//! A room on the media plane: who is in it, how many may be, and which roles receive which.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use conclave_model::{Identity, ParticipantSid, RoleName};
+
+use super::publish::Denied;
+
+/// A room. Opened by its first join; one that nobody is in exists for the sake of its rules alone.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    members: BTreeMap<Identity, ParticipantSid>,
+    max_participants: Option<u32>,
+    rules: SubscriptionRules,
+}
+
+impl Room {
+    /// Says whether one more fits, and whom the newcomer replaces. The first one's token says how many fit.
+    pub fn admit(&mut self, who: &Identity, offered_cap: Option<u32>) -> Result<Option<ParticipantSid>, Denied> {
+        if self.members.is_empty() {
+            self.max_participants = offered_cap;
+        }
+        let replaced = self.members.get(who).cloned();
+        let full = self.max_participants.is_some_and(|cap| self.members.len() >= cap as usize);
+        if full && replaced.is_none() { Err(Denied::RoomFull) } else { Ok(replaced) }
+    }
+
+    /// Lets somebody in, in place of whoever had that identity.
+    pub fn enter(&mut self, who: Identity, sid: ParticipantSid) {
+        self.members.insert(who, sid);
+    }
+
+    /// Lets somebody out.
+    pub fn leave(&mut self, who: &Identity) {
+        self.members.remove(who);
+    }
+
+    /// Lets everybody out.
+    pub fn into_members(self) -> impl Iterator<Item = ParticipantSid> {
+        self.members.into_values()
+    }
+
+    /// The join by which somebody is in the room.
+    pub fn member(&self, who: &Identity) -> Option<&ParticipantSid> {
+        self.members.get(who)
+    }
+
+    /// Everybody's joins, in the order of their identities.
+    pub fn members(&self) -> impl Iterator<Item = &ParticipantSid> {
+        self.members.values()
+    }
+
+    /// Which roles receive which.
+    pub fn rules(&self) -> &SubscriptionRules {
+        &self.rules
+    }
+
+    /// Replaces the rules.
+    pub fn set_rules(&mut self, rules: SubscriptionRules) {
+        self.rules = rules;
+    }
+
+    /// Whether nothing is lost by forgetting the room.
+    pub fn is_idle(&self) -> bool {
+        self.members.is_empty() && self.rules.0.is_empty()
+    }
+}
+
+/// For each role the roles it receives; `None`, or no entry, is everyone (decisions section 3, `to_roles`).
+#[derive(Debug, Default)]
+pub(super) struct SubscriptionRules(HashMap<RoleName, Option<HashSet<RoleName>>>);
+
+impl SubscriptionRules {
+    /// Whether a holder of `receiver` receives what a holder of `publisher` publishes. Who holds no role receives
+    /// everyone, and is received by those who receive everyone.
+    pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
+        match receiver.and_then(|role| self.0.get(role)) {
+            None | Some(None) => true,
+            Some(Some(roles)) => publisher.is_some_and(|role| roles.contains(role)),
+        }
+    }
+}
+
+impl From<BTreeMap<RoleName, Option<Vec<RoleName>>>> for SubscriptionRules {
+    fn from(rules: BTreeMap<RoleName, Option<Vec<RoleName>>>) -> Self {
+        Self(rules.into_iter().map(|(role, to)| (role, to.map(HashSet::from_iter))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role(name: &str) -> RoleName {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_list_admits_the_roles_it_names_and_nobody_without_a_role() {
+        let rules = BTreeMap::from([
+            (role("guest"), Some(vec![role("host")])),
+            (role("host"), None),
+            (role("deaf"), Some(vec![])),
+        ]);
+        let rules = SubscriptionRules::from(rules);
+        let receives = |receiver: Option<&str>, publisher: Option<&str>| {
+            rules.receives(receiver.map(role).as_ref(), publisher.map(role).as_ref())
+        };
+        assert!(receives(Some("guest"), Some("host")));
+        assert!(!receives(Some("guest"), Some("guest")) && !receives(Some("guest"), None));
+        assert!(receives(Some("host"), Some("guest")) && receives(Some("host"), None));
+        assert!(!receives(Some("deaf"), Some("host")));
+        assert!(receives(Some("stranger"), None) && receives(None, Some("deaf")));
+    }
+
+    #[test]
+    fn who_replaces_itself_needs_no_place() {
+        let mut room = Room::default();
+        let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
+        assert_eq!(room.admit(&alice, Some(1)), Ok(None));
+        room.enter(alice.clone(), "PA_1".parse().unwrap());
+        assert_eq!(room.admit(&bob, Some(9)), Err(Denied::RoomFull), "a later token does not widen the room");
+        assert_eq!(room.admit(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
+    }
+}

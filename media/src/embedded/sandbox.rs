@@ -1,0 +1,215 @@
+//! The sandbox calls: what a person's client would do, done by an HTTP caller (surface, "Sandbox").
+//!
+//! Every call that changes something returns once the control plane has answered the reports it caused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::participant::{Participant, Track};
+use conclave_model::{Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
+
+use super::inbox::InboxEntry;
+use super::machine::Machine;
+use super::plane::{EmbeddedPlane, Inner, settled};
+use super::publish::{Denied, NewTrack};
+use crate::port::{Refusal, ReportAnswer};
+use crate::token::{Claims, TokenError};
+
+/// The least life of a refreshed token.
+const REFRESHED_LIFE: Duration = Duration::from_secs(600);
+
+/// Why a sandbox call came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SandboxError {
+    /// The token does not open a room.
+    #[error("{0}")]
+    BadToken(TokenError),
+    /// Nobody has that sid.
+    #[error("no such participant")]
+    NoSuchParticipant,
+    /// The participant publishes no track with that sid.
+    #[error("no such track")]
+    NoSuchTrack,
+    /// The grants do not allow it; the text says which.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The room holds as many people as it may.
+    #[error("the room is full")]
+    RoomFull,
+    /// The role holds as many people as it may in this room.
+    #[error("the role is full for this room")]
+    RoleFull,
+    /// The room has ended.
+    #[error("the room has ended")]
+    RoomEnded,
+    /// The control plane did not take the report. What was done on the media plane stands, a join excepted, and is for
+    /// reconciliation to bring together with the record.
+    #[error("the report was not taken")]
+    Unavailable,
+}
+
+impl From<Denied> for SandboxError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::NoSuchParticipant => Self::NoSuchParticipant,
+            Denied::NoSuchTrack => Self::NoSuchTrack,
+            Denied::Forbidden(why) => Self::Forbidden(why.to_owned()),
+            Denied::RoomFull => Self::RoomFull,
+        }
+    }
+}
+
+impl From<Refusal> for SandboxError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::RoomEnded => Self::RoomEnded,
+            Refusal::RoleFull => Self::RoleFull,
+            Refusal::Unavailable => Self::Unavailable,
+        }
+    }
+}
+
+/// A join that was let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// The join.
+    pub sid: ParticipantSid,
+    /// Who joined.
+    pub identity: Identity,
+    /// The room, without the project prefix.
+    pub room: RoomName,
+    /// The role held.
+    pub role: Option<RoleName>,
+}
+
+/// What a participant's client would hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// The participant; `disconnected` once it has gone.
+    pub participant: Participant,
+    /// Its token, refreshed while it is connected.
+    pub token: Secret,
+    /// What it received, oldest first.
+    pub inbox: Vec<InboxEntry>,
+    /// The tracks it may receive.
+    pub subscriptions: Vec<TrackSid>,
+}
+
+impl EmbeddedPlane {
+    /// Joins a room.
+    ///
+    /// # Errors
+    /// `BadToken`, `RoomFull`, `RoleFull`, `RoomEnded`, `Unavailable`. After each of them nobody has joined.
+    pub async fn join(&self, token: &str) -> Result<Joined, SandboxError> {
+        let claims = self.inner().signer.verify(token, self.inner().clock.now()).map_err(SandboxError::BadToken)?;
+        let (identity, room, role) = (claims.identity.clone(), claims.room.split().1, claims.role());
+        let (sid, answers) = self.inner().act(|machine, now| machine.begin_join(claims, now));
+        let sid = sid?;
+        // On a task of its own: a caller that goes away must not leave a join that is neither in nor out.
+        let verdict = tokio::spawn(conclude(Arc::clone(self.inner()), sid.clone(), answers));
+        verdict.await.map_err(|_| SandboxError::Unavailable)??;
+        Ok(Joined { sid, identity, room, role })
+    }
+
+    /// Publishes a track.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`, `Forbidden`, or what the control plane answered.
+    pub async fn publish(&self, sid: &ParticipantSid, track: NewTrack) -> Result<Track, SandboxError> {
+        self.reported(|machine, now| machine.publish(sid, track, now)).await
+    }
+
+    /// Takes a track back.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
+    pub async fn unpublish(&self, sid: &ParticipantSid, track: &TrackSid) -> Result<(), SandboxError> {
+        self.reported(|machine, now| machine.unpublish(sid, track, now)).await
+    }
+
+    /// Mutes or unmutes a track, by its publisher.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`, `NoSuchTrack`.
+    pub async fn mute(&self, sid: &ParticipantSid, track: &TrackSid, muted: bool) -> Result<Track, SandboxError> {
+        self.reported(|machine, _| machine.mute(sid, track, muted)).await
+    }
+
+    /// Sends data, in base64, to everybody else in the room who may receive.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`, `Forbidden`.
+    pub async fn send_data(&self, sid: &ParticipantSid, data: &str, topic: Option<&str>) -> Result<(), SandboxError> {
+        self.reported(|machine, now| machine.send_data(sid, data, topic, now)).await
+    }
+
+    /// Sets how much somebody publishes, in kilobits a second.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`, or what the control plane answered.
+    pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
+        let (done, answers) = self.inner().act(|machine, now| machine.set_bitrate(sid, kbps, now));
+        self.inner().keep_time();
+        done?;
+        Ok(settled(answers).await?)
+    }
+
+    /// Leaves, or drops without a goodbye.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`, or what the control plane answered; whoever left is gone in any case.
+    pub async fn leave(&self, sid: &ParticipantSid, clean: bool) -> Result<(), SandboxError> {
+        self.reported(|machine, now| machine.leave(sid, clean, now)).await
+    }
+
+    /// What a participant's client holds, also for a while after it has gone.
+    ///
+    /// # Errors
+    /// `NoSuchParticipant`.
+    pub async fn view(&self, sid: &ParticipantSid) -> Result<View, SandboxError> {
+        let (seen, _) = self.inner().act(|machine, now| {
+            let person = machine.person(sid)?;
+            let (claims, inbox) = (person.claims(), person.inbox.entries());
+            let expires_at = token_end(&claims, person.is_active(), now);
+            let participant = person.participant().clone();
+            Ok::<_, Denied>((participant, claims, expires_at, inbox, machine.subscriptions(sid), now))
+        });
+        let (participant, claims, expires_at, inbox, subscriptions, now) = seen?;
+        let minted = self.inner().signer.renew(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
+        Ok(View { participant, token: minted.token, inbox, subscriptions })
+    }
+
+    /// Does something on the machine and waits until the control plane has answered everything it caused.
+    async fn reported<T>(
+        &self,
+        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, Denied>,
+    ) -> Result<T, SandboxError> {
+        let (done, answers) = self.inner().act(call);
+        let done = done?;
+        settled(answers).await?;
+        Ok(done)
+    }
+}
+
+/// Who is connected gets its token refreshed; who has gone keeps the end that its token had.
+fn token_end(claims: &Claims, connected: bool, now: Timestamp) -> Timestamp {
+    let refreshed = now.after(REFRESHED_LIFE);
+    if connected { claims.expires_at.max(refreshed) } else { claims.expires_at }
+}
+
+/// Ends a join as the control plane decides. Its answer to the join comes last: before it stand the answers to the
+/// leaving of whoever was replaced, which do not decide.
+async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, mut answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
+    let joined = answers.pop();
+    // A failure to write that somebody was replaced is for reconciliation; it does not keep the newcomer out.
+    let _ = settled(answers).await;
+    let verdict = settled(joined.into_iter().collect()).await;
+    inner.act(|machine, _| match verdict {
+        Ok(()) => machine.complete_join(&sid),
+        Err(_) => machine.abort_join(&sid),
+    });
+    verdict
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+use conclave_model::participant::TrackSource;
+use jsonwebtoken::{EncodingKey, Header, encode};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_750);
+
+fn signer() -> TokenSigner {
+    TokenSigner::new("APIkey", &Secret::new("a secret of the media plane"))
+}
+
+fn request() -> TokenRequest {
+    TokenRequest {
+        room: "prj_0123456789ab.stand-up".parse().unwrap(),
+        identity: "alice@example.org".parse().unwrap(),
+        name: "Alice".into(),
+        metadata: r#"{"a":1}"#.into(),
+        role: Some("host".parse().unwrap()),
+        max_kbps: Some(900),
+        grants: Grants { sources: vec![TrackSource::Camera, TrackSource::ScreenShareAudio], ..Grants::default() },
+        ttl: Duration::from_secs(600),
+        empty_timeout_seconds: 300,
+        max_participants: Some(12),
+    }
+}
+
+fn payload_of(token: &Secret) -> Value {
+    jsonwebtoken::dangerous::insecure_decode::<Value>(token.reveal()).unwrap().claims
+}
+
+/// Signs any payload with our secret.
+fn signed(payload: &Value) -> String {
+    encode(&Header::default(), payload, &EncodingKey::from_secret(b"a secret of the media plane")).unwrap()
+}
+
+fn bare() -> Value {
+    json!({"iss": "APIkey", "sub": "alice", "exp": 1_700_000_600,
+           "video": {"room": "prj_0123456789ab.r", "roomJoin": true}})
+}
+
+#[test]
+fn a_token_has_the_claims_a_livekit_server_reads() {
+    let minted = signer().mint(&request(), NOW).unwrap();
+    let mut payload = payload_of(&minted.token);
+    assert_eq!(payload["jti"].as_str().unwrap().len(), 16);
+    payload.as_object_mut().unwrap().remove("jti");
+    assert_eq!(
+        payload,
+        json!({
+            "iss": "APIkey", "sub": "alice@example.org", "name": "Alice", "nbf": 1_700_000_000, "exp": 1_700_000_600,
+            "metadata": "{\"a\":1}", "attributes": {"svc.role": "host", "svc.publish.max_kbps": "900"},
+            "video": {"room": "prj_0123456789ab.stand-up", "roomJoin": true, "canPublish": true, "canSubscribe": true,
+                      "canPublishData": true, "canPublishSources": ["camera", "screen_share_audio"]},
+            "roomConfig": {"emptyTimeout": 330, "departureTimeout": 330, "maxParticipants": 12}
+        })
+    );
+    assert_eq!(minted.expires_at, Timestamp::from_millis(1_700_000_600_000));
+}
+
+#[test]
+fn what_was_minted_reads_back() {
+    let minted = signer().mint(&request(), NOW).unwrap();
+    let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
+    let request = request();
+    assert_eq!((&claims.room, &claims.identity, &claims.name), (&request.room, &request.identity, &request.name));
+    assert_eq!((&claims.grants, &claims.metadata), (&request.grants, &request.metadata));
+    assert_eq!((claims.role(), claims.max_kbps()), (request.role, Some(900)));
+    assert_eq!((claims.max_participants(), claims.expires_at), (Some(12), minted.expires_at));
+}
+
+#[test]
+fn a_room_without_a_cap_says_nothing_of_one() {
+    for cap in [None, Some(0)] {
+        let minted = signer().mint(&TokenRequest { max_participants: cap, ..request() }, NOW).unwrap();
+        assert!(payload_of(&minted.token)["roomConfig"].get("maxParticipants").is_none());
+    }
+}
+
+#[test]
+fn a_renewed_token_says_the_same_for_longer() {
+    let minted = signer().mint(&request(), NOW).unwrap();
+    let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
+    let later = NOW.after(Duration::from_secs(700));
+    let renewed = signer().renew(&claims, later.after(Duration::from_secs(60)), later).unwrap();
+    let again = signer().verify(renewed.token.reveal(), later).unwrap();
+    assert_eq!(again, Claims { expires_at: renewed.expires_at, ..claims });
+}
+
+#[test]
+fn a_token_is_good_from_its_first_second_until_its_last() {
+    let minted = signer().mint(&request(), NOW).unwrap();
+    let at = |millis| signer().verify(minted.token.reveal(), Timestamp::from_millis(millis)).map(|_| ());
+    assert_eq!(at(1_699_999_999_999), Err(TokenError::NotYetValid));
+    assert_eq!(at(1_700_000_000_000), Ok(()));
+    assert_eq!(at(1_700_000_599_999), Ok(()));
+    assert_eq!(at(1_700_000_600_000), Err(TokenError::Expired));
+}
+
+#[test]
+fn absent_grants_are_filled_in_as_livekit_does() {
+    let claims = signer().verify(&signed(&bare()), NOW).unwrap();
+    assert_eq!((claims.grants, claims.room_config), (Grants::default(), None));
+    let mut listener = bare();
+    listener["video"]["canPublish"] = json!(false);
+    let grants = signer().verify(&signed(&listener), NOW).unwrap().grants;
+    assert_eq!((grants.can_publish, grants.can_publish_data, grants.can_subscribe), (false, false, true));
+}
+
+#[test]
+fn a_token_that_opens_no_room_is_refused() {
+    for (pointer, value) in [
+        ("/video/roomJoin", json!(false)),
+        ("/video/room", json!("")),
+        ("/video/room", json!("stand-up")),
+        ("/sub", json!("")),
+        ("/sub", json!("a b")),
+    ] {
+        let mut payload = bare();
+        *payload.pointer_mut(pointer).unwrap() = value;
+        assert_eq!(signer().verify(&signed(&payload), NOW), Err(TokenError::NoRoom), "{pointer}");
+    }
+    for missing in ["iss", "sub", "exp"] {
+        let mut payload = bare();
+        payload.as_object_mut().unwrap().remove(missing);
+        assert_eq!(signer().verify(&signed(&payload), NOW), Err(TokenError::Malformed), "{missing}");
+    }
+}
+
+#[test]
+fn another_key_another_secret_and_another_algorithm_are_refused() {
+    let token = signed(&bare());
+    let other = TokenSigner::new("APIother", &Secret::new("a secret of the media plane"));
+    assert_eq!(other.verify(&token, NOW), Err(TokenError::Issuer));
+    let other = TokenSigner::new("APIkey", &Secret::new("another secret"));
+    assert_eq!(other.verify(&token, NOW), Err(TokenError::Signature));
+
+    let key = EncodingKey::from_secret(b"a secret of the media plane");
+    for algorithm in [Algorithm::HS384, Algorithm::HS512] {
+        let token = encode(&Header::new(algorithm), &bare(), &key).unwrap();
+        assert_eq!(signer().verify(&token, NOW), Err(TokenError::Algorithm));
+    }
+}
+
+#[test]
+fn an_unsigned_token_is_refused() {
+    let token = signed(&bare());
+    let payload = token.split('.').nth(1).unwrap();
+    // {"alg":"none","typ":"JWT"}
+    let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
+    let header = token.split('.').next().unwrap();
+    for unsigned in [format!("{none}.{payload}."), format!("{header}.{payload}."), format!("{header}.{payload}")] {
+        assert!(signer().verify(&unsigned, NOW).is_err());
+    }
+}
+
+#[test]
+fn debug_shows_neither_secret_nor_token() {
+    let shown = format!("{:?} {:?}", signer(), signer().mint(&request(), NOW).unwrap());
+    assert!(!shown.contains("a secret") && !shown.contains("eyJ"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_verifier_panic(text in any::<String>()) {
+        prop_assert!(signer().verify(&text, NOW).is_err());
+    }
+
+    #[test]
+    fn no_three_parts_make_the_verifier_panic(text in "[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,44}") {
+        prop_assert!(signer().verify(&text, NOW).is_err());
+    }
+
+    #[test]
+    fn a_token_with_one_character_changed_never_verifies(at in any::<prop::sample::Index>(), with in "[ -~]") {
+        let token = signer().mint(&request(), NOW).unwrap().token;
+        let at = at.index(token.reveal().len());
+        let mut changed = token.reveal().to_owned();
+        changed.replace_range(at..=at, &with);
+        prop_assume!(changed != token.reveal());
+        prop_assert!(signer().verify(&changed, NOW).is_err());
+    }
+
+    #[test]
+    fn a_token_opens_the_room_it_was_minted_for(room in "[a-zA-Z0-9_-]{1,128}", ttl in 1u64..86_400) {
+        let room: NamespacedRoom = format!("prj_0123456789ab.{room}").parse().unwrap();
+        let request = TokenRequest { room: room.clone(), ttl: Duration::from_secs(ttl), ..request() };
+        let minted = signer().mint(&request, NOW).unwrap();
+        let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
+        prop_assert_eq!((claims.room, claims.expires_at), (room, minted.expires_at));
+    }
+}
