@@ -245,6 +245,7 @@ impl<M: Message> Mailbox<M> {
     /// The actor is gone, or takes longer than `timeout`.
     pub async fn call<T, F>(&self, message: F, timeout: Duration) -> Result<T, NoAnswer>
     where
+        T: Send + 'static,
         F: FnOnce(RpcReplyPort<T>) -> M,
     {
         self.card.sent.fetch_add(1, Ordering::Relaxed);

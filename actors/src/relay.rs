@@ -1,7 +1,7 @@
 //! The way of a committed event: from the store's writer to the actors that deliver it, and to whoever watches.
 
-use std::sync::OnceLock;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use conclave_db::{CommitHook, CommittedEvent};
 use tokio::sync::broadcast;

@@ -70,11 +70,7 @@ impl Tree {
         let wiring = Arc::new(wiring);
         let projects = Projects::default();
         let card = Card::new("system".into(), Kind::System, None, None);
-        let actor = SystemActor {
-            wiring: Arc::clone(&wiring),
-            card: Arc::clone(&card),
-            projects: projects.clone(),
-        };
+        let actor = SystemActor { wiring: Arc::clone(&wiring), card: Arc::clone(&card), projects: projects.clone() };
         let (actor, _) = Actor::spawn(None, actor, ()).await.map_err(|_| TreeError::NoAnswer)?;
         let system = Mailbox::new(actor, card);
         wiring.registry.list(system.card(), Some(Inspectable::System(system.clone())));

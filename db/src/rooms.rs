@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::ParticipantKind;
-use conclave_model::role::Role;
+use conclave_model::role::{Role, RolePermissions};
 use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
 use conclave_model::{
     ErrorCode, Identity, ParticipantSid, Problem, ProjectId, RoleName, RoomId, RoomName, SessionId, TemplateId,
+    Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -56,6 +57,8 @@ pub struct LivePerson {
     pub kind: ParticipantKind,
     /// The role held.
     pub role: Option<RoleName>,
+    /// When it joined.
+    pub joined_at: Timestamp,
 }
 
 /// What minting a token has to know, read at one moment.
@@ -112,7 +115,7 @@ pub(crate) fn by_id(sql: &Connection, id: RoomId) -> Result<Room, StoreError> {
 pub(crate) fn people(sql: &Connection, id: RoomId) -> Result<Vec<LivePerson>, StoreError> {
     let mut statement = sql
         .prepare_cached(
-            "SELECT id, participant_identity, participant_sid, kind, role FROM sessions
+            "SELECT id, participant_identity, participant_sid, kind, role, joined_at FROM sessions
              WHERE room_id = ?1 AND left_at IS NULL ORDER BY joined_at, id",
         )
         .or_store_error()?;
@@ -123,6 +126,7 @@ pub(crate) fn people(sql: &Connection, id: RoomId) -> Result<Vec<LivePerson>, St
             sid: row.parsed(2)?,
             kind: row.word(3, |word| Some(ParticipantKind::of(word)))?,
             role: row.parsed_opt(4)?,
+            joined_at: row.time(5)?,
         })
     };
     statement.query_map([id.0], person).and_then(Iterator::collect).or_store_error()
@@ -168,7 +172,7 @@ fn insert(tx: &Tx<'_>, room: &Room) -> Result<(), StoreError> {
                 room.metadata.as_deref(),
                 room.template_id.as_ref().map(TemplateId::as_str),
                 room.created_at.millis(),
-                room.empty_deadline.map(conclave_model::Timestamp::millis),
+                room.empty_deadline.map(Timestamp::millis),
             ])
         })
         .or_store_error()?;
@@ -309,4 +313,30 @@ fn room_role(sql: &Connection, room: &Room, name: &RoleName) -> Result<Role, Sto
         return StoreError::refuse(Problem::new(ErrorCode::TemplateNotFound, message));
     };
     templates::role_of(sql, template, name)?.ok_or_else(|| StoreError::Refused(Problem::role_not_found().at("role")))
+}
+
+impl Store {
+    /// What a participant may do to others: the permissions, as they stand now, of the role it holds live in the room,
+    /// else of the role its token names. Nothing when neither is a role of the room's template.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn acting_permissions(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        identity: Identity,
+        token_role: Option<RoleName>,
+    ) -> Result<RolePermissions, StoreError> {
+        self.read(move |sql| {
+            let Some(room) = by_name(sql, &project, &name)? else { return Ok(RolePermissions::default()) };
+            let live = people(sql, room.id)?.into_iter().find(|person| person.identity == identity);
+            let role = live.map_or(token_role, |person| person.role);
+            let (Some(template), Some(role)) = (&room.template_id, role) else {
+                return Ok(RolePermissions::default());
+            };
+            Ok(templates::role_of(sql, template, &role)?.map(|role| role.permissions).unwrap_or_default())
+        })
+        .await
+    }
 }

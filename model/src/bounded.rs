@@ -2,8 +2,8 @@
 //! is allowed.
 
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 macro_rules! bounded {
     ($(#[$doc:meta])* $name:ident, $from:literal ..= $to:expr) => {

@@ -21,6 +21,7 @@ pub mod project;
 pub mod role;
 pub mod room;
 pub mod secret;
+pub mod sent;
 pub mod session;
 pub mod template;
 pub mod timestamp;

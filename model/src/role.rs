@@ -4,12 +4,13 @@
 //! A [`Role`] is complete. A [`RoleInput`] is what a caller sends: every field optional, filled from the defaults before
 //! anything else looks at it.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
 use crate::participant::TrackSource;
+use crate::sent::{sent, sent_object};
 
 /// A role as it is stored, served and turned into grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -195,11 +196,6 @@ impl RolePublish {
     }
 }
 
-/// Takes a value that may be left out but, when sent, may not be null.
-fn sent<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
-
 /// A role as a caller sends it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -208,13 +204,13 @@ pub struct RoleInput {
     #[serde(default, deserialize_with = "sent")]
     pub name: Option<String>,
     /// What holders may publish.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "sent_object")]
     pub publish: Option<RolePublishInput>,
     /// Whom holders receive.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "sent_object")]
     pub subscribe: Option<RoleSubscribeInput>,
     /// What holders may do to others.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "sent_object")]
     pub permissions: Option<RolePermissions>,
     /// Default 3.
     #[serde(default, deserialize_with = "sent")]
@@ -237,13 +233,13 @@ pub struct RolePublishInput {
     /// Default null: no ceiling.
     pub max_kbps: Option<Kbps>,
     /// How audio is sent.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "sent_object")]
     pub audio: Option<AudioInput>,
     /// How camera video is sent.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "sent_object")]
     pub video: Option<VideoInput>,
     /// How a shared screen is sent.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "sent_object")]
     pub screen: Option<VideoInput>,
     /// Default true.
     #[serde(default, deserialize_with = "sent")]
@@ -411,6 +407,7 @@ mod tests {
         assert!(serde_json::from_str::<RoleInput>(r#"{"publish":{"max_kbps":null}}"#).is_ok());
         assert!(serde_json::from_str::<RoleInput>(r#"{"publish":null}"#).is_err());
         assert!(serde_json::from_str::<RoleInput>(r#"{"priority":null}"#).is_err());
+        assert!(serde_json::from_str::<RoleInput>(r#"{"publish":[]}"#).is_err());
     }
 
     #[test]

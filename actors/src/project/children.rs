@@ -83,13 +83,7 @@ impl ProjectActor {
     }
 
     /// A child that could not even start must not take the project along: it is tried again later.
-    fn spawn_failed(
-        &self,
-        myself: &ActorRef<ProjectMsg>,
-        state: &mut ProjectState,
-        key: ChildKey,
-        reason: &str,
-    ) {
+    fn spawn_failed(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
         log::error!(project = self.id.as_str(); "{key:?} could not be started: {reason}");
         self.schedule_restore(myself, state, key, reason);
     }
@@ -143,18 +137,10 @@ impl ProjectActor {
         self.schedule_restore(myself, state, key, &reason);
     }
 
-    fn schedule_restore(
-        &self,
-        myself: &ActorRef<ProjectMsg>,
-        state: &mut ProjectState,
-        key: ChildKey,
-        reason: &str,
-    ) {
+    fn schedule_restore(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
         let clock = &self.wiring.clock;
         let now = clock.now();
-        let arm = |delay| {
-            Timer::arm(clock, "restore", now.after(delay), myself, ProjectMsg::Restore(key.clone()))
-        };
+        let arm = |delay| Timer::arm(clock, "restore", now.after(delay), myself, ProjectMsg::Restore(key.clone()));
         match &key {
             ChildKey::Room(name) => {
                 // One that never started has no child yet; the database still has it, and so will the next start.

@@ -202,11 +202,7 @@ impl Actor for ProjectActor {
         Ok(())
     }
 
-    async fn post_stop(
-        &self,
-        myself: ActorRef<ProjectMsg>,
-        _: &mut ProjectState,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(&self, myself: ActorRef<ProjectMsg>, _: &mut ProjectState) -> Result<(), ActorProcessingErr> {
         // A parent's exit would kill its children in the middle of a message; stopping lets them finish it.
         myself.stop_children_and_wait(None, Some(crate::tree::STOP_TIMEOUT)).await;
         Ok(())

@@ -57,11 +57,7 @@ impl ProjectActor {
     }
 
     /// Passes the wish to end a room on to it.
-    pub(super) fn end_room(
-        state: &mut ProjectState,
-        name: &RoomName,
-        reply: RpcReplyPort<Result<(), StoreError>>,
-    ) {
+    pub(super) fn end_room(state: &mut ProjectState, name: &RoomName, reply: RpcReplyPort<Result<(), StoreError>>) {
         match state.rooms.get_mut(name) {
             Some(room) => room.send(RoomMsg::End(reply)),
             // Every open room has an actor, so this one has ended since its caller looked.
@@ -72,11 +68,7 @@ impl ProjectActor {
     }
 
     /// Passes a report on to its room. A room without an actor has ended, or was never made here.
-    pub(super) fn pass_report(
-        state: &mut ProjectState,
-        report: Report,
-        answer: oneshot::Sender<Result<(), Refusal>>,
-    ) {
+    pub(super) fn pass_report(state: &mut ProjectState, report: Report, answer: oneshot::Sender<Result<(), Refusal>>) {
         let (_, name) = report.room.split();
         match state.rooms.get_mut(&name) {
             Some(room) => room.send(RoomMsg::Report { report, answer }),

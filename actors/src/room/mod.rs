@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaError, Refusal, Report};
-use conclave_model::participant::Participant;
 use conclave_model::ParticipantSid;
+use conclave_model::participant::Participant;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 

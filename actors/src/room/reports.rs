@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_db::{LeaveOutcome, StoreError};
-use conclave_media::{Fact, MediaError, MediaPlane as _, Refusal, Report};
+use conclave_media::{Fact, MediaError, Refusal, Report};
 use conclave_model::event::Who;
 use conclave_model::participant::Participant;
 use conclave_model::role::Role;
@@ -14,6 +15,9 @@ use ractor::ActorRef;
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
 use crate::timer::Timer;
+
+/// How long a join may be on its way into the media plane after it was written.
+const SETTLING: Duration = Duration::from_secs(5);
 
 impl RoomActor {
     /// Takes a report: durable when this returns `Ok`.
@@ -76,11 +80,7 @@ impl RoomActor {
     }
 
     /// Tells the media plane who receives whom, before the newcomer can receive anybody.
-    async fn set_subscription_rules(
-        &self,
-        state: &RoomState,
-        roles: &BTreeMap<RoleName, Role>,
-    ) -> Result<(), Refusal> {
+    async fn set_subscription_rules(&self, state: &RoomState, roles: &BTreeMap<RoleName, Role>) -> Result<(), Refusal> {
         if roles.values().all(|role| role.subscribe.to_roles.is_none()) {
             return Ok(());
         }
@@ -102,8 +102,7 @@ impl RoomActor {
     pub(super) fn arm_empty_timer(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) {
         let wanted = state.room.empty_deadline;
         if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm =
-                |at| Timer::arm(&self.wiring.clock, "empty_timeout", at, myself, RoomMsg::EmptyTimeout);
+            let arm = |at| Timer::arm(&self.wiring.clock, "empty_timeout", at, myself, RoomMsg::EmptyTimeout);
             state.empty_timer = wanted.map(arm);
         }
     }
@@ -116,7 +115,7 @@ impl RoomActor {
         }
         if let Err(error) = self.end(myself, state).await {
             log::error!(room = state.room.namespaced_name().as_str(); "an empty room could not be ended: {error}");
-            let retry = now.after(std::time::Duration::from_secs(1));
+            let retry = now.after(Duration::from_secs(1));
             let timer = Timer::arm(&self.wiring.clock, "empty_timeout", retry, myself, RoomMsg::EmptyTimeout);
             state.empty_timer = Some(timer);
         }
@@ -139,9 +138,11 @@ impl RoomActor {
 
     /// Asks the media plane who is in the room; the answer comes back as a message.
     pub(super) fn ask_media(&self, myself: &ActorRef<RoomMsg>, state: &RoomState) {
-        let (media, room, myself) =
-            (Arc::clone(&self.wiring.media), state.room.namespaced_name(), myself.clone());
-        let known = state.people.iter().map(|person| person.sid.clone()).collect();
+        let (media, room, myself) = (Arc::clone(&self.wiring.media), state.room.namespaced_name(), myself.clone());
+        let now = self.wiring.clock.now();
+        // A join is written before the media plane lets it in: one that is being let in is not missing.
+        let settled = |joined_at: Timestamp| joined_at <= self.card.started_at() || joined_at.after(SETTLING) <= now;
+        let known = state.people.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
         tokio::spawn(async move {
             let people = media.participants(&room).await;
             let _ = myself.send_message(RoomMsg::Seen { known, people });

@@ -159,11 +159,7 @@ impl Actor for EndpointActor {
     type State = EndpointState;
     type Arguments = ();
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<EndpointMsg>,
-        (): (),
-    ) -> Result<EndpointState, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<EndpointMsg>, (): ()) -> Result<EndpointState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
         let mut state = EndpointState { tick: None, run: None, queued_meanwhile: false, last_response: None };
         // What is pending from before is found by looking; the first tick looks.
@@ -199,11 +195,7 @@ impl Actor for EndpointActor {
     }
 
     /// Lets the posts on their way finish, so that what was taken is written down as taken.
-    async fn post_stop(
-        &self,
-        _: ActorRef<EndpointMsg>,
-        state: &mut EndpointState,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(&self, _: ActorRef<EndpointMsg>, state: &mut EndpointState) -> Result<(), ActorProcessingErr> {
         if let Some(run) = state.run.take() {
             run.stopping.store(true, Ordering::Relaxed);
             let _ = tokio::time::timeout(LAST_POSTS, run.task).await;

@@ -1,0 +1,145 @@
+//! The debug endpoint: who is alive, in what state, and every event as it is committed.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use actix_web::http::header::{ACCEPT, CACHE_CONTROL};
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_actors::card::Kind;
+use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
+use conclave_model::{ErrorCode, ProjectId};
+use futures_util::stream;
+use serde_json::json;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::http::problem::{self, Problem};
+use crate::http::query::Query;
+use crate::http::state::AppState;
+
+/// Routes it.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let list_state = Arc::clone(state);
+    config.route(
+        "/debug/actors",
+        web::get().to(move |request: HttpRequest| answer(list(Arc::clone(&list_state), request))),
+    );
+    let one_state = Arc::clone(state);
+    config.route(
+        // An id reads as a path, slashes included.
+        "/debug/actors/{id:.+}",
+        web::get().to(move |request: HttpRequest| answer(one(Arc::clone(&one_state), request))),
+    );
+    let events_state = Arc::clone(state);
+    config.route(
+        "/debug/events",
+        web::get().to(move |request: HttpRequest| answer(events(Arc::clone(&events_state), request))),
+    );
+}
+
+async fn answer(result: impl Future<Output = Result<HttpResponse, Problem>>) -> HttpResponse {
+    result.await.unwrap_or_else(|problem| problem::response(&problem))
+}
+
+fn wants_text(request: &HttpRequest) -> bool {
+    request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|a| a.contains("text/plain"))
+}
+
+fn kind(word: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.as_str() == word)
+}
+
+async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let mut query = Query::parse(request.query_string())?;
+    let page = query.page()?;
+    let filter = ActorFilter {
+        kind: query.word("kind", kind, "system, project, room, webhook_endpoint")?,
+        project: query.parsed::<ProjectId>("project")?,
+        q: query.text("q"),
+    };
+    query.finish()?;
+    let list = state.tree.actors(&filter, page).await;
+    if wants_text(&request) {
+        return Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(tree(&list)));
+    }
+    let ActorList { page, totals } = list;
+    Ok(HttpResponse::Ok().json(json!({
+        "actors": page.items, "limit": page.request.limit, "offset": page.request.offset,
+        "has_more": page.has_more, "totals": totals
+    })))
+}
+
+async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let id = request.match_info().query("id");
+    let actor = state.tree.actor(id).await;
+    let actor = actor.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no actor by that id"))?;
+    if wants_text(&request) {
+        let mut text = line(&actor);
+        for step in actor.history.iter().flatten() {
+            let _ = writeln!(text, "  {}  {}", step.at, step.message);
+        }
+        return Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(text));
+    }
+    Ok(HttpResponse::Ok().json(actor))
+}
+
+/// One actor, indented by how deep it stands.
+fn line(actor: &ActorView) -> String {
+    let depth = match actor.kind {
+        Kind::System => 0,
+        Kind::Project => 1,
+        Kind::Room | Kind::WebhookEndpoint => 2,
+    };
+    let indent = "  ".repeat(depth);
+    let mut line = format!("{indent}{} {} [{}]", actor.kind.as_str(), actor.name, actor.status);
+    // Writing into a String cannot fail.
+    let _ = write!(line, " mailbox={} handled={} restarts={}", actor.mailbox, actor.handled, actor.restarts);
+    for timer in &actor.timers {
+        let _ = write!(line, " {}@{}", timer.name, timer.fires_at);
+    }
+    if let Some(failure) = &actor.last_failure {
+        let _ = write!(line, " last_failure={}@{}", failure.reason, failure.at);
+    }
+    if !actor.state.is_null() {
+        let _ = write!(line, " {}", actor.state);
+    }
+    line.push('\n');
+    line
+}
+
+fn tree(list: &ActorList) -> String {
+    let mut text: String = list.page.items.iter().map(line).collect();
+    let totals: Vec<_> = list.totals.iter().map(|(kind, count)| format!("{}={count}", kind.as_str())).collect();
+    let _ = writeln!(text, "-- {}{}", totals.join(" "), if list.page.has_more { " (more: see offset)" } else { "" });
+    text
+}
+
+/// Server-sent events, from now on. A watcher too slow to follow is told how many it missed, in a comment.
+async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let mut query = Query::parse(request.query_string())?;
+    let project = query.parsed::<ProjectId>("project")?;
+    query.finish()?;
+    let watched = state.relay.watch();
+    // The first bytes open the stream, so that a watcher knows from when on it sees everything.
+    let opening = stream::once(async { Ok::<_, actix_web::Error>(web::Bytes::from_static(b": watching\n\n")) });
+    let stream = stream::unfold((watched, project), next_event);
+    let body = futures_util::StreamExt::chain(opening, stream);
+    Ok(HttpResponse::Ok()
+        .content_type("text/event-stream")
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .streaming(body))
+}
+
+type Watch = (broadcast::Receiver<conclave_db::CommittedEvent>, Option<ProjectId>);
+
+async fn next_event((mut watched, project): Watch) -> Option<(Result<web::Bytes, actix_web::Error>, Watch)> {
+    loop {
+        let text = match watched.recv().await {
+            Ok(event) if project.as_ref().is_some_and(|project| *project != event.project_id) => continue,
+            Ok(event) => format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.event_type, event.payload),
+            Err(RecvError::Lagged(missed)) => format!(": {missed} events were missed\n\n"),
+            Err(RecvError::Closed) => return None,
+        };
+        return Some((Ok(text.into()), (watched, project)));
+    }
+}

@@ -1,0 +1,31 @@
+//! `/healthz` says that the process serves, `/readyz` that what it needs answers. Neither needs the admin token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::http::state::AppState;
+
+/// A part that takes longer than this does not answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Routes both.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    config.route("/healthz", web::get().to(async || HttpResponse::Ok().json(json!({"ok": true}))));
+    let state = Arc::clone(state);
+    config.route("/readyz", web::get().to(move || ready(Arc::clone(&state))));
+}
+
+async fn ready(state: Arc<AppState>) -> HttpResponse {
+    let database = timeout(PATIENCE, state.store.ping()).await.is_ok_and(|answer| answer.is_ok());
+    let media = timeout(PATIENCE, state.media.health()).await.is_ok_and(|answer| answer.is_ok());
+    let body = json!({"ready": database && media, "parts": {"database": word(database), "media": word(media)}});
+    if database && media { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+}
+
+const fn word(answers: bool) -> &'static str {
+    if answers { "ok" } else { "unavailable" }
+}

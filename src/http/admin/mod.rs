@@ -1,0 +1,55 @@
+//! The admin listener: health, the debug tree, and the sandbox. For operators and tests, on loopback unless a token
+//! guards it.
+
+mod debug;
+mod health;
+mod sandbox;
+
+use std::sync::Arc;
+
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::middleware::{Next, from_fn};
+use actix_web::{Error, web};
+use conclave_model::{ErrorCode, Secret};
+use subtle::ConstantTimeEq;
+
+use super::app::no_such_route;
+use super::problem::{self, Problem};
+use super::state::AppState;
+
+/// Routes the admin listener.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    health::configure(config, state);
+    let token = state.admin_token.clone();
+    let guarded = web::scope("")
+        .wrap(from_fn(move |request, next| guard(token.clone(), request, next)))
+        .configure(|config| {
+            debug::configure(config, state);
+            if let Some(plane) = &state.sandbox {
+                sandbox::configure(config, plane);
+            }
+        })
+        .default_service(web::to(async || problem::response(&no_such_route())));
+    config.service(guarded);
+}
+
+/// Lets a request pass that carries the admin token, where there is one.
+async fn guard(
+    token: Option<Secret>,
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    if token.is_none_or(|token| carries(&request, &token)) {
+        return next.call(request).await.map(ServiceResponse::map_into_left_body);
+    }
+    let refusal = problem::response(&Problem::new(ErrorCode::Unauthorized, "the admin token is missing or wrong"));
+    Ok(request.into_response(refusal).map_into_right_body())
+}
+
+fn carries(request: &ServiceRequest, token: &Secret) -> bool {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent = header.and_then(|value| value.split_once(' ')).map_or("", |(_, token)| token.trim());
+    sent.as_bytes().ct_eq(token.reveal().as_bytes()).into()
+}

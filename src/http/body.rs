@@ -1,0 +1,136 @@
+//! JSON bodies into wire types, with refusals that say where.
+
+use conclave_model::sent::Object;
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// Reads a body.
+///
+/// # Errors
+/// 400 `invalid_request`, `field` a dotted path to what is wrong.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Problem::new(conclave_model::ErrorCode::InvalidRequest, "a JSON object is required as the body"));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let Object(body) = serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(&error))?;
+    json.end().map_err(|error| malformed(&error))?;
+    Ok(body)
+}
+
+fn malformed(error: &serde_json::Error) -> Problem {
+    let message = format!("the body is not valid JSON: {error}");
+    Problem::new(conclave_model::ErrorCode::InvalidRequest, message)
+}
+
+fn refusal(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let inner = error.inner();
+    if !inner.is_data() {
+        return malformed(inner);
+    }
+    let text = without_position(&inner.to_string());
+    let path = error.path().to_string();
+    let path = if path == "." { String::new() } else { path };
+    match field_of(&path, &text) {
+        Some(field) => Problem::invalid(field, text),
+        None => Problem::new(conclave_model::ErrorCode::InvalidRequest, text),
+    }
+}
+
+/// Where the mistake is. For a missing or unknown field serde points at the object around it or at the field itself.
+fn field_of(path: &str, text: &str) -> Option<String> {
+    let named = ["missing field `", "unknown field `", "duplicate field `"]
+        .iter()
+        .find_map(|start| text.strip_prefix(start))
+        .and_then(|rest| rest.split_once('`'))
+        .map(|(name, _)| name);
+    match named {
+        Some(name) if path == name || path.ends_with(&format!(".{name}")) => Some(path.to_owned()),
+        Some(name) if path.is_empty() => Some(name.to_owned()),
+        Some(name) => Some(format!("{path}.{name}")),
+        None if path.is_empty() => None,
+        None => Some(path.to_owned()),
+    }
+}
+
+/// serde_json ends its messages with a position, which helps nobody who has the path.
+fn without_position(text: &str) -> String {
+    text.rsplit_once(" at line ").map_or(text, |(message, _)| message).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conclave_model::role::RoleInput;
+    use conclave_model::sent::sent_object;
+    use proptest::prelude::*;
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)] // Read by serde, looked at by nobody.
+    struct Body {
+        name: String,
+        #[serde(default)]
+        roles: BTreeMap<String, Object<RoleInput>>,
+        #[serde(default, deserialize_with = "sent_object")]
+        one: Option<RoleInput>,
+        metadata: Option<Box<RawValue>>,
+    }
+
+    fn field(body: &str) -> Option<String> {
+        read::<Body>(body.as_bytes()).unwrap_err().field.map(Into::into)
+    }
+
+    #[test]
+    fn the_field_is_a_dotted_path() {
+        assert_eq!(field(r#"{}"#).as_deref(), Some("name"));
+        assert_eq!(field(r#"{"name":1}"#).as_deref(), Some("name"));
+        assert_eq!(field(r#"{"name":"a","colour":1}"#).as_deref(), Some("colour"));
+        assert_eq!(
+            field(r#"{"name":"a","roles":{"host":{"publish":{"video":{"width":1}}}}}"#).as_deref(),
+            Some("roles.host.publish.video.width")
+        );
+        assert_eq!(
+            field(r#"{"name":"a","roles":{"host":{"publish":{"colour":1}}}}"#).as_deref(),
+            Some("roles.host.publish.colour")
+        );
+        assert_eq!(
+            field(r#"{"name":"a","one":{"publish":{"allowed":["audio","smell"]}}}"#).as_deref(),
+            Some("one.publish.allowed[1]")
+        );
+        assert_eq!(field(r#"{"name":"a","roles":{"host":[]}}"#).as_deref(), Some("roles.host"));
+        assert_eq!(field(r#"{"name":"a","name":"b"}"#).as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_without_a_field() {
+        for body in ["", "  ", "[]", "null", "1", "{", "{\"name\":\"a\"} x", "{\"name\":\"\u{1}\"}"] {
+            assert_eq!(field(body), None, "{body}");
+        }
+        assert!(read::<Body>(b"{\"name\":\"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn metadata_is_kept_as_the_text_it_was() {
+        let body: Body = read(br#"{"name":"a","metadata":{"b" : 1.0, "a":1e2}}"#).unwrap();
+        assert_eq!(body.metadata.unwrap().get(), r#"{"b" : 1.0, "a":1e2}"#);
+    }
+
+    #[test]
+    fn deep_json_is_refused_or_kept_and_never_overflows() {
+        let deep = "[".repeat(30_000) + &"]".repeat(30_000);
+        assert!(read::<Body>(deep.as_bytes()).is_err());
+        let _ = read::<Body>(format!(r#"{{"name":"a","metadata":{deep}}}"#).as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = read::<Body>(&bytes);
+        }
+    }
+}

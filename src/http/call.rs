@@ -1,0 +1,198 @@
+//! A call that passed the gate: who calls, with what, and what a handler needs to answer.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::web::Bytes;
+use conclave_db::Credential;
+use conclave_media::token::Claims;
+use conclave_model::idempotency::{Answer, Keep, KeepAnswer};
+use conclave_model::plan::Plan;
+use conclave_model::project::ProjectStatus;
+use conclave_model::{ErrorCode, Identity, ProjectId, RoomName};
+use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
+
+use super::problem::{Problem, of_store};
+use super::query::Query;
+use super::state::AppState;
+use super::{body, operation};
+
+/// Who calls.
+pub enum Caller {
+    /// A server, by its project's key.
+    Key(Credential),
+    /// A participant, by a room token.
+    RoomToken(Box<Claims>),
+}
+
+/// A call, checked as far as the frame can.
+pub struct Call {
+    /// The shared parts.
+    pub state: Arc<AppState>,
+    /// Who calls.
+    pub caller: Caller,
+    /// The body; empty when there is none.
+    pub body: Bytes,
+    pub(super) request: HttpRequest,
+    pub(super) keep: Option<Keep>,
+}
+
+impl Call {
+    /// The project whose resources this call can reach.
+    #[must_use]
+    pub fn project(&self) -> ProjectId {
+        match &self.caller {
+            Caller::Key(credential) => credential.project_id.clone(),
+            Caller::RoomToken(claims) => claims.room.split().0,
+        }
+    }
+
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at what is wrong.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        body::read(&self.body)
+    }
+
+    /// Refuses a body with anything in it, for calls that take none.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at the first field.
+    pub fn no_body(&self) -> Result<(), Problem> {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+        if self.body.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { self.read::<Nothing>().map(|_| ()) }
+    }
+
+    /// The query parameters.
+    ///
+    /// # Errors
+    /// One that is given twice.
+    pub fn query(&self) -> Result<Query, Problem> {
+        Query::parse(self.request.query_string())
+    }
+
+    /// Refuses query parameters, for calls that take none.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at the first.
+    pub fn no_query(&self) -> Result<(), Problem> {
+        if self.request.query_string().is_empty() { Ok(()) } else { self.query()?.finish() }
+    }
+
+    fn segment(&self, name: &str) -> String {
+        let raw = self.request.match_info().query(name);
+        percent_decode_str(raw).decode_utf8_lossy().into_owned()
+    }
+
+    /// A path parameter that parses.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at the parameter.
+    pub fn path<T: FromStr>(&self, name: &'static str) -> Result<T, Problem>
+    where
+        T::Err: std::fmt::Display,
+    {
+        self.segment(name).parse().map_err(|error: T::Err| Problem::invalid(name, error.to_string()))
+    }
+
+    /// The room a path names.
+    ///
+    /// # Errors
+    /// 400 `invalid_room_name`.
+    pub fn room(&self) -> Result<RoomName, Problem> {
+        room_name("name", &self.segment("name"))
+    }
+
+    /// The identity a path names.
+    ///
+    /// # Errors
+    /// 400 `invalid_identity`.
+    pub fn identity(&self) -> Result<Identity, Problem> {
+        identity("identity", &self.segment("identity"))
+    }
+
+    /// The request to keep this call's answer, for a write whose result renders as `render`.
+    #[must_use]
+    pub fn keep<T>(&self, render: fn(&T) -> Answer) -> Option<KeepAnswer<T>> {
+        self.keep.clone().map(|keep| KeepAnswer { keep, render })
+    }
+
+    /// The plan of the calling project, which must be allowed to start work.
+    ///
+    /// # Errors
+    /// 402 `quota_exceeded` for a suspended project.
+    pub fn plan_for_new_work(&self) -> Result<&Plan, Problem> {
+        let Caller::Key(credential) = &self.caller else {
+            return Err(Problem::internal());
+        };
+        if credential.project_status == ProjectStatus::Suspended {
+            return Err(Problem::new(ErrorCode::QuotaExceeded, "the project is suspended"));
+        }
+        self.state.plans.get(&credential.plan).ok_or_else(|| {
+            log::error!(project = credential.project_id.as_str(); "the plan {:?} is not configured", credential.plan);
+            Problem::internal()
+        })
+    }
+
+    /// Lets a participant pass only if its acting role holds the operation's permission. Keys always pass. The acting
+    /// role is the one held live in the room, else the token's; permissions are the template's of this moment.
+    ///
+    /// # Errors
+    /// 403 `permission_denied`, `field` the permission.
+    pub async fn permit(&self, operation: &operation::Operation) -> Result<(), Problem> {
+        let (Caller::RoomToken(claims), operation::Auth::KeyOrRoomToken(permission)) = (&self.caller, operation.auth)
+        else {
+            return Ok(());
+        };
+        let (project, room) = claims.room.split();
+        let held = self
+            .state
+            .store
+            .acting_permissions(project, room, claims.identity.clone(), claims.role())
+            .await
+            .map_err(of_store)?;
+        if held.allows(permission) {
+            return Ok(());
+        }
+        let message = format!("the acting role lacks the permission {}", permission.as_str());
+        Err(Problem::new(ErrorCode::PermissionDenied, message).at(permission.as_str()))
+    }
+}
+
+/// Reads a room name that stands at `field`.
+///
+/// # Errors
+/// 400 `invalid_room_name`.
+pub fn room_name(field: &'static str, text: &str) -> Result<RoomName, Problem> {
+    text.parse().map_err(|_| {
+        let message = "a room name has 1 to 128 characters out of a-z, A-Z, 0-9, _ and -";
+        Problem::new(ErrorCode::InvalidRoomName, message).at(field)
+    })
+}
+
+/// Reads an identity that stands at `field`.
+///
+/// # Errors
+/// 400 `invalid_identity`.
+pub fn identity(field: &'static str, text: &str) -> Result<Identity, Problem> {
+    text.parse().map_err(|_| {
+        let message = "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -";
+        Problem::new(ErrorCode::InvalidIdentity, message).at(field)
+    })
+}
+
+/// Reads an id that stands in a body at `field`.
+///
+/// # Errors
+/// 400 `invalid_request`.
+pub fn id<T: FromStr>(field: &'static str, text: &str) -> Result<T, Problem>
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| Problem::invalid(field, error.to_string()))
+}

@@ -1,0 +1,47 @@
+//! Bodies: at most 65536 bytes, JSON or nothing.
+
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use actix_web::web::{Bytes, BytesMut, Payload};
+use actix_web::HttpRequest;
+use conclave_model::ErrorCode;
+use futures_util::StreamExt;
+
+use crate::http::problem::Problem;
+
+/// The contract's cap, in bytes.
+pub const LIMIT: usize = 65_536;
+
+/// Collects a request's body.
+///
+/// # Errors
+/// 413 past the cap, 415 for another media type than JSON, 400 for a body that breaks off.
+pub async fn collect(request: &HttpRequest, mut payload: Payload) -> Result<Bytes, Problem> {
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > LIMIT as u64) {
+        return Err(too_large());
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = payload.next().await {
+        let broken = |_| Problem::new(ErrorCode::InvalidRequest, "the body could not be read to its end");
+        let chunk = chunk.map_err(broken)?;
+        if body.len() + chunk.len() > LIMIT {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    if !body.is_empty() && !is_json(request) {
+        let message = "the body must be sent as application/json";
+        return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
+    }
+    Ok(body.freeze())
+}
+
+fn too_large() -> Problem {
+    Problem::new(ErrorCode::PayloadTooLarge, "the body exceeds 65536 bytes")
+}
+
+fn is_json(request: &HttpRequest) -> bool {
+    let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+}

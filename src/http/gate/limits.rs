@@ -1,0 +1,107 @@
+//! Request rates: per API key, or per client address for calls without a valid key.
+
+use std::fmt;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use conclave_model::key::ApiKeyPrefix;
+use conclave_model::{Clock, ErrorCode};
+use governor::clock::Clock as GovernorClock;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
+use ipnet::IpNet;
+
+use crate::http::problem::Problem;
+
+/// The house's clock, as the limiter reads it.
+#[derive(Clone)]
+struct Monotonic(Clock);
+
+impl GovernorClock for Monotonic {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(self.0.monotonic())
+    }
+}
+
+type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, Monotonic, NoOpMiddleware<Nanos>>;
+
+/// The limiters of one server.
+pub struct Limits {
+    clock: Monotonic,
+    keys: Keyed<ApiKeyPrefix>,
+    addresses: Keyed<IpAddr>,
+    trusted_proxies: Vec<IpNet>,
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Limits")
+    }
+}
+
+impl Limits {
+    /// `rate` requests a second with bursts of `burst`. Behind a proxy of `trusted_proxies` the client's address is the
+    /// one it forwards.
+    #[must_use]
+    pub fn new(clock: &Clock, rate: NonZeroU32, burst: NonZeroU32, trusted_proxies: Vec<IpNet>) -> Self {
+        let (clock, quota) = (Monotonic(clock.clone()), Quota::per_second(rate).allow_burst(burst));
+        Self {
+            keys: RateLimiter::dashmap_with_clock(quota, clock.clone()),
+            addresses: RateLimiter::dashmap_with_clock(quota, clock.clone()),
+            clock,
+            trusted_proxies,
+        }
+    }
+
+    /// Counts a call of a key.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_key(&self, key: &ApiKeyPrefix) -> Result<(), Problem> {
+        check(&self.clock, &self.keys, key)
+    }
+
+    /// Counts a call of a client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_address(&self, request: &HttpRequest) -> Result<(), Problem> {
+        match self.client(request) {
+            Some(address) => check(&self.clock, &self.addresses, &address),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets who has not called for long enough to have a full burst again.
+    pub fn forget_idle(&self) {
+        self.keys.retain_recent();
+        self.addresses.retain_recent();
+    }
+
+    /// The client: the peer, or behind trusted proxies the last address that none of them added.
+    fn client(&self, request: &HttpRequest) -> Option<IpAddr> {
+        let peer = request.peer_addr()?.ip().to_canonical();
+        let trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|net| net.contains(address));
+        if !trusted(&peer) {
+            return Some(peer);
+        }
+        let forwarded = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
+        let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
+        let mut hops = hops.into_iter().rev().map_while(|hop| hop.parse::<IpAddr>().ok());
+        hops.find(|hop| !trusted(hop)).or(Some(peer))
+    }
+}
+
+fn check<K: Hash + Eq + Clone>(clock: &Monotonic, limiter: &Keyed<K>, key: &K) -> Result<(), Problem> {
+    limiter.check_key(key).map_err(|until| {
+        let wait: Duration = until.wait_time_from(clock.now());
+        Problem::new(ErrorCode::RateLimited, "over the request rate; see Retry-After").after(wait)
+    })
+}

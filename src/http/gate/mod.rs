@@ -1,0 +1,78 @@
+//! The gate: what every operation stands behind, in the order of precedence that the decisions give.
+//!
+//! 429 by address for calls without a valid key, 401, 403 `origin_rejected`, 429 by key, 413, 415, then the handler with
+//! its 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency stands around the handler.
+
+pub mod body;
+pub mod credential;
+pub mod idempotency;
+pub mod limits;
+pub mod origin;
+
+use std::sync::Arc;
+
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+
+use super::answer::Answer;
+use super::call::{Call, Caller};
+use super::operation::{Method, Operation};
+use super::problem::{self, Problem};
+use super::state::AppState;
+use super::trace::RequestId;
+
+/// Takes a request for an operation, from its first check to its response.
+pub async fn enter(
+    operation: &'static Operation,
+    state: Arc<AppState>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
+    let mut response = match pass(operation, &state, &request, payload).await {
+        Ok((answer, replayed)) => {
+            let mut response = problem::send(answer);
+            if replayed {
+                response.headers_mut().insert(idempotency::REPLAYED, idempotency::replayed());
+            }
+            response
+        }
+        Err(problem) => refuse(operation, &request, &problem),
+    };
+    state.origins.admit_response(operation, &request, response.headers_mut());
+    response
+}
+
+/// Runs the checks, then the operation. Says whether the answer is a replay.
+async fn pass(
+    operation: &'static Operation,
+    state: &Arc<AppState>,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> Result<(Answer, bool), Problem> {
+    let caller = credential::identify(operation, state, request).await?;
+    if request.headers().contains_key(AUTHORIZATION) {
+        state.origins.check(request)?;
+    }
+    if let Caller::Key(credential) = &caller {
+        state.limits.check_key(&credential.prefix)?;
+    }
+    let body = body::collect(request, payload).await?;
+    let call = Call { state: Arc::clone(state), caller, body, request: request.clone(), keep: None };
+    if operation.method == Method::Get {
+        return idempotency::once(operation, call).await;
+    }
+    // A task of its own: what has begun to change something runs to its end, also when the client hangs up.
+    actix_web::rt::spawn(idempotency::once(operation, call)).await.unwrap_or_else(|error| {
+        log::error!(operation = operation.id; "an operation did not finish: {error}");
+        Err(Problem::internal())
+    })
+}
+
+/// A refusal as a response. A fault is logged here, once, with the request's id.
+fn refuse(operation: &Operation, request: &HttpRequest, problem: &Problem) -> HttpResponse {
+    if problem.code.status() >= 500 {
+        let id = request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.to_string());
+        log::error!(request_id = id.as_str(), operation = operation.id; "{problem}");
+    }
+    problem::response(problem)
+}

@@ -1,0 +1,102 @@
+//! Browsers: which origins may call, and what they are told.
+//!
+//! The API is for servers. A cross-origin call with an Authorization header is refused; preflight is answered for the
+//! console's origins, and for the configured browser origins on the calls that a room token can make.
+
+use actix_web::http::Method as HttpMethod;
+use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+use conclave_model::ErrorCode;
+
+use crate::http::operation::{Auth, Operation};
+use crate::http::problem::{self, Problem};
+
+const ALLOWED_HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, idempotency-key, x-svc-room-token");
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
+
+/// The origins that are let in.
+#[derive(Debug, Default)]
+pub struct Origins {
+    /// May make every call.
+    pub console: Vec<String>,
+    /// May make the calls that a room token can make.
+    pub browser: Vec<String>,
+}
+
+fn origin(request: &HttpRequest) -> Option<&str> {
+    request.headers().get(header::ORIGIN)?.to_str().ok()
+}
+
+/// Whether the origin is the address the request itself was sent to.
+fn is_own(request: &HttpRequest, origin: &str) -> bool {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let bare = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    host.is_some() && bare == host
+}
+
+fn listed(list: &[String], origin: &str) -> bool {
+    list.iter().any(|listed| listed.eq_ignore_ascii_case(origin))
+}
+
+fn takes_room_tokens(operation: &Operation) -> bool {
+    matches!(operation.auth, Auth::KeyOrRoomToken(_))
+}
+
+impl Origins {
+    /// Refuses a call with an Authorization header from another origin.
+    ///
+    /// # Errors
+    /// 403 `origin_rejected`.
+    pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        if !request.headers().contains_key(header::ORIGIN) {
+            return Ok(());
+        }
+        match origin(request) {
+            Some(origin) if is_own(request, origin) || listed(&self.console, origin) => Ok(()),
+            _ => Err(rejected()),
+        }
+    }
+
+    fn admits(&self, operation: &Operation, origin: &str) -> bool {
+        listed(&self.console, origin) || (takes_room_tokens(operation) && listed(&self.browser, origin))
+    }
+
+    /// Lets a browser of an admitted origin read the response.
+    pub fn admit_response(&self, operation: &Operation, request: &HttpRequest, headers: &mut HeaderMap) {
+        let Some(origin) = origin(request).filter(|origin| self.admits(operation, origin)) else { return };
+        if let Ok(origin) = HeaderValue::from_str(origin) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
+            headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        }
+    }
+
+    /// Answers a preflight for a path whose operations are `operations`.
+    #[must_use]
+    pub fn preflight(&self, request: &HttpRequest, operations: &[&'static Operation]) -> HttpResponse {
+        let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|m| m.to_str().ok());
+        let operation = operations.iter().find(|operation| Some(operation.method.as_str()) == wanted);
+        let admitted = operation.zip(origin(request)).filter(|(operation, origin)| self.admits(operation, origin));
+        let Some((operation, origin)) = admitted else { return problem::response(&rejected()) };
+        HttpResponse::NoContent()
+            .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
+            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, operation.method.as_str()))
+            .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS))
+            .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
+            .insert_header((header::VARY, "origin"))
+            .finish()
+    }
+}
+
+/// Whether a request asks leave for another.
+#[must_use]
+pub fn is_preflight(request: &HttpRequest) -> bool {
+    request.method() == HttpMethod::OPTIONS
+        && request.headers().contains_key(header::ORIGIN)
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn rejected() -> Problem {
+    Problem::new(ErrorCode::OriginRejected, "calls from a browser on another origin are refused; call from a server")
+}

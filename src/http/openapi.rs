@@ -1,0 +1,271 @@
+//! The OpenAPI 3.1.0 description, made from the operations themselves: what is routed is what is described.
+
+use std::collections::BTreeMap;
+
+use conclave_model::ErrorCode;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+use super::operation::{Auth, Operation, all};
+
+const DESCRIPTION: &str = "Control plane for real-time video calls. Every failure has one envelope; branch on `code`. \
+    Besides the codes listed with an operation, any can answer 403 `origin_rejected` (a browser call from another \
+    origin), 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`, and one that takes \
+    an `Idempotency-Key` 409 `idempotency_key_reuse`.";
+
+/// A parameter in a path or a query.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    name: &'static str,
+    description: &'static str,
+    pattern: Option<&'static str>,
+}
+
+impl Param {
+    /// A room's name.
+    pub const ROOM: Self = Self::of_path("name", "The room's name", "^[a-zA-Z0-9_-]{1,128}$");
+    /// A participant's identity.
+    pub const IDENTITY: Self = Self::of_path("identity", "Who", "^[a-zA-Z0-9_.@-]{1,128}$");
+    /// A template's id.
+    pub const TEMPLATE: Self = Self::of_path("id", "The template's id", "^tpl_[0-9a-f]{12}$");
+    /// A role's name.
+    pub const ROLE: Self = Self::of_path("name", "The role's name", "^[a-zA-Z0-9_-]{1,64}$");
+    /// A UUID.
+    pub const UUID: Self =
+        Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
+
+    const fn of_path(name: &'static str, description: &'static str, pattern: &'static str) -> Self {
+        Self { name, description, pattern: Some(pattern) }
+    }
+
+    /// A query parameter.
+    #[must_use]
+    pub const fn query(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, pattern: None }
+    }
+
+    fn render(&self) -> Value {
+        let place = if self.pattern.is_some() { "path" } else { "query" };
+        let mut schema = json!({"type": "string"});
+        if let Some(pattern) = self.pattern {
+            schema["pattern"] = pattern.into();
+        }
+        json!({
+            "name": self.name, "in": place, "required": self.pattern.is_some(), "description": self.description,
+            "schema": schema
+        })
+    }
+}
+
+/// A body with its schema and an example.
+struct Body {
+    schema: Value,
+    example: Value,
+}
+
+/// How one operation is described.
+pub struct Doc {
+    tag: &'static str,
+    summary: &'static str,
+    params: Vec<Value>,
+    request: Option<Body>,
+    answer: Option<Body>,
+    schemas: Vec<(String, RefOr<Schema>)>,
+}
+
+impl Doc {
+    /// A description without parameters and bodies.
+    #[must_use]
+    pub fn new(tag: &'static str, summary: &'static str) -> Self {
+        Self { tag, summary, params: Vec::new(), request: None, answer: None, schemas: Vec::new() }
+    }
+
+    /// Whether the operation takes a body.
+    #[must_use]
+    pub fn takes_body(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// A path parameter.
+    #[must_use]
+    pub fn path(mut self, param: Param) -> Self {
+        self.params.push(param.render());
+        self
+    }
+
+    /// The request's body.
+    #[must_use]
+    pub fn body<T: ToSchema>(mut self, example: Value) -> Self {
+        let schema = self.register::<T>();
+        self.request = Some(Body { schema, example });
+        self
+    }
+
+    /// The answer's body.
+    #[must_use]
+    pub fn answer<T: ToSchema>(mut self, example: Value) -> Self {
+        let schema = self.register::<T>();
+        self.answer = Some(Body { schema, example });
+        self
+    }
+
+    /// A page of `T` under the name `collection`, with `limit`, `offset` and `filters` as query parameters.
+    #[must_use]
+    pub fn page<T: ToSchema>(mut self, collection: &str, example: Value, filters: &[Param]) -> Self {
+        let item = self.register::<T>();
+        self.params.extend(filters.iter().map(Param::render));
+        self.params.extend(paging());
+        let schema = json!({
+            "type": "object",
+            "required": [collection, "limit", "offset", "has_more"],
+            "properties": {
+                collection: {"type": "array", "items": item},
+                "limit": {"type": "integer"}, "offset": {"type": "integer"}, "has_more": {"type": "boolean"}
+            }
+        });
+        let example = json!({collection: [example], "limit": 50, "offset": 0, "has_more": false});
+        self.answer = Some(Body { schema, example });
+        self
+    }
+
+    /// Files a schema and what it refers to, and gives a reference to it.
+    fn register<T: ToSchema>(&mut self) -> Value {
+        let name = T::name().into_owned();
+        T::schemas(&mut self.schemas);
+        self.schemas.push((name.clone(), T::schema()));
+        json!({"$ref": format!("#/components/schemas/{name}")})
+    }
+}
+
+fn paging() -> [Value; 2] {
+    let param = |name: &str, schema: Value| json!({"name": name, "in": "query", "required": false, "schema": schema});
+    [
+        param("limit", json!({"type": "integer", "minimum": 1, "maximum": 200, "default": 50})),
+        param("offset", json!({"type": "integer", "minimum": 0, "default": 0})),
+    ]
+}
+
+/// Every code an operation is described with: its own, and those that its row of the contract always has.
+#[must_use]
+pub fn error_codes(operation: &Operation) -> Vec<ErrorCode> {
+    let mut codes = vec![ErrorCode::Unauthorized, ErrorCode::RateLimited, ErrorCode::InternalError];
+    if (operation.doc)().takes_body() {
+        codes.extend([ErrorCode::InvalidRequest, ErrorCode::PayloadTooLarge]);
+    }
+    if let Auth::KeyOrRoomToken(_) = operation.auth {
+        codes.push(ErrorCode::PermissionDenied);
+    }
+    codes.extend(operation.codes);
+    codes.sort_by_key(|code| (code.status(), code.as_str()));
+    codes.dedup();
+    codes
+}
+
+fn error_responses(operation: &Operation) -> Map<String, Value> {
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for code in error_codes(operation) {
+        by_status.entry(code.status()).or_default().push(code.as_str());
+    }
+    let response = |(status, codes): (u16, Vec<&str>)| {
+        let example = json!({"error": {"code": codes[0], "message": "what was wrong, for people"}});
+        let response = json!({
+            "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
+            "content": {"application/json": {
+                "schema": {"$ref": "#/components/schemas/Error"}, "example": example
+            }},
+            "x-error-codes": codes
+        });
+        (status.to_string(), response)
+    };
+    by_status.into_iter().map(response).collect()
+}
+
+fn describe(operation: &Operation, doc: &Doc) -> Value {
+    let mut responses = error_responses(operation);
+    for status in operation.success {
+        let mut response = json!({"description": "success"});
+        if let Some(body) = &doc.answer {
+            response["content"] = json!({"application/json": {"schema": body.schema, "example": body.example}});
+        }
+        responses.insert(status.to_string(), response);
+    }
+    let mut params = doc.params.clone();
+    if operation.idempotent {
+        params.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "Replaying a key with the same body replays the original answer, for 24 hours",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255}
+        }));
+    }
+    let security = match operation.auth {
+        Auth::Key => json!([{"apiKey": []}]),
+        Auth::KeyOrRoomToken(_) => json!([{"apiKey": []}, {"roomToken": []}]),
+    };
+    let mut described = json!({
+        "operationId": operation.id, "tags": [doc.tag], "summary": doc.summary, "parameters": params,
+        "responses": responses, "security": security
+    });
+    if let Some(body) = &doc.request {
+        described["requestBody"] = json!({
+            "required": true,
+            "content": {"application/json": {"schema": body.schema, "example": body.example}}
+        });
+    }
+    if let Auth::KeyOrRoomToken(permission) = operation.auth {
+        described["x-permission"] = permission.as_str().into();
+    }
+    described
+}
+
+fn error_schema() -> Value {
+    let codes: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    json!({
+        "type": "object", "required": ["error"],
+        "properties": {"error": {
+            "type": "object", "required": ["code", "message"],
+            "properties": {
+                "code": {"type": "string", "description": "stable; one not known is its status class", "examples": codes},
+                "message": {"type": "string", "description": "prose; it may change"},
+                "field": {"type": "string", "description": "the offending field, or the missing permission"}
+            }
+        }}
+    })
+}
+
+/// The description of everything that is routed.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
+    for operation in all() {
+        let doc = (operation.doc)();
+        let method = operation.method.as_str().to_ascii_lowercase();
+        paths.entry(operation.path).or_default().insert(method, describe(operation, &doc));
+        // A schema is data; writing it as JSON cannot fail.
+        let rendered = doc.schemas.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()));
+        schemas.extend(rendered);
+    }
+    schemas.insert("Error".into(), error_schema());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Conclave", "version": "v1", "description": DESCRIPTION, "license": {"name": "Apache-2.0"}
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"},
+                "roomToken": {"type": "apiKey", "in": "header", "name": "X-Svc-Room-Token"}
+            }
+        }
+    })
+}
+
+/// The description as text.
+#[must_use]
+pub fn text() -> String {
+    // A JSON value always has a text.
+    serde_json::to_string_pretty(&document()).unwrap_or_default()
+}

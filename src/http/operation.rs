@@ -1,0 +1,94 @@
+//! What an operation is, and the list of all.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use conclave_model::ErrorCode;
+use conclave_model::role::Permission;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::openapi::Doc;
+use super::problem::Problem;
+use super::v1;
+
+/// Who may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// A project API key.
+    Key,
+    /// A project API key, or a room token whose role holds the permission.
+    KeyOrRoomToken(Permission),
+}
+
+/// HTTP methods of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Makes, or does.
+    Post,
+    /// Makes or replaces.
+    Put,
+    /// Changes.
+    Patch,
+    /// Ends or removes.
+    Delete,
+}
+
+impl Method {
+    /// The method's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What a handler comes to.
+pub type Outcome = Pin<Box<dyn Future<Output = Result<Answer, Problem>>>>;
+
+/// One operation of the contract.
+pub struct Operation {
+    /// Its id in the description, in logs and in the scope of idempotency keys.
+    pub id: &'static str,
+    /// Its method.
+    pub method: Method,
+    /// Its path, with parameters in braces.
+    pub path: &'static str,
+    /// Who may call it.
+    pub auth: Auth,
+    /// Whether it takes an `Idempotency-Key`.
+    pub idempotent: bool,
+    /// Whether its answer holds a secret, so that a kept one is sealed.
+    pub secret_answer: bool,
+    /// Statuses of success.
+    pub success: &'static [u16],
+    /// The error codes of its own; those that every operation has are added by the description.
+    pub codes: &'static [ErrorCode],
+    /// Does the work.
+    pub handler: fn(Call) -> Outcome,
+    /// Describes it.
+    pub doc: fn() -> Doc,
+}
+
+/// Every operation there is, in the order of the contract.
+pub fn all() -> impl Iterator<Item = &'static Operation> {
+    [
+        v1::rooms::OPERATIONS,
+        v1::participants::OPERATIONS,
+        v1::tokens::OPERATIONS,
+        v1::templates::OPERATIONS,
+        v1::roles::OPERATIONS,
+        v1::sessions::OPERATIONS,
+        v1::webhook_endpoints::OPERATIONS,
+        v1::webhook_deliveries::OPERATIONS,
+    ]
+    .into_iter()
+    .flatten()
+}

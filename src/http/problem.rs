@@ -1,0 +1,104 @@
+//! The one place where failures become the error envelope.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use actix_web::{HttpResponse, HttpResponseBuilder};
+use conclave_actors::TreeError;
+use conclave_db::StoreError;
+use conclave_media::MediaError;
+use conclave_model::ErrorCode;
+use serde::Serialize;
+
+pub use conclave_model::Problem;
+
+use super::answer::Answer;
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    error: Body<'a>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+}
+
+/// A problem as an answer.
+#[must_use]
+pub fn answer(problem: &Problem) -> Answer {
+    let body = Body {
+        code: problem.code.as_str(),
+        message: &problem.message,
+        field: problem.field.as_deref(),
+    };
+    // Three texts always serialise.
+    let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
+    Answer { status: problem.code.status(), body }
+}
+
+/// A problem as a response, with `Retry-After` where time cures it.
+#[must_use]
+pub fn response(problem: &Problem) -> HttpResponse {
+    let mut response = send(answer(problem));
+    if let Some(wait) = problem.retry_after {
+        // Whole seconds, rounded up: coming a moment early would be refused again.
+        let seconds = wait.as_millis().div_ceil(1_000).max(1);
+        response.headers_mut().insert(RETRY_AFTER, seconds.to_string().parse().unwrap_or(HeaderValue::from(1)));
+    }
+    response
+}
+
+/// An answer as a response.
+#[must_use]
+pub fn send(answer: Answer) -> HttpResponse {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut builder = HttpResponseBuilder::new(status);
+    if answer.body.is_empty() {
+        return builder.finish();
+    }
+    builder.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(answer.body)
+}
+
+/// What a store's failure is to a client. What a refusal does not tell is logged by the gate.
+#[must_use]
+pub fn of_store(error: StoreError) -> Problem {
+    match error {
+        StoreError::Refused(problem) => problem,
+        StoreError::Unavailable(cause) => {
+            log::error!("the database is unavailable: {cause}");
+            let message = "the database cannot be reached or written now; retry with backoff";
+            Problem::new(ErrorCode::DatabaseUnavailable, message).after(std::time::Duration::from_secs(1))
+        }
+        error @ (StoreError::Fault(_) | StoreError::NewerSchema { .. }) => {
+            log::error!("{error}");
+            Problem::internal()
+        }
+    }
+}
+
+/// What the tree's failure is to a client.
+#[must_use]
+pub fn of_tree(error: TreeError) -> Problem {
+    match error {
+        TreeError::Store(error) => of_store(error),
+        TreeError::NoAnswer => {
+            log::error!("{error}");
+            Problem::internal()
+        }
+    }
+}
+
+/// What the media plane's failure is to a client.
+#[must_use]
+pub fn of_media(error: MediaError) -> Problem {
+    match error {
+        MediaError::Unavailable(cause) => {
+            log::warn!("the media plane is unavailable: {cause}");
+            let message = "the media plane did not answer; it is safe to retry";
+            Problem::new(ErrorCode::MediaUnavailable, message).after(std::time::Duration::from_secs(1))
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What every request may use, made once.
+
+use std::sync::Arc;
+
+use conclave_actors::{EventRelay, Tree};
+use conclave_db::Store;
+use conclave_media::MediaPlane;
+use conclave_media::embedded::EmbeddedPlane;
+use conclave_media::token::TokenSigner;
+use conclave_model::address::AddressFilter;
+use conclave_model::{Clock, Secret};
+
+use super::gate::idempotency::Turns;
+use super::gate::limits::Limits;
+use super::gate::origin::Origins;
+use crate::config::Plans;
+
+/// The shared parts.
+pub struct AppState {
+    /// Durable records.
+    pub store: Store,
+    /// The actors.
+    pub tree: Tree,
+    /// The media plane.
+    pub media: Arc<dyn MediaPlane>,
+    /// The embedded plane's driver, when the sandbox is on.
+    pub sandbox: Option<EmbeddedPlane>,
+    /// Mints and checks room tokens.
+    pub signer: Arc<TokenSigner>,
+    /// Time.
+    pub clock: Clock,
+    /// What projects may use.
+    pub plans: Plans,
+    /// Request rates.
+    pub limits: Limits,
+    /// Which browsers may call.
+    pub origins: Origins,
+    /// Idempotent calls that are on.
+    pub turns: Turns,
+    /// Where webhooks may go.
+    pub webhook_addresses: AddressFilter,
+    /// The websocket url that tokens carry.
+    pub media_url: String,
+    /// Committed events, for whoever looks on.
+    pub relay: EventRelay,
+    /// What admin requests must carry, if anything.
+    pub admin_token: Option<Secret>,
+}

@@ -1,0 +1,10 @@
+//! The operations of the API, a file a resource: its wire types, its operations, its handlers.
+
+pub mod participants;
+pub mod roles;
+pub mod rooms;
+pub mod sessions;
+pub mod templates;
+pub mod tokens;
+pub mod webhook_deliveries;
+pub mod webhook_endpoints;

@@ -1,0 +1,178 @@
+//! Webhook endpoints (contract "Webhooks").
+
+use conclave_actors::webhook_endpoint::resolver::{UrlRefusal, check_url};
+use conclave_actors::webhook_endpoint::signature::generate_secret;
+use conclave_model::webhook::Endpoint;
+use conclave_model::{EndpointId, ErrorCode, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use crate::http::answer::{self, Answer};
+use crate::http::call::Call;
+use crate::http::openapi::{Doc, Param};
+use crate::http::operation::{Auth, Method, Operation};
+use crate::http::problem::{Problem, of_store};
+
+/// A receiver to be registered.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateWebhookEndpoint {
+    /// http or https, resolving to a public address.
+    url: String,
+}
+
+/// A receiver.
+#[derive(Serialize, ToSchema)]
+pub struct WebhookEndpoint {
+    id: uuid::Uuid,
+    url: String,
+    active: bool,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+/// A receiver as its creation shows it.
+#[derive(Serialize, ToSchema)]
+pub struct WebhookEndpointCreated<'a> {
+    id: uuid::Uuid,
+    url: &'a str,
+    /// The signing secret, shown this once.
+    secret: &'a str,
+    active: bool,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl From<&Endpoint> for WebhookEndpoint {
+    fn from(endpoint: &Endpoint) -> Self {
+        Self {
+            id: endpoint.id.0,
+            url: endpoint.url.clone(),
+            active: endpoint.active,
+            created_at: endpoint.created_at,
+        }
+    }
+}
+
+fn example() -> serde_json::Value {
+    json!({
+        "id": "0191d2c4-3b60-7a11-a1c2-0f6d2e9b7c55", "url": "https://example.com/hooks", "active": true,
+        "created_at": "2026-01-31T12:00:00.000Z"
+    })
+}
+
+fn created_example() -> serde_json::Value {
+    let mut example = example();
+    example["secret"] = json!("whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTEyMzQ=");
+    example
+}
+
+/// Webhook endpoints.
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        id: "list_webhook_endpoints",
+        method: Method::Get,
+        path: "/v1/webhook-endpoints",
+        auth: Auth::Key,
+        idempotent: false,
+        secret_answer: false,
+        success: &[200],
+        codes: &[ErrorCode::InvalidRequest],
+        handler: |call| Box::pin(list(call)),
+        doc: || {
+            Doc::new("webhooks", "List webhook endpoints").page::<WebhookEndpoint>(
+                "webhook_endpoints",
+                example(),
+                &[],
+            )
+        },
+    },
+    Operation {
+        id: "create_webhook_endpoint",
+        method: Method::Post,
+        path: "/v1/webhook-endpoints",
+        auth: Auth::Key,
+        idempotent: true,
+        secret_answer: true,
+        success: &[201],
+        codes: &[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl],
+        handler: |call| Box::pin(create(call)),
+        doc: || {
+            Doc::new("webhooks", "Register a webhook endpoint")
+                .body::<CreateWebhookEndpoint>(json!({"url": "https://example.com/hooks"}))
+                .answer::<WebhookEndpointCreated<'_>>(created_example())
+        },
+    },
+    Operation {
+        id: "delete_webhook_endpoint",
+        method: Method::Delete,
+        path: "/v1/webhook-endpoints/{id}",
+        auth: Auth::Key,
+        idempotent: false,
+        secret_answer: false,
+        success: &[204],
+        codes: &[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound],
+        handler: |call| Box::pin(delete(call)),
+        doc: || Doc::new("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped").path(Param::UUID),
+    },
+];
+
+fn render_created(endpoint: &Endpoint) -> Answer {
+    answer::created(&WebhookEndpointCreated {
+        id: endpoint.id.0,
+        url: &endpoint.url,
+        secret: endpoint.secret.reveal(),
+        active: endpoint.active,
+        created_at: endpoint.created_at,
+    })
+}
+
+async fn list(call: Call) -> Result<Answer, Problem> {
+    let mut query = call.query()?;
+    let page = query.page()?;
+    query.finish()?;
+    let endpoints = call.state.store.endpoints(call.project(), page).await.map_err(of_store)?;
+    Ok(answer::page("webhook_endpoints", &endpoints.map(|endpoint| WebhookEndpoint::from(&endpoint))))
+}
+
+async fn create(call: Call) -> Result<Answer, Problem> {
+    call.no_query()?;
+    let body: CreateWebhookEndpoint = call.read()?;
+    check(&call, body.url.clone()).await?;
+    let (project, keep) = (call.project(), call.keep(render_created));
+    let endpoint = call
+        .state
+        .store
+        .create_endpoint(project.clone(), body.url, generate_secret(), keep)
+        .await
+        .map_err(of_store)?;
+    call.state.tree.wake_endpoint(project, endpoint.id);
+    Ok(render_created(&endpoint))
+}
+
+/// Resolving blocks, so it has a thread of its own.
+async fn check(call: &Call, url: String) -> Result<(), Problem> {
+    let filter = call.state.webhook_addresses.clone();
+    let checked = tokio::task::spawn_blocking(move || check_url(&url, &filter)).await;
+    let checked = checked.map_err(|error| {
+        log::error!("a url could not be checked: {error}");
+        Problem::internal()
+    })?;
+    match checked {
+        Ok(_) => Ok(()),
+        Err(UrlRefusal::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url")),
+        Err(UrlRefusal::Blocked) => {
+            let message = "the url resolves to an address that is not public";
+            Err(Problem::new(ErrorCode::BlockedUrl, message).at("url"))
+        }
+    }
+}
+
+async fn delete(call: Call) -> Result<Answer, Problem> {
+    let id: EndpointId = call.path("id")?;
+    call.no_query()?;
+    call.state.store.delete_endpoint(call.project(), id).await.map_err(of_store)?;
+    call.state.tree.endpoint_deleted(call.project(), id);
+    Ok(answer::no_content())
+}
