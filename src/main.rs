@@ -1,1 +1,7 @@
-fn main() {}
+//! The `conclave` command. All it does stands in [`conclave::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    conclave::cli::main()
+}

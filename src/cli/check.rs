@@ -1,0 +1,112 @@
+//! `conclave check`: is everything there that a server needs? One line each, and nothing is made that is not there yet.
+
+use std::path::Path;
+
+use conclave_db::{Store, StoreError, StoreOptions, Vault};
+use conclave_model::{Clock, Secret};
+
+use super::open::{database_path, run_blocking};
+use super::output::print;
+use super::{CliError, table};
+use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans};
+
+/// The verdict on one part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// What was looked at.
+    pub part: &'static str,
+    /// How it stands, or else what is wrong with it.
+    pub verdict: Result<String, String>,
+}
+
+/// Looks at every part. A configuration that does not hold is the one line there is, since the rest would be guesses.
+///
+/// # Errors
+/// The configuration's, or that a part has failed.
+pub fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<(), CliError> {
+    let checked = config.and_then(|config| Plans::load(config.plans.file.as_deref()).map(|plans| (config, plans)));
+    let (config, plans) = match checked {
+        Ok(sound) => sound,
+        Err(error) => {
+            show(&[Line { part: "configuration", verdict: Err(error.to_string()) }])?;
+            return Err(CliError::Config(error));
+        }
+    };
+    let lines = [
+        Line { part: "configuration", verdict: Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", "))) },
+        database_line(data),
+        encryption_line(&config, data),
+        media_line(&config, data),
+    ];
+    show(&lines)?;
+    let failed: Vec<_> = lines.iter().filter(|line| line.verdict.is_err()).map(|line| line.part).collect();
+    if failed.is_empty() { Ok(()) } else { Err(CliError::failed(format!("check failed: {}", failed.join(", ")))) }
+}
+
+fn show(lines: &[Line]) -> Result<(), CliError> {
+    let rows: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let (word, detail) = match &line.verdict {
+                Ok(detail) => ("ok", detail),
+                Err(problem) => ("FAIL", problem),
+            };
+            vec![word.to_owned(), line.part.to_owned(), detail.replace('\n', " ")]
+        })
+        .collect();
+    print(&table::rows(&rows))
+}
+
+/// Reads the whole database for damage.
+fn database_line(data: &Path) -> Line {
+    let path = database_path(data);
+    if !path.exists() {
+        return Line { part: "database", verdict: Ok(format!("none yet, the first start makes {}", path.display())) };
+    }
+    let checked = run_blocking(async { checked(&path).await.map_err(|e| CliError::of_store(&e)) });
+    let verdict = checked.map(|schema| format!("schema {schema}, {}", path.display())).map_err(|e| e.to_string());
+    Line { part: "database", verdict }
+}
+
+async fn checked(path: &Path) -> Result<i64, StoreError> {
+    // Nothing sealed is opened, so that a lost key does not hide how the database stands.
+    let vault = Vault::open(None, &Secret::new("")).map_err(|error| StoreError::Fault(error.to_string()))?;
+    let options =
+        StoreOptions { path: path.to_owned(), clock: Clock::system(), vault, on_commit: Box::new(|_| {}), readers: 1 };
+    let store = Store::open(options)?;
+    let schema = store.check().await;
+    store.close();
+    schema
+}
+
+/// Whether the key that seals destinations is there and private.
+fn encryption_line(config: &Config, data: &Path) -> Line {
+    Line { part: "encryption", verdict: encryption(config, data) }
+}
+
+fn encryption(config: &Config, data: &Path) -> Result<String, String> {
+    let Some(path) = config.encryption.key_path(data) else {
+        return Ok("no key (encryption.key_file is empty): destinations cannot be stored".into());
+    };
+    match (path.exists(), database_path(data).exists()) {
+        (false, false) => Ok(format!("none yet, the first start makes {}", path.display())),
+        (false, true) => Err(format!(
+            "encryption.key_file {} is missing; restore it: the next start makes another, which opens nothing",
+            path.display()
+        )),
+        (true, _) => {
+            let vault = Vault::open(Some(&path), &Secret::new("")).map_err(|error| error.to_string())?;
+            Ok(format!("key {}, {}", vault.key_id().unwrap_or("none"), path.display()))
+        }
+    }
+}
+
+/// Whether the media plane can be reached. The embedded one is part of the server; its credentials are looked at.
+fn media_line(config: &Config, data: &Path) -> Line {
+    let verdict = match (config.media.kind, MediaCredentials::load(config, data)) {
+        (_, Err(error)) => Err(error.to_string()),
+        (MediaKind::Embedded, Ok(_)) => Ok("embedded".into()),
+        (MediaKind::Livekit, Ok(_)) => Err("the livekit media plane is not available in this version".into()),
+    };
+    Line { part: "media", verdict }
+}

@@ -1,0 +1,53 @@
+//! Plain tables for people: columns aligned by spaces, nothing else, so that they also cut well.
+
+/// A table with a line of headings. Lines end without padding.
+#[must_use]
+pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let headings: Vec<String> = headings.iter().map(|heading| heading.to_uppercase()).collect();
+    lines(std::iter::once(&headings).chain(rows))
+}
+
+/// `name  value` lines.
+#[must_use]
+pub fn fields(fields: &[(&str, String)]) -> String {
+    let rows: Vec<_> = fields.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect();
+    lines(rows.iter())
+}
+
+/// Lines of cells, without headings.
+#[must_use]
+pub fn rows(rows: &[Vec<String>]) -> String {
+    lines(rows.iter())
+}
+
+fn lines<'a>(rows: impl Iterator<Item = &'a Vec<String>> + Clone) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows.clone() {
+        for (index, cell) in row.iter().enumerate() {
+            let width = cell.chars().count();
+            match widths.get_mut(index) {
+                Some(widest) => *widest = width.max(*widest),
+                None => widths.push(width),
+            }
+        }
+    }
+    rows.map(|row| line(row, &widths)).collect()
+}
+
+fn line(row: &[String], widths: &[usize]) -> String {
+    let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+    format!("{}\n", cells.join("  ").trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["prj_1".into(), "x".into()], vec!["p".into(), "ünïcode".into()]];
+        assert_eq!(table(&["id", "name"], &rows), "ID     NAME\nprj_1  x\np      ünïcode\n");
+        assert_eq!(table(&["id"], &[]), "ID\n");
+        assert_eq!(fields(&[("name", "x".into()), ("id", String::new())]), "name  x\nid\n");
+    }
+}

@@ -1,0 +1,111 @@
+//! The one error of the configuration: which setting, where it was set, what is allowed. One line, for a terminal.
+
+use std::fmt;
+
+use figment::error::{Actual, Kind};
+
+/// A setting that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The setting's dotted path, or the variable, option or file at fault.
+    pub setting: String,
+    /// Where it was set, when that is known: a variable or a file.
+    pub origin: Option<String>,
+    /// What was wrong and what is allowed.
+    pub problem: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Some(origin) => write!(f, "{} ({origin}): {}", self.setting, self.problem),
+            None => write!(f, "{}: {}", self.setting, self.problem),
+        }
+    }
+}
+
+impl ConfigError {
+    /// An error at `setting`.
+    pub fn new(setting: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { setting: setting.into(), origin: None, problem: problem.into() }
+    }
+
+    /// The same error, set by `origin`.
+    #[must_use]
+    pub fn set_by(mut self, origin: Option<String>) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// What figment found, in this program's words.
+    pub(super) fn of_figment(error: &figment::Error) -> Self {
+        let (path, secret) = (dotted(&error.path), is_secret(&error.path));
+        match &error.kind {
+            // The path ends in the unknown name itself.
+            Kind::UnknownField(_, known) => {
+                let parent = error.path.split_last().map(|(_, parent)| dotted(parent)).unwrap_or_default();
+                let parent = if parent.is_empty() { "the file" } else { parent.as_str() };
+                Self::new(path, format!("no such setting; {parent} knows {}", known.join(", ")))
+            }
+            Kind::UnknownVariant(word, known) => {
+                Self::new(path, format!("must be {}, not {word:?}", known.join(" or ")))
+            }
+            Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+                let found = if secret { "what is there".into() } else { shown(found) };
+                Self::new(path, format!("must be {}, not {found}", plain(expected)))
+            }
+            Kind::MissingField(name) => {
+                let setting = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+                Self::new(setting, "must be set")
+            }
+            Kind::Message(message) => Self::new(path, message.clone()),
+            other => Self::new(path, other.to_string()),
+        }
+    }
+}
+
+/// `["a", "b", "2"]` as `a.b[2]`.
+fn dotted(path: &[String]) -> String {
+    let mut text = String::new();
+    for part in path {
+        if part.bytes().all(|b| b.is_ascii_digit()) {
+            text = format!("{text}[{part}]");
+        } else if text.is_empty() {
+            text.clone_from(part);
+        } else {
+            text = format!("{text}.{part}");
+        }
+    }
+    text
+}
+
+fn is_secret(path: &[String]) -> bool {
+    path.last().is_some_and(|name| matches!(name.as_str(), "token" | "api_secret"))
+}
+
+/// Serde's word for a type, as people say it.
+fn plain(expected: &str) -> &str {
+    match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "u16" | "u64" | "usize" => "a whole number, 0 or more",
+        "i64" => "a whole number",
+        "a boolean" => "true or false",
+        "a string" | "string" => "a text in quotes",
+        "a sequence" => "a list",
+        section if section.starts_with("struct ") => "a section",
+        other => other,
+    }
+}
+
+fn shown(found: &Actual) -> String {
+    match found {
+        Actual::Bool(value) => value.to_string(),
+        Actual::Unsigned(value) => value.to_string(),
+        Actual::Signed(value) => value.to_string(),
+        Actual::Float(value) => value.to_string(),
+        Actual::Str(value) => format!("{value:?}"),
+        Actual::Seq => "a list".into(),
+        Actual::Map => "a section".into(),
+        other => other.to_string(),
+    }
+}

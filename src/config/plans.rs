@@ -1,0 +1,121 @@
+//! The plans: what a project of each may use. Built in, or read from `plans.file`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use conclave_model::plan::Plan;
+use figment::Figment;
+use figment::providers::Serialized;
+
+use super::ConfigError;
+use super::load::parse;
+
+/// The plan of a project that was given none.
+pub const DEFAULT_PLAN: &str = "self_hosted";
+
+const BUILT_IN: &str = include_str!("../../config/plans.toml");
+
+/// Every plan, by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plans(BTreeMap<String, Plan>);
+
+impl Plans {
+    /// Reads the plans from a file, or those built in.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or the first thing in it that does not hold.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        match file {
+            None => Self::read("config/plans.toml", BUILT_IN),
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = fs::read_to_string(path)
+                    .map_err(|error| ConfigError::new("plans.file", format!("{name} cannot be read: {error}")))?;
+                Self::read(&name, &text)
+            }
+        }
+    }
+
+    /// The plan by that id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Plan> {
+        self.0.get(id)
+    }
+
+    /// The ids, in alphabetical order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    fn read(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let blamed = |error: ConfigError| error.set_by(Some(name.to_owned()));
+        let layer = Figment::from(Serialized::defaults(parse(name, text)?));
+        let plans: BTreeMap<String, Plan> = layer.extract().map_err(|error| blamed(ConfigError::of_figment(&error)))?;
+        if plans.is_empty() {
+            return Err(ConfigError::new("plans.file", format!("{name} must hold at least one plan")));
+        }
+        plans.iter().try_for_each(|(id, plan)| check(id, plan)).map_err(blamed)?;
+        Ok(Self(plans))
+    }
+}
+
+fn check(id: &str, plan: &Plan) -> Result<(), ConfigError> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    if id.is_empty() || id.len() > 40 || !id.bytes().all(plain) {
+        return Err(ConfigError::new(id, "a plan's id must be 1 to 40 of a-z, 0-9, _ and -"));
+    }
+    if plan.price_ugx < 0 {
+        return Err(ConfigError::new(format!("{id}.price_ugx"), "must be 0 or more"));
+    }
+    if plan.overage_ugx_per_minute.is_some_and(|price| price < 0) {
+        return Err(ConfigError::new(format!("{id}.overage_ugx_per_minute"), "must be 0 or more"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conclave_model::plan::PlanLimits;
+
+    #[test]
+    fn the_plans_built_in_are_the_four_that_ship() {
+        let plans = Plans::load(None).unwrap();
+        assert_eq!(plans.ids().collect::<Vec<_>>(), ["free", "pro", "self_hosted", "starter"]);
+        let own = plans.get(DEFAULT_PLAN).unwrap();
+        assert_eq!((own.price_ugx, own.limits), (0, PlanLimits::default()));
+        assert!(own.features.recording && own.features.streaming);
+        let free = plans.get("free").unwrap();
+        let limits = free.limits;
+        assert_eq!((limits.concurrent_rooms, limits.participants_per_room), (Some(2), Some(10)));
+        assert_eq!((limits.participant_minutes_per_month, free.price_ugx), (Some(10_000), 0));
+        assert!(!free.features.recording && !free.features.streaming);
+        for priced in ["starter", "pro"] {
+            let plan = plans.get(priced).unwrap();
+            assert!(plan.price_ugx > 0 && plan.overage_ugx_per_minute.is_some_and(|price| price > 0));
+        }
+        assert!(plans.get("gold").is_none());
+    }
+
+    #[test]
+    fn a_plan_that_does_not_hold_is_named_by_its_path() {
+        let refusal = |text: &str| Plans::read("plans.toml", text).unwrap_err().to_string();
+        let body = "display_name = 'A'\nprice_ugx = 1\n[a.features]\n";
+        let with_limits = |limits: &str| format!("[a]\n{body}[a.limits]\n{limits}\n");
+        assert!(Plans::read("x", &with_limits("concurrent_rooms = 1")).is_ok());
+        for (text, named) in [
+            (with_limits("concurrent_rooms = -1"), "a.limits.concurrent_rooms (plans.toml): "),
+            (with_limits("rooms = 1"), "a.limits.rooms"),
+            ("[a]\nprice_ugx = 1\n".into(), "a.display_name"),
+            (with_limits("").replace("= 1", "= -1"), "a.price_ugx"),
+            (with_limits("").replace("= 1", "= 'x'"), "a.price_ugx"),
+            (with_limits("").replace("[a", "[B"), "B"),
+            ("[a\n".into(), "plans.toml line 1"),
+            (String::new(), "plans.file"),
+        ] {
+            assert!(refusal(&text).starts_with(named), "{named}: {}", refusal(&text));
+        }
+        assert!(Plans::load(Some(Path::new("/nonexistent/plans.toml"))).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! Settings from every layer, and each way one can be wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use figment::value::Value;
+
+use super::load::schema;
+use super::*;
+
+const SHIPPED: &str = include_str!("../../config/conclave.toml");
+
+fn sources(file: Option<&Path>, environment: &[(&str, &str)]) -> Sources {
+    let environment = environment.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    Sources { mode: Mode::Serve, file: file.map(Path::to_owned), environment, listen: None, admin: None }
+}
+
+fn by_environment(environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    sources(None, environment).load()
+}
+
+fn by_file(text: &str) -> Result<Config, ConfigError> {
+    let (_dir, file) = file(text);
+    sources(Some(&file), &[]).load()
+}
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("conclave.toml");
+    fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+fn message(result: Result<Config, ConfigError>) -> String {
+    let text = result.expect_err("refused").to_string();
+    assert!(!text.contains('\n'), "one line: {text}");
+    text
+}
+
+#[test]
+fn the_shipped_file_changes_nothing() {
+    assert_eq!(by_file(SHIPPED).unwrap(), Config::default());
+}
+
+#[test]
+fn the_shipped_file_shows_every_setting_with_its_default() {
+    let uncommented: Vec<_> = SHIPPED
+        .lines()
+        .map(|line| line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase())))
+        .zip(SHIPPED.lines())
+        .map(|(value, line)| value.unwrap_or(line))
+        .collect();
+    let text = uncommented.join("\n");
+    assert_eq!(by_file(&text).unwrap(), Config::default());
+    let table: toml::Table = text.parse().unwrap();
+    for (section, keys) in schema(&Config::default()).unwrap() {
+        for key in keys.as_dict().unwrap().keys() {
+            let named = table[&section].get(key).is_some() || (section == "encryption" && key == "key_file");
+            assert!(named, "{section}.{key} is not in config/conclave.toml");
+        }
+    }
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_the_command_line_over_both() {
+    let (_dir, file) = file("[http]\nlisten = '127.0.0.1:1'\n[limits]\nburst = 7\n[admin]\nlisten = '127.0.0.1:2'\n");
+    let mut sources = sources(Some(&file), &[("CONCLAVE_HTTP__LISTEN", "127.0.0.1:3"), ("PATH", "/bin")]);
+    let config = sources.load().unwrap();
+    assert_eq!((config.http.listen.port(), config.limits.burst, config.admin.listen.port()), (3, 7, 2));
+    sources.listen = Some("127.0.0.1:0".parse().unwrap());
+    assert_eq!(sources.load().unwrap().http.listen.port(), 0);
+    sources.admin = Some("0.0.0.0:9".parse().unwrap());
+    assert!(message(sources.load()).starts_with("admin.token: must be set"));
+}
+
+#[test]
+fn development_has_defaults_of_its_own_that_the_environment_can_change() {
+    let mut sources = sources(None, &[("CONCLAVE_EGRESS__ALLOW_NETWORKS", "")]);
+    sources.mode = Mode::Dev;
+    let config = sources.load().unwrap();
+    assert!(config.media.sandbox && config.egress.allow_networks.is_empty());
+    assert_eq!(config.webhooks.allow_networks, text::loopback());
+}
+
+#[test]
+fn every_kind_of_setting_reads_from_the_environment() {
+    let config = by_environment(&[
+        ("CONCLAVE_HTTP__WORKERS", "3"),
+        ("CONCLAVE_HTTP__TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.7"),
+        ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "[\"https://a.org\",\"http://b.org:81\"]"),
+        ("CONCLAVE_HTTP__BROWSER_ORIGINS", "https://c.org"),
+        ("CONCLAVE_ADMIN__TOKEN", "1234567890"),
+        ("CONCLAVE_MEDIA__SANDBOX", "true"),
+        ("CONCLAVE_MEDIA__TIMEOUT", "1500ms"),
+        ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,1s"),
+        ("CONCLAVE_WEBHOOKS__ALLOW_NETWORKS", "[\"::1/128\"]"),
+        ("CONCLAVE_ENCRYPTION__KEY_FILE", ""),
+        ("CONCLAVE_RECORDINGS__DIR", ""),
+        ("CONCLAVE_BILLING__URL", "https://pay.example.org"),
+    ])
+    .unwrap();
+    assert_eq!(config.http.worker_threads(), 3);
+    assert_eq!(config.http.trusted_proxies.len(), 2);
+    assert_eq!(config.http.console_origins[1].as_str(), "http://b.org:81");
+    assert_eq!(config.http.browser_origins[0].as_str(), "https://c.org");
+    assert_eq!(config.admin.token.unwrap().reveal(), "1234567890");
+    assert!(config.media.sandbox && config.media.timeout == Duration::from_millis(1_500));
+    assert_eq!(config.webhooks.retry_delays, [Duration::from_millis(100), Duration::from_secs(1)]);
+    assert_eq!(config.webhooks.allow_networks.len(), 1);
+    assert_eq!(config.encryption.key_path(Path::new("d")), None);
+    assert_eq!(config.recordings.path(Path::new("d")), Path::new("d/recordings"));
+    assert_eq!(config.billing.url.as_deref(), Some("https://pay.example.org"));
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_refused_and_others_are_passed_over() {
+    for name in ["CONCLAVE_HTTP__LISTN", "CONCLAVE_HTPP__LISTEN", "CONCLAVE_HTTP_LISTEN", "CONCLAVE_HTTP__LISTEN__X"] {
+        let text = message(by_environment(&[(name, "x")]));
+        assert!(text.starts_with(&format!("{name}: no such setting")), "{text}");
+    }
+    assert!(message(by_environment(&[("CONCLAVE_HTTP__LISTN", "x")])).contains("LISTEN"));
+    assert!(by_environment(&[("HTTP__LISTN", "x"), ("XCONCLAVE_A", "y"), ("HOME", "/")]).is_ok());
+}
+
+#[test]
+fn a_bad_value_in_the_environment_names_path_variable_and_what_is_allowed() {
+    for (variable, value, named) in [
+        ("CONCLAVE_HTTP__LISTEN", "8080", "http.listen (CONCLAVE_HTTP__LISTEN): must be an address and a port"),
+        ("CONCLAVE_LIMITS__BURST", "many", "limits.burst (CONCLAVE_LIMITS__BURST): must be a whole number from 0"),
+        ("CONCLAVE_LIMITS__BURST", "0", "limits.burst (CONCLAVE_LIMITS__BURST): must be 1 to"),
+        ("CONCLAVE_LIMITS__BURST", "-1", "limits.burst (CONCLAVE_LIMITS__BURST): "),
+        ("CONCLAVE_LIMITS__BURST", "99999999999", "limits.burst (CONCLAVE_LIMITS__BURST): "),
+        (
+            "CONCLAVE_MEDIA__SANDBOX",
+            "yes",
+            "media.sandbox (CONCLAVE_MEDIA__SANDBOX): must be true or false, not \"yes\"",
+        ),
+        (
+            "CONCLAVE_MEDIA__KIND",
+            "zoom",
+            "media.kind (CONCLAVE_MEDIA__KIND): must be embedded or livekit, not \"zoom\"",
+        ),
+        ("CONCLAVE_WEBHOOKS__TICK", "5", "webhooks.tick (CONCLAVE_WEBHOOKS__TICK): must be a duration such as"),
+        ("CONCLAVE_WEBHOOKS__TICK", "0s", "webhooks.tick (CONCLAVE_WEBHOOKS__TICK): must be more than 0s"),
+        ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "1m,soon", "webhooks.retry_delays[1] (CONCLAVE_WEBHOOKS__RETRY_DELAYS)"),
+        ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "", "webhooks.retry_delays (CONCLAVE_WEBHOOKS__RETRY_DELAYS)"),
+        (
+            "CONCLAVE_EGRESS__ALLOW_NETWORKS",
+            "10.0.0.0/33",
+            "egress.allow_networks[0] (CONCLAVE_EGRESS__ALLOW_NETWORKS)",
+        ),
+        ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "*", "http.console_origins[0] (CONCLAVE_HTTP__CONSOLE_ORIGINS)"),
+        ("CONCLAVE_HTTP__WORKERS", "5000", "http.workers (CONCLAVE_HTTP__WORKERS)"),
+        ("CONCLAVE_ADMIN__TOKEN", "a b", "admin.token (CONCLAVE_ADMIN__TOKEN): must be printable ASCII"),
+        ("CONCLAVE_BILLING__URL", "ftp://x", "billing.url (CONCLAVE_BILLING__URL): must be an address"),
+        ("CONCLAVE_MEDIA__PUBLIC_URL", "http://x", "media.public_url (CONCLAVE_MEDIA__PUBLIC_URL)"),
+    ] {
+        let text = message(by_environment(&[(variable, value)]));
+        assert!(text.starts_with(named), "wanted {named:?}, got {text:?}");
+    }
+}
+
+#[test]
+fn a_bad_file_names_the_path_and_the_file() {
+    for (content, named) in [
+        ("[http]\nlistn = 'x'", "http.listn ("),
+        ("[htpp]\nlisten = 'x'", "htpp ("),
+        ("top = 1", "top ("),
+        ("http = 5", "http ("),
+        ("[http]\nlisten = 5", "http.listen ("),
+        ("[webhooks]\ntick = 5", "webhooks.tick ("),
+        ("[webhooks]\nretry_delays = '1m'", "webhooks.retry_delays ("),
+        ("[webhooks]\nretry_delays = ['1m', 5]", "webhooks.retry_delays[1] ("),
+        ("[media]\nsandbox = 'yes'", "media.sandbox ("),
+        ("[limits]\nburst = 1.5", "limits.burst ("),
+    ] {
+        let text = message(by_file(content));
+        assert!(text.starts_with(named) && text.contains("conclave.toml"), "wanted {named:?}, got {text:?}");
+    }
+    let absent = message(sources(Some(Path::new("/nonexistent/conclave.toml")), &[]).load());
+    assert!(absent.starts_with("/nonexistent/conclave.toml: cannot be read"), "{absent}");
+}
+
+#[test]
+fn no_message_shows_a_secret() {
+    for content in ["[admin]\ntoken = 31337", "[admin]\ntoken = \"31337", "[media]\napi_secret = [31337]"] {
+        let text = message(by_file(content));
+        assert!(!text.contains("31337"), "{text}");
+    }
+    assert!(message(by_file("\n[admin]\ntoken = \"31337")).contains("conclave.toml line 3: not valid TOML"));
+    let config = by_environment(&[("CONCLAVE_ADMIN__TOKEN", "31337")]).unwrap();
+    let shown = format!("{config:?} {:?}", Value::serialize(&config).unwrap());
+    assert!(!shown.contains("31337") && shown.contains("***"));
+}
+
+#[test]
+fn settings_that_need_each_other_are_checked_together() {
+    let open = ("CONCLAVE_ADMIN__LISTEN", "0.0.0.0:8081");
+    assert!(message(by_environment(&[open])).starts_with("admin.token: must be set"));
+    assert!(message(by_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "")])).starts_with("admin.token"));
+    assert!(by_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "hush")]).is_ok());
+    assert!(message(by_environment(&[("CONCLAVE_ADMIN__LISTEN", "127.0.0.1:8080")])).starts_with("admin.listen"));
+
+    let mut livekit = vec![("CONCLAVE_MEDIA__KIND", "livekit")];
+    for (missing, variable, value) in [
+        ("media.url", "CONCLAVE_MEDIA__URL", "ws://media.example.org"),
+        ("media.api_key", "CONCLAVE_MEDIA__API_KEY", "APIx"),
+        ("media.api_secret", "CONCLAVE_MEDIA__API_SECRET", "hush"),
+    ] {
+        let text = message(by_environment(&livekit));
+        assert!(text.starts_with(missing), "wanted {missing}, got {text}");
+        livekit.push((variable, value));
+    }
+    assert!(message(by_environment(&livekit)).contains("not available in this version"));
+    livekit.push(("CONCLAVE_MEDIA__API_SECRET_FILE", "/run/secret"));
+    assert!(message(by_environment(&livekit)).starts_with("media.api_secret_file"));
+}
