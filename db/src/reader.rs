@@ -20,8 +20,10 @@ struct Reader {
     connections: Pool<SqliteConnectionManager>,
 }
 
+type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+
 /// A read, boxed for the queue. It answers through a channel of its own.
-struct Read(Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>);
+struct Read(Job);
 
 impl Message for Read {
     type Result = ();

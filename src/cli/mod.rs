@@ -24,6 +24,7 @@ pub use open::{create_data_dir, database_path, open_store, open_store_with, run_
 pub use projects::{EnvironmentArg, Format, ProjectArg, ProjectCommand};
 
 use crate::config::{Config, ConfigError, Mode, Sources};
+use crate::server;
 
 /// Self-hosted control plane for real-time video calls.
 #[derive(Debug, Parser)]
@@ -75,11 +76,14 @@ pub struct Addresses {
     pub admin: Option<SocketAddr>,
 }
 
+/// What is logged unless `RUST_LOG` says otherwise. The libraries' own starts and stops are noise to an operator.
+const DEFAULT_LOG: &str = "info,ractor=warn,actix_server=warn";
+
 /// Reads the command line, runs it, says what went wrong.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(DEFAULT_LOG)).init();
     run(cli)
 }
 
@@ -100,12 +104,15 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     let configured = || read(Mode::Serve, file.as_deref(), None).map_err(CliError::Config);
     match command {
         Command::Dev(at) => {
-            serve(Mode::Dev, &read(Mode::Dev, file.as_deref(), Some(at)).map_err(CliError::Config)?, &data)
+            server::run(Mode::Dev, &read(Mode::Dev, file.as_deref(), Some(at)).map_err(CliError::Config)?, &data)
         }
         Command::Serve(at) => {
-            serve(Mode::Serve, &read(Mode::Serve, file.as_deref(), Some(at)).map_err(CliError::Config)?, &data)
+            server::run(Mode::Serve, &read(Mode::Serve, file.as_deref(), Some(at)).map_err(CliError::Config)?, &data)
         }
-        Command::Openapi => openapi(),
+        Command::Openapi => {
+            openapi();
+            Ok(())
+        }
         Command::Project(command) => projects::run(command, &configured()?, &data),
         Command::Key(command) => keys::run(command, &configured()?, &data),
         Command::Check => check::run(read(Mode::Serve, file.as_deref(), None), &data),
@@ -119,12 +126,7 @@ fn read(mode: Mode, file: Option<&Path>, at: Option<Addresses>) -> Result<Config
     Sources { listen, admin, ..Sources::of_process(mode, file) }.load()
 }
 
-/// Runs the server until it is told to stop.
-fn serve(_mode: Mode, _config: &Config, _data: &Path) -> Result<(), CliError> {
-    Err(CliError::failed("the server is not part of this build"))
-}
-
 /// Prints the OpenAPI description.
-fn openapi() -> Result<(), CliError> {
-    Err(CliError::failed("the OpenAPI description is not part of this build"))
+fn openapi() {
+    println!("{}", crate::http::openapi::text());
 }

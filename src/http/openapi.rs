@@ -32,8 +32,7 @@ impl Param {
     /// A role's name.
     pub const ROLE: Self = Self::of_path("name", "The role's name", "^[a-zA-Z0-9_-]{1,64}$");
     /// A UUID.
-    pub const UUID: Self =
-        Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
+    pub const UUID: Self = Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
 
     const fn of_path(name: &'static str, description: &'static str, pattern: &'static str) -> Self {
         Self { name, description, pattern: Some(pattern) }
@@ -243,7 +242,8 @@ pub fn document() -> Value {
         let method = operation.method.as_str().to_ascii_lowercase();
         paths.entry(operation.path).or_default().insert(method, describe(operation, &doc));
         // A schema is data; writing it as JSON cannot fail.
-        let rendered = doc.schemas.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()));
+        let rendered =
+            doc.schemas.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()));
         schemas.extend(rendered);
     }
     schemas.insert("Error".into(), error_schema());

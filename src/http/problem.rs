@@ -29,11 +29,7 @@ struct Body<'a> {
 /// A problem as an answer.
 #[must_use]
 pub fn answer(problem: &Problem) -> Answer {
-    let body = Body {
-        code: problem.code.as_str(),
-        message: &problem.message,
-        field: problem.field.as_deref(),
-    };
+    let body = Body { code: problem.code.as_str(), message: &problem.message, field: problem.field.as_deref() };
     // Three texts always serialise.
     let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
     Answer { status: problem.code.status(), body }

@@ -2,9 +2,10 @@
 
 use std::panic::AssertUnwindSafe;
 
-use actix_web::body::{BoxBody, MessageBody};
+use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::error::InternalError;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage};
 use futures_util::FutureExt;
@@ -22,30 +23,33 @@ pub struct RequestId(pub Uuid);
 /// Wraps every request of a listener.
 ///
 /// # Errors
-/// None of its own: whatever goes wrong below becomes a response.
+/// What went wrong below, as the response it is.
 pub async fn trace(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
-    let id = RequestId(Uuid::now_v7());
-    request.extensions_mut().insert(id);
-    let http = request.request().clone();
-    let mut response = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
-        Ok(Ok(response)) => response.map_into_boxed_body(),
-        Ok(Err(error)) => ServiceResponse::new(http, error.error_response()),
-        Err(_) => {
-            log::error!(request_id = id.0.to_string().as_str(); "a handler panicked: {} {}", http.method(), http.path());
-            ServiceResponse::new(http, problem::response(&Problem::internal()))
-        }
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let id = Uuid::now_v7();
+    request.extensions_mut().insert(RequestId(id));
+    // The request itself cannot be kept for the case of a panic: the router wants it for its own.
+    let Ok(result) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
+        log::error!(request_id = id.to_string().as_str(); "a handler panicked");
+        let mut response = problem::response(&Problem::internal());
+        stamp(id, response.headers_mut());
+        return Err(InternalError::from_response("a handler panicked", response).into());
     };
+    let mut response = result?;
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
-        log::debug!(request_id = id.0.to_string().as_str(), status = status; "{} {}", http.method(), http.path());
+        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", http.method(), http.path());
     }
-    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-    let text = id.0.hyphenated().encode_lower(&mut text);
-    if let Ok(value) = HeaderValue::from_str(text) {
-        response.headers_mut().insert(REQUEST_ID, value);
-    }
+    stamp(id, response.headers_mut());
     Ok(response)
+}
+
+fn stamp(id: Uuid, headers: &mut HeaderMap) {
+    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+    let text = id.hyphenated().encode_lower(&mut text);
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(REQUEST_ID, value);
+    }
 }

@@ -124,10 +124,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let opening = stream::once(async { Ok::<_, actix_web::Error>(web::Bytes::from_static(b": watching\n\n")) });
     let stream = stream::unfold((watched, project), next_event);
     let body = futures_util::StreamExt::chain(opening, stream);
-    Ok(HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .insert_header((CACHE_CONTROL, "no-store"))
-        .streaming(body))
+    Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-store")).streaming(body))
 }
 
 type Watch = (broadcast::Receiver<conclave_db::CommittedEvent>, Option<ProjectId>);

@@ -1,8 +1,8 @@
 //! Bodies: at most 65536 bytes, JSON or nothing.
 
+use actix_web::HttpRequest;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::web::{Bytes, BytesMut, Payload};
-use actix_web::HttpRequest;
 use conclave_model::ErrorCode;
 use futures_util::StreamExt;
 

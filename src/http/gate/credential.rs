@@ -18,11 +18,7 @@ const ROOM_TOKEN: &str = "x-svc-room-token";
 ///
 /// # Errors
 /// 401, or 429 when the address is over its rate.
-pub async fn identify(
-    operation: &Operation,
-    state: &AppState,
-    request: &HttpRequest,
-) -> Result<Caller, Problem> {
+pub async fn identify(operation: &Operation, state: &AppState, request: &HttpRequest) -> Result<Caller, Problem> {
     let bearer = bearer(request);
     let key = bearer.and_then(|text| text.parse::<ApiKey>().ok());
     let found = match key {

@@ -92,9 +92,8 @@ fn slot(operation: &Operation, call: &Call) -> Result<Option<IdempotencySlot>, P
     let Some(header) = header else { return Ok(None) };
     let invalid = |reason: String| Problem::invalid("Idempotency-Key", reason);
     let text = header.to_str().map_err(|_| invalid("must be printable ASCII".into()))?;
-    let key: IdempotencyKey = text.parse().map_err(|error: conclave_model::idempotency::NotAnIdempotencyKey| {
-        invalid(error.to_string())
-    })?;
+    let key: IdempotencyKey =
+        text.parse().map_err(|error: conclave_model::idempotency::NotAnIdempotencyKey| invalid(error.to_string()))?;
     Ok(Some(IdempotencySlot { project_id: call.project(), operation: operation.id, key }))
 }
 

@@ -39,9 +39,11 @@ pub const OPERATIONS: &[Operation] = &[
         ],
         handler: |call| Box::pin(list(call)),
         doc: || {
-            Doc::new("participants", "List who is in a room")
-                .path(Param::ROOM)
-                .page::<Participant>("participants", example(), &[])
+            Doc::new("participants", "List who is in a room").path(Param::ROOM).page::<Participant>(
+                "participants",
+                example(),
+                &[],
+            )
         },
     },
     Operation {
@@ -95,9 +97,7 @@ async fn get(call: Call) -> Result<Answer, Problem> {
     call.no_query()?;
     let room = room(&call).await?;
     let found = match room.status {
-        RoomStatus::Open => {
-            call.state.media.participant(&room.namespaced_name(), &identity).await.map_err(of_media)?
-        }
+        RoomStatus::Open => call.state.media.participant(&room.namespaced_name(), &identity).await.map_err(of_media)?,
         RoomStatus::Ended => None,
     };
     found.map(|participant| answer::ok(&participant)).ok_or_else(Problem::participant_not_found)

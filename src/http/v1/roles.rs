@@ -60,9 +60,7 @@ pub const OPERATIONS: &[Operation] = &[
         success: &[200],
         codes: &[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound],
         handler: |call| Box::pin(get(call)),
-        doc: || {
-            Doc::new("roles", "Read a role").path(Param::TEMPLATE).path(Param::ROLE).answer::<Role>(example())
-        },
+        doc: || Doc::new("roles", "Read a role").path(Param::TEMPLATE).path(Param::ROLE).answer::<Role>(example()),
     },
     Operation {
         id: "delete_role",

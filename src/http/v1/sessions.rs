@@ -114,14 +114,8 @@ const FILTERS: &[Param] = &[
     Param::query("before", "Joined at or before this instant"),
 ];
 
-const PROJECT_FILTERS: &[Param] = &[
-    Param::query("room", "In this room"),
-    FILTERS[0],
-    FILTERS[1],
-    FILTERS[2],
-    FILTERS[3],
-    FILTERS[4],
-];
+const PROJECT_FILTERS: &[Param] =
+    &[Param::query("room", "In this room"), FILTERS[0], FILTERS[1], FILTERS[2], FILTERS[3], FILTERS[4]];
 
 /// Sessions.
 pub const OPERATIONS: &[Operation] = &[

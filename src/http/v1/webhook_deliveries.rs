@@ -112,9 +112,7 @@ pub const OPERATIONS: &[Operation] = &[
         codes: &[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable],
         handler: |call| Box::pin(retry(call)),
         doc: || {
-            Doc::new("webhooks", "Queue a failed delivery again")
-                .path(Param::UUID)
-                .answer::<WebhookDelivery>(example())
+            Doc::new("webhooks", "Queue a failed delivery again").path(Param::UUID).answer::<WebhookDelivery>(example())
         },
     },
 ];

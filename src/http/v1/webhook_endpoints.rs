@@ -46,12 +46,7 @@ pub struct WebhookEndpointCreated<'a> {
 
 impl From<&Endpoint> for WebhookEndpoint {
     fn from(endpoint: &Endpoint) -> Self {
-        Self {
-            id: endpoint.id.0,
-            url: endpoint.url.clone(),
-            active: endpoint.active,
-            created_at: endpoint.created_at,
-        }
+        Self { id: endpoint.id.0, url: endpoint.url.clone(), active: endpoint.active, created_at: endpoint.created_at }
     }
 }
 
@@ -81,11 +76,7 @@ pub const OPERATIONS: &[Operation] = &[
         codes: &[ErrorCode::InvalidRequest],
         handler: |call| Box::pin(list(call)),
         doc: || {
-            Doc::new("webhooks", "List webhook endpoints").page::<WebhookEndpoint>(
-                "webhook_endpoints",
-                example(),
-                &[],
-            )
+            Doc::new("webhooks", "List webhook endpoints").page::<WebhookEndpoint>("webhook_endpoints", example(), &[])
         },
     },
     Operation {
@@ -114,7 +105,9 @@ pub const OPERATIONS: &[Operation] = &[
         success: &[204],
         codes: &[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound],
         handler: |call| Box::pin(delete(call)),
-        doc: || Doc::new("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped").path(Param::UUID),
+        doc: || {
+            Doc::new("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped").path(Param::UUID)
+        },
     },
 ];
 
@@ -141,12 +134,8 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     let body: CreateWebhookEndpoint = call.read()?;
     check(&call, body.url.clone()).await?;
     let (project, keep) = (call.project(), call.keep(render_created));
-    let endpoint = call
-        .state
-        .store
-        .create_endpoint(project.clone(), body.url, generate_secret(), keep)
-        .await
-        .map_err(of_store)?;
+    let endpoint =
+        call.state.store.create_endpoint(project.clone(), body.url, generate_secret(), keep).await.map_err(of_store)?;
     call.state.tree.wake_endpoint(project, endpoint.id);
     Ok(render_created(&endpoint))
 }

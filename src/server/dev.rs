@@ -1,0 +1,80 @@
+//! What `conclave dev` makes, so that nothing has to be configured: a test project with a default template, and a fresh
+//! API key at each start. The key of the start before is revoked.
+
+use std::collections::BTreeMap;
+
+use conclave_db::{NewTemplate, Store, StoreError};
+use conclave_model::key::ApiKey;
+use conclave_model::project::{Environment, Project};
+use conclave_model::role::{Role, RoleInput, RolePermissions};
+use conclave_model::template::Region;
+use conclave_model::{ProjectId, RoleName};
+
+use crate::config::DEFAULT_PLAN;
+
+/// The project's name, and the label of its keys.
+const DEV: &str = "dev";
+
+/// How to call a development server.
+pub struct DevAccess {
+    /// The test project.
+    pub project_id: ProjectId,
+    /// A key that works until the next start.
+    pub api_key: ApiKey,
+}
+
+/// Finds or makes the project and its template, and makes the key.
+pub(super) async fn prepare(store: &Store) -> Result<DevAccess, StoreError> {
+    let project = project(store).await?;
+    for key in store.api_keys(project.id.clone()).await? {
+        if key.label == DEV && key.revoked_at.is_none() {
+            store.revoke_api_key(key.prefix).await?;
+        }
+    }
+    let (_, api_key) = store.create_api_key(project.id.clone(), DEV.into()).await?;
+    Ok(DevAccess { project_id: project.id, api_key })
+}
+
+async fn project(store: &Store) -> Result<Project, StoreError> {
+    let known = store.projects().await?.into_iter().find(|p| p.name == DEV && p.env == Environment::Test);
+    let project = match known {
+        Some(project) => project,
+        None => store.create_project(DEV.into(), Environment::Test, DEFAULT_PLAN.into()).await?,
+    };
+    if project.default_template_id.is_some() {
+        return Ok(project);
+    }
+    let Some(new) = template(&project.id) else {
+        return Err(StoreError::Fault("the development template is not valid".into()));
+    };
+    let template = store.create_template(new, None).await?;
+    store.set_default_template(project.id, template.id).await
+}
+
+/// Hosts may do everything, guests may take part.
+fn template(project: &ProjectId) -> Option<NewTemplate> {
+    let everything = RolePermissions {
+        end_room: true,
+        remove_others: true,
+        mute_others: true,
+        unmute_others: true,
+        change_role: true,
+        send_data: true,
+        record: true,
+        broadcast: true,
+    };
+    let host = role("host", RoleInput { permissions: Some(everything), ..RoleInput::default() })?;
+    let guest = role("guest", RoleInput::default())?;
+    Some(NewTemplate {
+        project_id: project.clone(),
+        name: "default".parse().ok()?,
+        region: Region::Auto,
+        roles: BTreeMap::from([host, guest]),
+    })
+}
+
+fn role(name: &str, input: RoleInput) -> Option<(RoleName, Role)> {
+    let name: RoleName = name.parse().ok()?;
+    let role = input.normalise(name.clone()).ok()?;
+    Some((name, role))
+}

@@ -1,0 +1,206 @@
+//! The server: everything wired together, started and stopped in order. The one factory that the command line and the
+//! tests both start it through.
+//!
+//! Up: records, media plane, actors, listeners. Down: listeners first, so that nothing new comes in, then the actors with
+//! what they are at, then the records.
+
+mod dev;
+mod listeners;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::ServerHandle;
+use conclave_actors::card::Registry;
+use conclave_actors::webhook_endpoint::sender::Sender;
+use conclave_actors::{EventRelay, Settings, Tree, Wiring};
+use conclave_db::Store;
+use conclave_media::embedded::EmbeddedPlane;
+use conclave_media::token::TokenSigner;
+use conclave_model::Clock;
+use conclave_model::address::AddressFilter;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{CliError, open_store_with, run_blocking};
+use crate::config::{Config, MediaCredentials, Mode, Plans};
+use crate::http::gate::idempotency::Turns;
+use crate::http::gate::limits::Limits;
+use crate::http::gate::origin::Origins;
+use crate::http::state::AppState;
+pub use dev::DevAccess;
+
+/// Threads that read the database. Reads are short; more threads than this only take turns on the processor.
+const READERS: usize = 4;
+/// How often callers who went quiet are forgotten by the rate limits.
+const FORGET_IDLE: Duration = Duration::from_secs(60);
+
+/// What a server is started with.
+pub struct ServerOptions {
+    /// What the operator decided.
+    pub config: Config,
+    /// `dev` makes a project and a key.
+    pub mode: Mode,
+    /// Where the database and the keys lie.
+    pub data: PathBuf,
+    /// Where time comes from.
+    pub clock: Clock,
+}
+
+/// A running server.
+pub struct Server {
+    /// The API's address.
+    pub api: SocketAddr,
+    /// The admin listener's address.
+    pub admin: SocketAddr,
+    /// The websocket url that tokens carry.
+    pub media_url: String,
+    /// What `dev` made.
+    pub dev: Option<DevAccess>,
+    listeners: [ServerHandle; 2],
+    tree: Tree,
+    store: Store,
+}
+
+impl Server {
+    /// Starts a server. Must run in an actix system on a multi-threaded runtime: actors stay on it.
+    ///
+    /// # Errors
+    /// A setting, a file or an address that cannot be used.
+    pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
+        let ServerOptions { config, mode, data, clock } = options;
+        let plans = Plans::load(config.plans.file.as_deref()).map_err(CliError::Config)?;
+        let relay = EventRelay::default();
+        let store = open_store_with(&config, &data, clock.clone(), relay.hook(), READERS)?;
+        let dev = match mode {
+            Mode::Dev => Some(dev::prepare(&store).await.map_err(|error| CliError::of_store(&error))?),
+            Mode::Serve => None,
+        };
+        let credentials = MediaCredentials::load_or_create(&config, &data).map_err(|e| CliError::of_credentials(&e))?;
+        let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
+        let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(&signer));
+        let wiring = wire(&config, &store, &plane, &clock);
+        let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
+        plane.connect(Arc::new(tree.clone()));
+
+        let bound = listeners::bind(&config)?;
+        let media_url = config.media.public_url.clone().unwrap_or_else(|| format!("ws://{}", bound.api));
+        let state = Arc::new(AppState {
+            store: store.clone(),
+            tree: tree.clone(),
+            media: Arc::new(plane.clone()),
+            sandbox: config.media.sandbox.then_some(plane),
+            signer,
+            limits: limits(&config, &clock),
+            clock,
+            plans,
+            origins: origins(&config),
+            turns: Turns::default(),
+            webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
+            media_url: media_url.clone(),
+            relay,
+            admin_token: config.admin.token.clone(),
+        });
+        forget_idle_callers(&state);
+        let (api, admin) = (bound.api, bound.admin);
+        let listeners = listeners::serve(bound, &state, config.http.worker_threads())?;
+        Ok(Self { api, admin, media_url, dev, listeners, tree, store })
+    }
+
+    /// The line that says the server is ready.
+    #[must_use]
+    pub fn ready_line(&self) -> String {
+        let mut line = json!({
+            "ready": true, "api": format!("http://{}", self.api), "admin": format!("http://{}", self.admin),
+            "media_url": self.media_url
+        });
+        if let Some(dev) = &self.dev {
+            line["project_id"] = dev.project_id.as_str().into();
+            line["api_key"] = dev.api_key.reveal().into();
+        }
+        line.to_string()
+    }
+
+    /// Stops: takes nothing new, finishes what is in flight (10 s at most), stops the actors, closes the database.
+    pub async fn stop(self) {
+        let [api, admin] = self.listeners;
+        tokio::join!(api.stop(true), admin.stop(true));
+        self.tree.stop().await;
+        let store = self.store;
+        // Closing waits for the writer's thread.
+        let _ = tokio::task::spawn_blocking(move || store.close()).await;
+    }
+}
+
+fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, clock: &Clock) -> Wiring {
+    let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
+    Wiring {
+        store: store.clone(),
+        media: Arc::new(plane.clone()),
+        clock: clock.clone(),
+        sender: Arc::new(Sender::new(filter, config.webhooks.timeout)),
+        settings: Settings {
+            webhook_tick: config.webhooks.tick,
+            retry: config.webhooks.retry_schedule(),
+            retention: config.webhooks.retention,
+            reconcile: config.media.reconcile,
+        },
+        registry: Registry::default(),
+    }
+}
+
+fn limits(config: &Config, clock: &Clock) -> Limits {
+    // The configuration has been validated; a zero that slipped through would mean one.
+    let positive = |number: u32| std::num::NonZeroU32::new(number).unwrap_or(std::num::NonZeroU32::MIN);
+    let (rate, burst) = (positive(config.limits.requests_per_second), positive(config.limits.burst));
+    Limits::new(clock, rate, burst, config.http.trusted_proxies.clone())
+}
+
+fn origins(config: &Config) -> Origins {
+    let texts = |origins: &[crate::config::Origin]| origins.iter().map(|o| o.as_str().to_owned()).collect();
+    Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
+}
+
+fn forget_idle_callers(state: &Arc<AppState>) {
+    let state = Arc::downgrade(state);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(FORGET_IDLE).await;
+            match state.upgrade() {
+                Some(state) => state.limits.forget_idle(),
+                None => return,
+            }
+        }
+    });
+}
+
+/// Runs a server on the machine's clock until SIGTERM or SIGINT.
+///
+/// # Errors
+/// It could not be started.
+pub fn run(mode: Mode, config: &Config, data: &Path) -> Result<(), CliError> {
+    let options = ServerOptions { config: config.clone(), mode, data: data.to_owned(), clock: Clock::system() };
+    run_blocking(async {
+        let unlistened = |error: std::io::Error| CliError::failed(format!("signals cannot be heard: {error}"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(unlistened)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(unlistened)?;
+        let server = Server::start(options).await?;
+        announce(&server);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        log::info!("stopping");
+        server.stop().await;
+        Ok(())
+    })
+}
+
+/// Prints the ready line, the one line on stdout. Whoever started us may have closed it, and that is their business.
+fn announce(server: &Server) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
+}
