@@ -1,0 +1,6 @@
+//! The API from outside. The modules mirror the URLs.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod v1;

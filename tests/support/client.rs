@@ -1,0 +1,123 @@
+//! A small HTTP client whose answers can be asserted on.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// A request being put together.
+pub struct Request {
+    method: String,
+    url: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    pub fn new(method: &str, url: String) -> Self {
+        Self { method: method.into(), url, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Adds a header, replacing one of the same name.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self = self.without(name);
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Takes a header away.
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    pub fn bearer(self, credential: &str) -> Self {
+        self.header("authorization", &format!("Bearer {credential}"))
+    }
+
+    /// No credential at all.
+    pub fn anonymous(self) -> Self {
+        self.without("authorization")
+    }
+
+    pub fn idempotency_key(self, key: &str) -> Self {
+        self.header("idempotency-key", key)
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // Reads better at the call: .json(json!({..})).
+    pub fn json(self, body: Value) -> Self {
+        self.raw(body.to_string())
+    }
+
+    /// A body sent as JSON, whatever it is.
+    pub fn raw(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self.header("content-type", "application/json")
+    }
+
+    #[track_caller]
+    pub fn send(self) -> Response {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+        let mut request = ureq::http::Request::builder().method(self.method.as_str()).uri(&self.url);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(self.body).expect("a request that can be sent");
+        let config = agent.configure_request(request).allow_non_standard_methods(true).build();
+        let mut response = agent.run(config).expect("an answer");
+        let headers = response.headers().iter();
+        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("").to_owned()));
+        Response {
+            status: response.status().as_u16(),
+            headers: headers.collect(),
+            body: response.body_mut().read_to_vec().expect("a whole body"),
+        }
+    }
+}
+
+impl Response {
+    /// The body as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body, if the status is the one expected.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.json()
+    }
+
+    /// Nothing, with the status expected.
+    #[track_caller]
+    pub fn expect_empty(&self, status: u16) {
+        assert_eq!((self.status, self.text().as_str()), (status, ""));
+    }
+
+    /// The whole envelope: status, code and field, and that there is a message and nothing else.
+    #[track_caller]
+    pub fn expect_error(&self, status: u16, code: &str, field: Option<&str>) {
+        let body = self.json();
+        let error = &body["error"];
+        let seen = (self.status, error["code"].as_str().unwrap_or("none"), error["field"].as_str());
+        assert_eq!(seen, (status, code, field), "{body}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{body}");
+        let keys: Vec<_> = error.as_object().unwrap().keys().collect();
+        assert!(keys.iter().all(|key| ["code", "message", "field"].contains(&key.as_str())), "{body}");
+        assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
+    }
+}

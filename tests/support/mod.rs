@@ -1,0 +1,233 @@
+//! The test bench: the real app on free ports and a clock that the test moves, a client, and a webhook receiver.
+//!
+//! ```text
+//! let app = TestApp::start();
+//! app.post("/v1/rooms").json(json!({"name": "a"})).send().expect(201);
+//! app.advance(Duration::from_secs(300));
+//! eventually(|| app.get("/v1/rooms/a").send().json()["status"] == "ended");
+//! ```
+
+// Each test binary uses its own part of the bench.
+#![allow(dead_code, unused_imports)]
+
+mod client;
+mod receiver;
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use conclave::cli::run_blocking;
+use conclave::config::{Config, Mode};
+use conclave::server::{Server, ServerOptions};
+use conclave_model::{Clock, Timestamp};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+pub use client::{Request, Response};
+pub use receiver::{Received, Receiver};
+
+/// Where every test's clock starts.
+pub const START: &str = "2026-03-01T12:00:00Z";
+
+/// How long a test waits for a state, in real time. Far longer than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running app.
+pub struct TestApp {
+    pub api: String,
+    pub admin: String,
+    pub key: String,
+    pub project: String,
+    pub clock: Clock,
+    config: Config,
+    data: Option<tempfile::TempDir>,
+    running: Option<Running>,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// What the app's thread tells once it is ready.
+struct Ready {
+    api: String,
+    admin: String,
+    key: String,
+    project: String,
+}
+
+impl TestApp {
+    /// The app as `conclave dev` starts it, with limits that no test but those about limits reaches.
+    pub fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    /// The same, with some settings changed.
+    pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::defaults(Mode::Dev);
+        config.http.listen.set_port(0);
+        config.admin.listen.set_port(0);
+        config.http.workers = 1;
+        config.limits.requests_per_second = 100_000;
+        config.limits.burst = 100_000;
+        change(&mut config);
+        let clock = Clock::manual(START.parse::<Timestamp>().unwrap());
+        Self::boot(config, clock, tempfile::tempdir().unwrap())
+    }
+
+    fn boot(config: Config, clock: Clock, data: tempfile::TempDir) -> Self {
+        let options =
+            ServerOptions { config: config.clone(), mode: Mode::Dev, data: data.path().into(), clock: clock.clone() };
+        let (tell, told) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || serve(options, &tell, stopped));
+        let ready: Ready = told.recv_timeout(PATIENCE).expect("the app starts");
+        Self {
+            api: ready.api,
+            admin: ready.admin,
+            key: ready.key,
+            project: ready.project,
+            clock,
+            config,
+            data: Some(data),
+            running: Some(Running { stop, thread }),
+        }
+    }
+
+    /// Stops the app in order and starts it again on the same data and the same clock. The key is a new one.
+    pub fn restart(mut self) -> Self {
+        self.halt();
+        Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap())
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &std::path::Path {
+        self.data.as_ref().unwrap().path()
+    }
+
+    fn halt(&mut self) {
+        if let Some(Running { stop, thread }) = self.running.take() {
+            let _ = stop.send(());
+            let stopped = thread.join();
+            if !std::thread::panicking() {
+                stopped.expect("the app stops well");
+            }
+        }
+    }
+
+    /// Moves time.
+    pub fn advance(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+
+    /// The time, as the API writes it.
+    pub fn now(&self) -> String {
+        self.clock.now().to_string()
+    }
+
+    pub fn get(&self, path: &str) -> Request {
+        self.request("GET", path)
+    }
+
+    pub fn post(&self, path: &str) -> Request {
+        self.request("POST", path)
+    }
+
+    pub fn put(&self, path: &str) -> Request {
+        self.request("PUT", path)
+    }
+
+    pub fn patch(&self, path: &str) -> Request {
+        self.request("PATCH", path)
+    }
+
+    pub fn delete(&self, path: &str) -> Request {
+        self.request("DELETE", path)
+    }
+
+    /// A request to the API with the project's key.
+    pub fn request(&self, method: &str, path: &str) -> Request {
+        Request::new(method, format!("{}{path}", self.api)).bearer(&self.key)
+    }
+
+    /// A request to the admin listener: `/sandbox/…`, `/debug/…`.
+    pub fn admin(&self, method: &str, path: &str) -> Request {
+        Request::new(method, format!("{}{path}", self.admin))
+    }
+
+    /// Makes a room with the defaults.
+    pub fn room(&self, name: &str) -> Value {
+        self.post("/v1/rooms").json(json!({"name": name})).send().expect(201)
+    }
+
+    /// Mints a token; `role` may be empty for none.
+    pub fn token(&self, room: &str, identity: &str, role: &str) -> String {
+        let mut body = json!({"room": room, "identity": identity});
+        if !role.is_empty() {
+            body["role"] = json!(role);
+        }
+        let token = self.post("/v1/tokens").json(body).send().expect(201);
+        token["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Lets somebody join through the sandbox and gives the sid.
+    pub fn join(&self, room: &str, identity: &str, role: &str) -> String {
+        let token = self.token(room, identity, role);
+        let joined = self.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
+        joined["sid"].as_str().unwrap().to_owned()
+    }
+
+    /// Lets somebody leave.
+    pub fn leave(&self, sid: &str, clean: bool) {
+        let path = format!("/sandbox/participants/{sid}/leave");
+        self.admin("POST", &path).json(json!({"clean": clean})).send().expect_empty(204);
+    }
+
+    /// Publishes a track and gives its sid.
+    pub fn publish(&self, sid: &str, kind: &str, source: &str) -> String {
+        let path = format!("/sandbox/participants/{sid}/tracks");
+        let track = self.admin("POST", &path).json(json!({"kind": kind, "source": source})).send().expect(201);
+        track["sid"].as_str().unwrap().to_owned()
+    }
+
+    /// Registers a receiver and gives the endpoint, its secret included.
+    pub fn endpoint(&self, url: &str) -> Value {
+        self.post("/v1/webhook-endpoints").json(json!({"url": url})).send().expect(201)
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+fn serve(options: ServerOptions, tell: &mpsc::Sender<Ready>, stopped: oneshot::Receiver<()>) {
+    let run = run_blocking(async {
+        let server = Server::start(options).await?;
+        let dev = server.dev.as_ref().expect("a development server has a key");
+        let ready = Ready {
+            api: format!("http://{}", server.api),
+            admin: format!("http://{}", server.admin),
+            key: dev.api_key.reveal().to_owned(),
+            project: dev.project_id.to_string(),
+        };
+        tell.send(ready).expect("the test waits");
+        let _ = stopped.await;
+        server.stop().await;
+        Ok(())
+    });
+    run.expect("the app runs");
+}
+
+/// Waits until `holds`, for [`PATIENCE`] at most.
+#[track_caller]
+pub fn eventually(mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "waited in vain");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}

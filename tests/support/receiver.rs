@@ -1,0 +1,110 @@
+//! A real webhook receiver on a free port, which answers as it is told and hands what came to the test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::Value;
+use sha2::Sha256;
+
+use super::PATIENCE;
+
+/// A receiver.
+pub struct Receiver {
+    pub url: String,
+    status: Arc<AtomicU16>,
+    received: mpsc::Receiver<Received>,
+}
+
+/// A request that came.
+#[derive(Debug)]
+pub struct Received {
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Receiver {
+    /// A receiver that answers 204.
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let status = Arc::new(AtomicU16::new(204));
+        let (tell, received) = mpsc::channel();
+        let answer = Arc::clone(&status);
+        let tell = Mutex::new(tell);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if let Some(request) = serve(stream, answer.load(Ordering::SeqCst)) {
+                    if tell.lock().unwrap().send(request).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Self { url, status, received }
+    }
+
+    /// From now on answers with this status.
+    pub fn answer_with(&self, status: u16) {
+        self.status.store(status, Ordering::SeqCst);
+    }
+
+    /// The next request, waited for.
+    #[track_caller]
+    pub fn next(&self) -> Received {
+        self.received.recv_timeout(PATIENCE).expect("a delivery")
+    }
+
+    /// The types of the next `count` events.
+    #[track_caller]
+    pub fn types(&self, count: usize) -> Vec<String> {
+        (0..count).map(|_| self.next().json()["type"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What has come by now and was not looked at.
+    pub fn drain(&self) -> Vec<Received> {
+        self.received.try_iter().collect()
+    }
+}
+
+impl Received {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Whether the contract's signature is right for this secret.
+    pub fn is_signed_with(&self, secret: &str) -> bool {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+        mac.update(&self.body);
+        let hex: String = mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        self.header("x-svc-signature") == format!("sha256={hex}")
+    }
+}
+
+fn serve(stream: TcpStream, status: u16) -> Option<Received> {
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let mut headers = Vec::new();
+    loop {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.push((name.to_owned(), value.trim().to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let mut body = vec![0; length?.1.parse().ok()?];
+    reader.read_exact(&mut body).ok()?;
+    let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    reader.get_mut().write_all(answer.as_bytes()).ok()?;
+    Some(Received { headers, body })
+}
