@@ -30,7 +30,7 @@ pub struct SessionJson {
     joined_at: Timestamp,
     /// Absent while connected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     left_at: Option<Timestamp>,
     /// Measured to `left_at`, or to now while open.
     duration_seconds: u64,
@@ -58,7 +58,7 @@ pub struct SessionTrackJson {
     started_at: Timestamp,
     /// Absent while published.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     ended_at: Option<Timestamp>,
 }
 

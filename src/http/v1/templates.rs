@@ -28,10 +28,11 @@ pub struct CreateTemplate {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: String,
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<BTreeMap<String, RoleInput>>)]
+    #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
 
@@ -42,10 +43,11 @@ pub struct UpdateTemplate {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<BTreeMap<String, RoleInput>>)]
+    #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
 
@@ -63,7 +65,7 @@ pub struct TemplateSettings {
 pub struct TemplateSettingsInput {
     /// `auto` when a template is made without it; a change without it leaves the region as it is.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<Region>)]
+    #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
 }
 
