@@ -94,3 +94,45 @@ impl Described {
         segments.collect::<Vec<_>>().join("/")
     }
 }
+
+/// Holds a body against its schema: nothing missing that is required, nothing that is not described, null only where it
+/// may be.
+#[track_caller]
+pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
+    assert!(!body.is_null() || takes_null(schema), "{at} is null");
+    if let Some(all) = schema["oneOf"].as_array() {
+        let other = all.iter().find(|one| one["type"] != "null").unwrap();
+        if !body.is_null() {
+            fits(document, other, body, at);
+        }
+        return;
+    }
+    if let Some(reference) = schema["$ref"].as_str() {
+        return fits(document, document.pointer(&reference[1..]).unwrap(), body, at);
+    }
+    if let (Some(properties), Some(body)) = (schema["properties"].as_object(), body.as_object()) {
+        let required = schema["required"].as_array().into_iter().flatten();
+        for name in required.map(|name| name.as_str().unwrap()) {
+            assert!(body.contains_key(name), "{at} lacks {name}");
+        }
+        for (name, value) in body {
+            let property = properties.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
+            fits(document, property, value, &format!("{at}.{name}"));
+        }
+    }
+    if let (Some(items), Some(body)) = (schema.get("items"), body.as_array()) {
+        body.iter().for_each(|item| fits(document, items, item, &format!("{at}[]")));
+    }
+    if let (Some(values), Some(body)) = (schema.get("additionalProperties").filter(|v| v.is_object()), body.as_object())
+    {
+        body.iter().for_each(|(name, value)| fits(document, values, value, &format!("{at}.{name}")));
+    }
+}
+
+/// Whether a schema lets a value be null.
+pub fn takes_null(schema: &Value) -> bool {
+    let any = ["type", "$ref", "oneOf", "enum"].iter().all(|key| schema.get(key).is_none());
+    let listed =
+        |types: &Value| types == "null" || types.as_array().is_some_and(|types| types.contains(&"null".into()));
+    any || listed(&schema["type"]) || schema["oneOf"].as_array().is_some_and(|all| all.iter().any(takes_null))
+}

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use conclave_model::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::contract::{Described, Row, described, row, rows};
+use crate::contract::{Described, Row, described, fits, row, rows};
 use crate::support::TestApp;
-use crate::tools::fields;
+use crate::tools::{conclave, fields};
 
 /// Operations of the contract that are not built yet. Whoever builds one takes it off.
 const PENDING: &[&str] = &[
@@ -40,6 +41,70 @@ const PENDING: &[&str] = &[
     "stop_broadcast",
     "get_usage",
     "get_plan",
+];
+
+/// Every code of the contract and of the decisions, with its status.
+const CODES: &[(u16, &[&str])] = &[
+    (
+        400,
+        &["invalid_request", "invalid_room_name", "invalid_identity", "invalid_url", "blocked_url", "invalid_filepath"],
+    ),
+    (401, &["unauthorized"]),
+    (402, &["room_limit_reached", "quota_exceeded", "feature_not_in_plan", "insufficient_balance"]),
+    (403, &["permission_denied", "origin_rejected"]),
+    (
+        404,
+        &[
+            "not_found",
+            "room_not_found",
+            "participant_not_found",
+            "track_not_found",
+            "session_not_found",
+            "template_not_found",
+            "role_not_found",
+            "destination_not_found",
+            "recording_not_found",
+            "broadcast_not_found",
+            "ingress_not_found",
+            "endpoint_not_found",
+            "delivery_not_found",
+            "code_not_found",
+        ],
+    ),
+    (405, &["method_not_allowed"]),
+    (
+        409,
+        &[
+            "room_exists",
+            "room_ended",
+            "idempotency_key_reuse",
+            "recording_exists",
+            "broadcast_exists",
+            "ingress_exists",
+            "template_exists",
+            "template_in_use",
+            "template_is_default",
+            "destination_exists",
+            "destination_in_use",
+            "role_capacity_reached",
+            "role_referenced",
+            "delivery_not_retryable",
+        ],
+    ),
+    (413, &["payload_too_large"]),
+    (415, &["unsupported_media_type"]),
+    (429, &["rate_limited"]),
+    (500, &["internal_error"]),
+    (
+        503,
+        &[
+            "database_unavailable",
+            "billing_unavailable",
+            "destination_unusable",
+            "media_unavailable",
+            "encryption_unavailable",
+        ],
+    ),
 ];
 
 const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/openapi.json");
@@ -207,27 +272,6 @@ fn every_reference_resolves_and_every_schema_is_referred_to() {
     }
 }
 
-/// A body against its schema, as far as names go: nothing missing that is required, nothing that is not described.
-fn fits(document: &Value, schema: &Value, example: &Value, at: &str) {
-    let schema = match schema["$ref"].as_str() {
-        Some(reference) => document.pointer(&reference[1..]).unwrap(),
-        None => schema,
-    };
-    if let (Some(properties), Some(example)) = (schema["properties"].as_object(), example.as_object()) {
-        let required = schema["required"].as_array().into_iter().flatten();
-        for name in required.map(|name| name.as_str().unwrap()) {
-            assert!(example.contains_key(name), "{at} lacks {name}");
-        }
-        for (name, value) in example {
-            let property = properties.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
-            fits(document, property, value, &format!("{at}.{name}"));
-        }
-    }
-    if let (Some(items), Some(example)) = (schema.get("items"), example.as_array()) {
-        example.iter().for_each(|example| fits(document, items, example, &format!("{at}[]")));
-    }
-}
-
 #[test]
 fn every_example_fits_its_schema() {
     let document = document();
@@ -258,4 +302,29 @@ fn the_description_is_the_one_that_was_reviewed() {
     let differs = now.lines().zip(reviewed.lines()).position(|(now, then)| now != then);
     assert_eq!(differs.map(|line| line + 1), None, "tests/data/openapi.json differs first in this line");
     assert_eq!(now.lines().count(), reviewed.lines().count());
+}
+
+#[test]
+fn the_program_prints_the_description_that_the_server_serves() {
+    let app = TestApp::start();
+    assert_eq!(conclave(&app, &["openapi"]), app.get("/openapi.json").send().expect(200));
+}
+
+#[test]
+fn the_codes_are_those_of_the_contract_each_with_its_status() {
+    let known: Vec<(u16, &str)> =
+        CODES.iter().flat_map(|(status, codes)| codes.iter().map(|code| (*status, *code))).collect();
+    let mut all: Vec<_> = ErrorCode::ALL.iter().map(|code| (code.status(), code.as_str())).collect();
+    let mut sorted = known.clone();
+    all.sort_unstable();
+    sorted.sort_unstable();
+    assert_eq!(all, sorted);
+    each(|operation, row| {
+        for status in statuses(operation, |status| status >= 400) {
+            let codes = operation.operation["responses"][status.to_string()]["x-error-codes"].as_array().unwrap();
+            for code in codes {
+                assert!(known.contains(&(status, code.as_str().unwrap())), "{} {status} {code}", row.id);
+            }
+        }
+    });
 }

@@ -23,10 +23,11 @@ pub struct Other {
 /// Runs the program on the running app's data directory.
 #[track_caller]
 pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
+    let json = (arguments != ["openapi"]).then_some("--json");
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(["--data", app.data().to_str().unwrap()])
         .args(arguments)
-        .arg("--json")
+        .args(json)
         .current_dir(app.data())
         .env_clear()
         .output()

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::contract::{Described, described, row};
-use crate::support::{Request, Response, TestApp};
+use crate::contract::{Described, described, fits, row, takes_null};
+use crate::support::{Receiver, Request, Response, TestApp};
 use crate::tools::{assert_envelope, default_template};
 
 /// Refusals that any operation can give without naming them (the description's preamble says so).
@@ -165,21 +165,150 @@ fn misfits() -> Vec<Value> {
     ]
 }
 
+/// Where a field can stand in a body, as keys from the outside in.
+type Place = Vec<String>;
+
+/// Every place that a schema describes, each with its own schema; a map of things has one called `host`.
+fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Place, Value)>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return places(document, document.pointer(&reference[1..]).unwrap(), place, found);
+    }
+    for one in schema["oneOf"].as_array().into_iter().flatten() {
+        places(document, one, place, found);
+    }
+    let inside = |name: &str| [place.as_slice(), &[name.to_owned()]].concat();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        found.push((inside(name), property.clone()));
+        places(document, property, &inside(name), found);
+    }
+    if schema["additionalProperties"].is_object() {
+        found.push((inside("host"), schema["additionalProperties"].clone()));
+        places(document, &schema["additionalProperties"], &inside("host"), found);
+    }
+}
+
+/// Puts a value at a place, in objects made on the way.
+fn put(body: &mut Value, place: &[String], value: Value) {
+    let inner = place.iter().fold(body, |inner, name| {
+        if !inner.is_object() {
+            *inner = json!({});
+        }
+        &mut inner[name]
+    });
+    *inner = value;
+}
+
+impl Walk {
+    /// Every place of every body, with the example to put something into.
+    fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
+        let document = self.app.get("/openapi.json").send().expect(200);
+        let places = self.with_bodies().flat_map(|(operation, example)| {
+            let schema = &operation.operation["requestBody"]["content"]["application/json"]["schema"];
+            let mut found = Vec::new();
+            places(&document, schema, &Vec::new(), &mut found);
+            found.into_iter().map(move |(place, schema)| (operation, example, place, schema))
+        });
+        places.collect()
+    }
+}
+
 #[test]
-fn every_field_of_every_body_survives_every_type() {
+fn every_place_in_every_body_survives_every_type_and_a_400_says_where() {
+    let walk = Walk::start();
+    let places = walk.places();
+    assert!(places.len() > 100, "{}", places.len());
+    for (operation, example, place, _) in &places {
+        for misfit in misfits() {
+            let mut body = (*example).clone();
+            put(&mut body, place, misfit);
+            let answer = walk.request(operation).json(body.clone()).send();
+            assert_described(operation, &answer);
+            if answer.status == 400 {
+                let field = answer.json()["error"]["field"].as_str().unwrap_or("none").to_owned();
+                assert!(field.starts_with(&place.join(".")), "{} {body}: {}", operation.id(), answer.text());
+            }
+        }
+    }
+}
+
+#[test]
+fn null_is_taken_exactly_where_the_description_says_so() {
+    let walk = Walk::start();
+    let mut wrong = Vec::new();
+    for (operation, example, place, schema) in walk.places() {
+        let mut body = example.clone();
+        put(&mut body, &place, Value::Null);
+        let taken = walk.request(operation).json(body).send().status != 400;
+        if taken != takes_null(&schema) {
+            wrong.push(format!("{} {}: taken {taken}", operation.id(), place.join(".")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_field_left_out_is_refused_by_name_if_it_is_required_and_fine_otherwise() {
     let walk = Walk::start();
     for (operation, example) in walk.with_bodies() {
         for field in example.as_object().unwrap().keys() {
-            for misfit in misfits() {
-                let mut body = example.clone();
-                body[field] = misfit;
-                assert_described(operation, &walk.request(operation).json(body).send());
-            }
             let mut body = example.clone();
             body.as_object_mut().unwrap().remove(field);
-            assert_described(operation, &walk.request(operation).json(body).send());
+            let answer = walk.request(operation).json(body).send();
+            assert_described(operation, &answer);
+            if answer.status == 400 {
+                answer.expect_error(400, "invalid_request", Some(field));
+            }
         }
     }
+}
+
+#[test]
+fn what_is_really_answered_fits_the_description() {
+    let walk = Walk::start();
+    let receiver = Receiver::start();
+    walk.app.endpoint(&receiver.url);
+    let sid = walk.app.join("standup", "bob", "");
+    walk.app.publish(&sid, "audio", "microphone");
+    walk.app.leave(&sid, true);
+    walk.app.advance(std::time::Duration::from_secs(5));
+    receiver.next();
+    let document = walk.app.get("/openapi.json").send().expect(200);
+    let mut fitted = 0;
+    for operation in walk.operations.iter().filter(|operation| operation.method != "DELETE") {
+        let mut request = walk.request(operation);
+        if let Some(example) = operation.example() {
+            request = request.json(example.clone());
+        }
+        let answer = request.send();
+        let content = format!("/responses/{}/content/application~1json/schema", answer.status);
+        let schema = operation.operation.pointer(&content).unwrap_or_else(|| panic!("{}", answer.text()));
+        fits(&document, schema, &answer.json(), operation.id());
+        fitted += u32::from(answer.status < 300);
+    }
+    assert!(fitted >= 15, "{fitted}");
+}
+
+#[test]
+fn a_room_token_without_the_permission_moderates_nothing_in_its_room() {
+    let walk = Walk::start();
+    let token = walk.app.token("standup", "bob", "guest");
+    let mut walked = 0;
+    for operation in walk.operations.iter().filter(|operation| operation.path.starts_with("/v1/rooms/{name}")) {
+        let row = row(operation.id());
+        let Some(permission) = row.permission else { continue };
+        let mut request = walk.request(operation).bearer(&token);
+        if let Some(example) = operation.example() {
+            request = request.json(example.clone());
+        }
+        let answer = request.send();
+        assert_envelope(&answer);
+        let body = answer.json();
+        assert_eq!((answer.status, &body["error"]["code"]), (403, &json!("permission_denied")), "{}", operation.id());
+        let field = body["error"]["field"].as_str().unwrap();
+        assert!(permission.split('|').any(|known| known == field), "{}: {field}", operation.id());
+        walked += 1;
+    }
+    assert!(walked > 0);
 }
 
 #[test]

@@ -7,6 +7,9 @@ use crate::tools::exchange;
 
 const LIMIT: usize = 65_536;
 
+/// A request that ends a connection.
+const NEXT: &str = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
 /// A body of exactly this many bytes that makes a room.
 fn body(name: &str, length: usize) -> String {
     let frame = format!(r#"{{"name":"{name}","metadata":""}}"#);
@@ -95,4 +98,43 @@ fn a_call_without_a_body_needs_no_media_type() {
     let app = TestApp::start();
     app.room("a");
     app.delete("/v1/rooms/a").header("content-type", "text/plain").send().expect_empty(204);
+}
+
+#[test]
+fn a_body_that_is_refused_unread_is_never_taken_for_the_next_request() {
+    let app = TestApp::start();
+    app.room("a");
+    let smuggled = format!("DELETE /v1/rooms/a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\n\r\n", app.key);
+    let body = format!("{smuggled}{}", " ".repeat(70_000));
+    for (head, status) in [
+        ("POST /v1/rooms", 401),
+        ("POST /v1/nothing", 404),
+        ("PUT /v1/rooms", 405),
+        ("POST /v1/tokens", 401),
+        ("GET /healthz", 200),
+    ] {
+        let request = format!("{head} HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let answer = exchange(&app, (request + NEXT).as_bytes());
+        assert!(answer.is_empty() || answer.starts_with(&format!("HTTP/1.1 {status}")), "{head}: {answer}");
+    }
+    let head = format!(
+        "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n",
+        app.key,
+        body.len()
+    );
+    let answer = exchange(&app, (head + &body + NEXT).as_bytes());
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert_eq!(app.get("/v1/rooms/a").send().json()["status"], "open");
+}
+
+#[test]
+fn a_client_that_waits_for_100_continue_is_told_to_go_on() {
+    let app = TestApp::start();
+    let request = format!(
+        "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         Expect: 100-continue\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{{\"name\":\"a\"}}",
+        app.key
+    );
+    let answer = exchange(&app, request.as_bytes());
+    assert!(answer.contains("HTTP/1.1 201"), "{answer}");
 }

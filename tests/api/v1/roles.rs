@@ -177,3 +177,16 @@ fn replacing_a_role_in_use_is_allowed_and_counts_for_the_next_token() {
     let body = json!({"room": "a", "identity": "bob", "role": "host"});
     app.post("/v1/tokens").json(body).send().expect_error(409, "role_capacity_reached", Some("role"));
 }
+
+#[test]
+fn a_role_as_it_reads_can_be_written_back() {
+    let app = TestApp::start();
+    let template = format!("/v1/templates/{}", template(&app, "t", &json!({"host": {"priority": 2}, "guest": {}})));
+    let before = app.get(&template).send().expect(200);
+    for name in ["host", "guest"] {
+        let path = format!("{template}/roles/{name}");
+        assert_eq!(app.put(&path).json(before["roles"][name].clone()).send().expect(200), before["roles"][name]);
+    }
+    let body = json!({"name": before["name"], "settings": before["settings"], "roles": before["roles"]});
+    assert_eq!(app.patch(&template).json(body).send().expect(200), before);
+}

@@ -248,3 +248,32 @@ fn the_plan_caps_rooms_that_run_at_once_and_people_per_room() {
     app.delete("/v1/rooms/a").bearer(&other.key).send().expect_empty(204);
     create(json!({"name": "c"})).expect(201);
 }
+
+#[test]
+fn calls_at_once_for_one_name_make_one_room() {
+    let app = TestApp::start_with(|config| config.http.workers = 4);
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let create = || app.post("/v1/rooms").json(json!({"name": "a"})).send().status;
+        let calls: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    let made = statuses.iter().filter(|status| **status == 201).count();
+    assert_eq!((made, statuses.iter().filter(|status| **status == 409).count()), (1, 7));
+}
+
+#[test]
+fn rooms_and_their_deadlines_outlive_a_restart() {
+    let app = TestApp::start();
+    let open = app.room("a");
+    app.room("b");
+    app.advance(Duration::from_secs(200));
+    app.delete("/v1/rooms/b").send().expect_empty(204);
+    let ended = app.get("/v1/rooms/b").send().expect(200);
+    let app = app.restart();
+    assert_eq!(app.get("/v1/rooms/a").send().expect(200), open);
+    assert_eq!(app.get("/v1/rooms/b").send().expect(200), ended);
+    app.advance(Duration::from_secs(99));
+    assert_eq!(app.get("/v1/rooms/a").send().json()["status"], "open");
+    app.advance(Duration::from_secs(1));
+    eventually(|| app.get("/v1/rooms/a").send().json()["status"] == "ended");
+}
