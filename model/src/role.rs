@@ -52,6 +52,7 @@ pub struct RolePublish {
     /// Kinds that may be published.
     pub allowed: Vec<PublishKind>,
     /// Ceiling over everything published, in kilobits a second; null is no ceiling.
+    #[schema(required = true)]
     pub max_kbps: Option<Kbps>,
     /// How audio is sent.
     pub audio: AudioProfile,
@@ -113,9 +114,10 @@ pub enum VideoCodec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RoleSubscribe {
     /// Roles received; null is every role, an empty list nobody.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, required = true)]
     pub to_roles: Option<Vec<RoleName>>,
     /// Ceiling over everything received, in kilobits a second; null is no ceiling.
+    #[schema(required = true)]
     pub max_kbps: Option<Kbps>,
 }
 

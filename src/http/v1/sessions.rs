@@ -25,6 +25,7 @@ pub struct SessionJson {
     participant_identity: String,
     participant_sid: String,
     /// Null when the token carried no role.
+    #[schema(required = true)]
     role: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     joined_at: Timestamp,

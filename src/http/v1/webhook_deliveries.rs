@@ -41,6 +41,7 @@ pub struct WebhookDelivery {
     /// Transport or status error of the latest attempt.
     last_error: String,
     /// Null if the request never completed.
+    #[schema(required = true)]
     response_status: Option<u16>,
 }
 
