@@ -328,3 +328,32 @@ fn the_codes_are_those_of_the_contract_each_with_its_status() {
         }
     });
 }
+
+/// The contract's fields that are not always there, by resource; every other one is.
+const OPTIONAL: &[(&str, &[&str])] = &[
+    ("Room", &["ended_at", "metadata", "started_at", "template_id"]),
+    ("Participant", &["joined_at"]),
+    ("Token", &["publish_profile", "role"]),
+    ("Template", &[]),
+    ("TemplateSettingsDetail", &[]),
+    ("Role", &[]),
+    ("RolePublish", &[]),
+    ("RoleSubscribe", &[]),
+    ("Session", &["left_at"]),
+    ("SessionTrack", &["ended_at"]),
+    ("WebhookEndpoint", &[]),
+    ("WebhookEndpointCreated", &[]),
+    ("WebhookDelivery", &["delivered_at", "next_attempt_at"]),
+];
+
+#[test]
+fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {
+    let document = document();
+    for (resource, optional) in OPTIONAL {
+        let schema = &document["components"]["schemas"][resource];
+        let required: Vec<_> = schema["required"].as_array().into_iter().flatten().collect();
+        let mut absent = fields(&schema["properties"]);
+        absent.retain(|field| !required.contains(&&json!(field)));
+        assert_eq!(&absent, optional, "{resource}");
+    }
+}
