@@ -37,10 +37,10 @@ impl Receiver {
         let tell = Mutex::new(tell);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Some(request) = serve(stream, answer.load(Ordering::SeqCst)) {
-                    if tell.lock().unwrap().send(request).is_err() {
-                        return;
-                    }
+                if let Some(request) = serve(stream, answer.load(Ordering::SeqCst))
+                    && tell.lock().unwrap().send(request).is_err()
+                {
+                    return;
                 }
             }
         });
