@@ -1,7 +1,8 @@
-//! The room actor: one open room's live people, by role, and its empty timer.
+//! The room actor: one room's live people, by role, and its empty timer.
 //!
 //! It is the one place where what happens in a room is decided, in the order it happened. It persists each change with its
-//! events before it acts on it, so it can be rebuilt from the database at any moment. It stops when its room has ended.
+//! events before it acts on it, so it can be rebuilt from the database at any moment. It stops when its room has ended,
+//! and when nobody is inside: a room at rest is a deadline that its project keeps, and takes no more memory than that.
 
 mod reports;
 mod state;
@@ -15,9 +16,9 @@ use conclave_model::participant::Participant;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspection};
+use crate::card::{Card, Inspection, Mailbox};
 use crate::wiring::Wiring;
-use state::RoomState;
+pub(crate) use state::{RoomState, inspect_at_rest};
 
 /// What a room actor understands.
 #[derive(Debug)]
@@ -47,6 +48,15 @@ pub enum RoomMsg {
 }
 
 impl RoomMsg {
+    /// What a room that has ended answers.
+    pub(crate) fn answer_as_ended(self) {
+        match self {
+            Self::Report { answer, .. } => drop(answer.send(Err(Refusal::RoomEnded))),
+            Self::End(reply) => drop(reply.send(Ok(()))),
+            Self::EmptyTimeout | Self::Reconcile | Self::Seen { .. } | Self::Inspect(_) => {}
+        }
+    }
+
     const fn name(&self) -> &'static str {
         match self {
             Self::Report { .. } => "report",
@@ -78,8 +88,9 @@ impl Actor for RoomActor {
         snapshot: RoomSnapshot,
     ) -> Result<RoomState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         let mut state = RoomState::new(snapshot);
-        self.arm_empty_timer(&myself, &mut state);
+        self.arm_empty_timer(&me, &mut state);
         Ok(state)
     }
 
@@ -89,24 +100,29 @@ impl Actor for RoomActor {
         message: RoomMsg,
         state: &mut RoomState,
     ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         self.card.handling(self.wiring.clock.now(), message.name());
         // Boxed, so that ten thousand idle rooms do not each hold room for the longest of these futures.
         match message {
             RoomMsg::Report { report, answer } => {
-                let taken = Box::pin(self.take(&myself, state, report)).await;
+                let taken = Box::pin(self.take(&me, state, report)).await;
                 // A reporter that stopped waiting will report again or reconcile.
                 let _ = answer.send(taken);
             }
             RoomMsg::End(reply) => {
-                let ended = Box::pin(self.end(&myself, state)).await;
+                let ended = Box::pin(self.end(&me, state)).await;
                 let _ = reply.send(ended);
             }
-            RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&myself, state)).await,
-            RoomMsg::Reconcile => self.ask_media(&myself, state),
-            RoomMsg::Seen { known, people } => Box::pin(self.repair(&myself, state, known, people)).await,
+            RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
+            RoomMsg::Reconcile => self.ask_media(&me, state),
+            RoomMsg::Seen { known, people } => Box::pin(self.repair(&me, state, known, people)).await,
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
             }
+        }
+        if state.is_idle() {
+            // What has been sent by now is handled first; what comes later finds the room at rest and wakes it.
+            me.actor().drain()?;
         }
         Ok(())
     }
