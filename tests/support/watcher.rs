@@ -1,0 +1,92 @@
+//! Somebody who watches `/debug/events`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+
+use serde_json::Value;
+
+use super::{PATIENCE, TestApp};
+
+/// A stream of server-sent events.
+pub struct Watcher {
+    head: String,
+    lines: mpsc::Receiver<String>,
+}
+
+/// One event that was seen.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Watched {
+    pub id: i64,
+    pub event: String,
+    pub data: String,
+}
+
+impl Watcher {
+    /// Watches from now on; what is committed after this returns is seen.
+    #[track_caller]
+    pub fn start(app: &TestApp, query: &str) -> Self {
+        Self::open(&app.admin, query)
+    }
+
+    /// The same, at the address of an admin listener.
+    #[track_caller]
+    pub fn open(admin: &str, query: &str) -> Self {
+        let address = admin.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).unwrap();
+        // HTTP/1.0, so that the body comes as it is and not in chunks.
+        write!(stream, "GET /debug/events{query} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+        let (tell, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut watcher = Self { head: String::new(), lines };
+        while let Some(line) = Some(watcher.line()).filter(|line| !line.is_empty()) {
+            watcher.head.push_str(&line.to_lowercase());
+            watcher.head.push('\n');
+        }
+        // The comment that opens the stream.
+        watcher.line();
+        watcher.line();
+        watcher
+    }
+
+    /// The head of the answer, in lower case.
+    pub fn head(&self) -> &str {
+        &self.head
+    }
+
+    /// The next event, waited for.
+    #[track_caller]
+    pub fn next(&self) -> Watched {
+        let mut field = |name: &str| {
+            let line = self.line();
+            let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+            value.unwrap_or_else(|| panic!("no {name} in {line:?}")).to_owned()
+        };
+        let watched =
+            Watched { id: field("id").parse().expect("a number"), event: field("event"), data: field("data") };
+        assert_eq!(self.line(), "", "an event ends with an empty line");
+        watched
+    }
+
+    /// How many lines have come by now and were not looked at.
+    pub fn seen(&self) -> usize {
+        self.lines.try_iter().count()
+    }
+
+    #[track_caller]
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line of the stream")
+    }
+}
+
+impl Watched {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap()
+    }
+}
