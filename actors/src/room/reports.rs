@@ -42,6 +42,7 @@ impl RoomActor {
             Fact::JoinAborted { who } => store.record_join_aborted(id, who, at).await,
             Fact::TrackPublished { who, track } => store.record_track(id, who, track, true, at).await,
             Fact::TrackUnpublished { who, track } => store.record_track(id, who, track, false, at).await,
+            Fact::TrackMuted { who, track } => store.record_track_muted(id, who.sid, track).await,
             Fact::PublishLimit { who, limit } => store.record_publish_limit(id, who, limit, at).await,
         };
         written.map_err(|error| self.refusal(&error))
