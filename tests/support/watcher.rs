@@ -1,6 +1,6 @@
 //! Somebody who watches `/debug/events`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc;
 
@@ -34,16 +34,9 @@ impl Watcher {
     pub fn open(admin: &str, query: &str) -> Self {
         let address = admin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).unwrap();
-        // HTTP/1.0, so that the body comes as it is and not in chunks.
-        write!(stream, "GET /debug/events{query} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+        write!(stream, "GET /debug/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
         let (tell, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        std::thread::spawn(move || read(BufReader::new(stream), &tell));
         let mut watcher = Self { head: String::new(), lines };
         while let Some(line) = Some(watcher.line()).filter(|line| !line.is_empty()) {
             watcher.head.push_str(&line.to_lowercase());
@@ -88,5 +81,24 @@ impl Watcher {
 impl Watched {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.data).unwrap()
+    }
+}
+
+/// Tells the lines of the head, and then those of the chunks that the body comes in, until the stream or the test ends.
+fn read(mut stream: BufReader<TcpStream>, tell: &mpsc::Sender<String>) -> Option<()> {
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line).ok().filter(|length| *length > 0)?;
+        tell.send(line.trim_end().to_owned()).ok()?;
+    }
+    loop {
+        let mut size = String::new();
+        stream.read_line(&mut size).ok()?;
+        let mut chunk = vec![0; usize::from_str_radix(size.trim_end(), 16).ok()? + 2];
+        stream.read_exact(&mut chunk).ok()?;
+        for line in String::from_utf8_lossy(&chunk[..chunk.len() - 2]).lines() {
+            tell.send(line.to_owned()).ok()?;
+        }
     }
 }
