@@ -1,9 +1,11 @@
 //! Timers that actors own: named, on the injected clock, and gone when dropped.
 
 use conclave_model::{Clock, Timestamp};
-use ractor::{ActorRef, Message};
+use ractor::Message;
 use serde::Serialize;
 use tokio::task::JoinHandle;
+
+use crate::card::Mailbox;
 
 /// A message an actor gets at an instant. Dropping the timer cancels it; a message that was already on its way may still
 /// arrive, so its handler looks at the state and not at the message.
@@ -29,14 +31,14 @@ impl Timer {
         clock: &Clock,
         name: &'static str,
         fires_at: Timestamp,
-        to: &ActorRef<M>,
+        to: &Mailbox<M>,
         message: M,
     ) -> Self {
         let (clock, to) = (clock.clone(), to.clone());
         let task = tokio::spawn(async move {
             clock.sleep_until(fires_at).await;
             // The actor may be gone; then nobody wants the message.
-            let _ = to.send_message(message);
+            let _ = to.cast(message);
         });
         Self { name, fires_at, task }
     }

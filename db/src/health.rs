@@ -2,11 +2,24 @@
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
 
 use crate::error::OrStoreError;
 use crate::migrate::{SCHEMA, version};
 use crate::{Store, StoreError};
+
+/// Copies everything this read transaction sees.
+fn copy(sql: &Connection, to: &Path) -> Result<(), StoreError> {
+    let mut file = Connection::open(to).or_store_error()?;
+    let copied = Backup::new(sql, &mut file).and_then(|backup| backup.step(-1)).or_store_error()?;
+    match copied {
+        StepResult::Done => Ok(()),
+        unfinished => Err(StoreError::Unavailable(format!("the copy was not finished: {unfinished:?}"))),
+    }
+}
 
 impl Store {
     /// Says whether the file can be read and written now.
@@ -56,9 +69,9 @@ impl Store {
             .mode(0o600)
             .open(&to)
             .map_err(|error| StoreError::Unavailable(format!("{shown}: {error}")))?;
-        let copied = self.read(move |sql| sql.execute("VACUUM INTO ?1", [&shown]).map(|_| ()).or_store_error()).await;
+        let copied = self.read(move |sql| copy(sql, &to)).await;
         if copied.is_err() {
-            let _ = fs::remove_file(&to);
+            let _ = fs::remove_file(&shown);
         }
         copied
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_model::{EndpointId, RoomName};
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorId, ActorProcessingErr};
 
 use super::{ChildKey, ProjectActor, ProjectMsg, ProjectState};
 use crate::card::{Card, Inspectable, Kind, Mailbox};
@@ -17,22 +17,22 @@ impl ProjectActor {
     /// Takes up everything that lives, and holds it against the media plane at once: nobody reported while we were away.
     pub(super) async fn populate(
         &self,
-        myself: &ActorRef<ProjectMsg>,
+        me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
         for snapshot in self.wiring.store.open_rooms(self.id.clone()).await? {
-            self.spawn_room(myself, state, snapshot).await;
+            self.spawn_room(me, state, snapshot).await;
         }
         for endpoint in self.wiring.store.active_endpoints(self.id.clone()).await? {
-            self.spawn_endpoint(myself, state, endpoint).await;
+            self.spawn_endpoint(me, state, endpoint).await;
         }
-        self.reconcile(myself, state);
+        self.reconcile(me, state);
         Ok(())
     }
 
-    pub(super) fn arm_reconcile(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState) {
+    pub(super) fn arm_reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         let at = self.wiring.clock.now().after(self.wiring.settings.reconcile);
-        let timer = Timer::arm(&self.wiring.clock, "reconcile", at, myself, ProjectMsg::Reconcile);
+        let timer = Timer::arm(&self.wiring.clock, "reconcile", at, me, ProjectMsg::Reconcile);
         state.reconcile = Some(timer);
     }
 
@@ -48,57 +48,52 @@ impl ProjectActor {
     }
 
     /// Spawns a room's actor, for the first time or again.
-    pub(super) async fn spawn_room(
-        &self,
-        myself: &ActorRef<ProjectMsg>,
-        state: &mut ProjectState,
-        snapshot: RoomSnapshot,
-    ) {
+    pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
         let name = snapshot.room.name.clone();
         let card = self.card_of(state.rooms.get(&name), Kind::Room, &format!("room/{name}"));
         let actor = RoomActor { wiring: Arc::clone(&self.wiring), card: Arc::clone(&card) };
-        match Actor::spawn_linked(None, actor, snapshot, myself.get_cell()).await {
+        match Actor::spawn_linked(None, actor, snapshot, me.actor().get_cell()).await {
             Ok((actor, _)) => {
                 state.by_actor.insert(actor.get_id(), ChildKey::Room(name.clone()));
                 let mailbox: Mailbox<RoomMsg> = Mailbox::new(actor, card);
                 self.wiring.registry.list(mailbox.card(), Some(Inspectable::Room(mailbox.clone())));
                 place(&mut state.rooms, name, mailbox);
             }
-            Err(error) => self.spawn_failed(myself, state, ChildKey::Room(name), &error.to_string()),
+            Err(error) => self.spawn_failed(me, state, ChildKey::Room(name), &error.to_string()),
         }
     }
 
-    async fn spawn_endpoint(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
+    async fn spawn_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
         let card = self.card_of(state.endpoints.get(&id), Kind::WebhookEndpoint, &format!("webhook/{id}"));
         let actor = EndpointActor { wiring: Arc::clone(&self.wiring), card: Arc::clone(&card), id };
-        match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
+        match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
             Ok((actor, _)) => {
                 state.by_actor.insert(actor.get_id(), ChildKey::Endpoint(id));
                 let mailbox: Mailbox<EndpointMsg> = Mailbox::new(actor, card);
                 self.wiring.registry.list(mailbox.card(), Some(Inspectable::WebhookEndpoint(mailbox.clone())));
                 place(&mut state.endpoints, id, mailbox);
             }
-            Err(error) => self.spawn_failed(myself, state, ChildKey::Endpoint(id), &error.to_string()),
+            Err(error) => self.spawn_failed(me, state, ChildKey::Endpoint(id), &error.to_string()),
         }
     }
 
     /// A child that could not even start must not take the project along: it is tried again later.
-    fn spawn_failed(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
+    fn spawn_failed(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
         log::error!(project = self.id.as_str(); "{key:?} could not be started: {reason}");
-        self.schedule_restore(myself, state, key, reason);
+        self.schedule_restore(me, state, key, reason);
     }
 
     /// Tells endpoints that something is queued. One that has no actor yet gets it now, and looks by itself.
     pub(super) async fn wake_endpoints(
         &self,
-        myself: &ActorRef<ProjectMsg>,
+        me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         endpoints: Vec<EndpointId>,
     ) {
         for id in endpoints {
             match state.endpoints.get_mut(&id) {
                 Some(endpoint) => endpoint.send(EndpointMsg::Queued),
-                None => self.spawn_endpoint(myself, state, id).await,
+                None => self.spawn_endpoint(me, state, id).await,
             }
         }
     }
@@ -127,20 +122,20 @@ impl ProjectActor {
     /// A child failed: it is rebuilt from the database after a delay that grows. Its siblings do not notice.
     pub(super) fn child_failed(
         &self,
-        myself: &ActorRef<ProjectMsg>,
+        me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         actor: ActorId,
         reason: String,
     ) {
         let Some(key) = state.by_actor.remove(&actor) else { return };
         log::error!(project = self.id.as_str(); "{key:?} failed and will be restored: {reason}");
-        self.schedule_restore(myself, state, key, &reason);
+        self.schedule_restore(me, state, key, &reason);
     }
 
-    fn schedule_restore(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
+    fn schedule_restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
         let clock = &self.wiring.clock;
         let now = clock.now();
-        let arm = |delay| Timer::arm(clock, "restore", now.after(delay), myself, ProjectMsg::Restore(key.clone()));
+        let arm = |delay| Timer::arm(clock, "restore", now.after(delay), me, ProjectMsg::Restore(key.clone()));
         match &key {
             ChildKey::Room(name) => {
                 // One that never started has no child yet; the database still has it, and so will the next start.
@@ -159,17 +154,17 @@ impl ProjectActor {
     }
 
     /// The wait is over. An endpoint reads its own queue; a room's records are read first, beside the actor.
-    pub(super) async fn restore(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
+    pub(super) async fn restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
         match key {
             ChildKey::Endpoint(id) if state.endpoints.contains_key(&id) => {
-                self.spawn_endpoint(myself, state, id).await;
+                self.spawn_endpoint(me, state, id).await;
             }
             ChildKey::Endpoint(_) => {}
             ChildKey::Room(name) => {
-                let (store, project, myself) = (self.wiring.store.clone(), self.id.clone(), myself.clone());
+                let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
                 tokio::spawn(async move {
                     let snapshot = Box::new(store.open_room(project, name.clone()).await);
-                    let _ = myself.send_message(ProjectMsg::Found { name, snapshot });
+                    let _ = me.cast(ProjectMsg::Found { name, snapshot });
                 });
             }
         }
@@ -178,14 +173,14 @@ impl ProjectActor {
     /// The records of a failed room are here.
     pub(super) async fn found(
         &self,
-        myself: &ActorRef<ProjectMsg>,
+        me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         name: &RoomName,
         snapshot: Result<Option<RoomSnapshot>, StoreError>,
     ) {
         match snapshot {
             Ok(Some(snapshot)) => {
-                self.spawn_room(myself, state, snapshot).await;
+                self.spawn_room(me, state, snapshot).await;
                 // Reports may have been lost with the actor.
                 if let Some(room) = state.rooms.get_mut(name) {
                     room.send(RoomMsg::Reconcile);
@@ -197,7 +192,7 @@ impl ProjectActor {
                 }
             }
             Err(error) => {
-                self.spawn_failed(myself, state, ChildKey::Room(name.clone()), &error.to_string());
+                self.spawn_failed(me, state, ChildKey::Room(name.clone()), &error.to_string());
             }
         }
     }

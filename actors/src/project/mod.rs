@@ -18,7 +18,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspection};
+use crate::card::{Card, Inspection, Mailbox};
 use crate::child::Child;
 use crate::room::RoomMsg;
 use crate::timer::Timer;
@@ -153,7 +153,8 @@ impl Actor for ProjectActor {
     async fn pre_start(&self, myself: ActorRef<ProjectMsg>, (): ()) -> Result<ProjectState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
         // Before anybody else can send: nothing is handled until the children are there.
-        myself.send_message(ProjectMsg::Populate)?;
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        me.cast(ProjectMsg::Populate).map_err(|_| "the mailbox is closed")?;
         Ok(ProjectState::default())
     }
 
@@ -163,22 +164,23 @@ impl Actor for ProjectActor {
         message: ProjectMsg,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         self.card.handling(self.wiring.clock.now(), message.name());
         match message {
-            ProjectMsg::Populate => self.populate(&myself, state).await?,
+            ProjectMsg::Populate => self.populate(&me, state).await?,
             ProjectMsg::CreateRoom { new, limit, keep, reply } => {
-                self.create_room(&myself, state, *new, (limit, keep), reply);
+                self.create_room(&me, state, *new, (limit, keep), reply);
             }
             ProjectMsg::RoomCreated { result, reply } => {
-                self.room_created(&myself, state, *result, reply).await;
+                self.room_created(&me, state, *result, reply).await;
             }
             ProjectMsg::EndRoom { name, reply } => Self::end_room(state, &name, reply),
             ProjectMsg::Report { report, answer } => Self::pass_report(state, report, answer),
-            ProjectMsg::Queued(endpoints) => self.wake_endpoints(&myself, state, endpoints).await,
+            ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,
             ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),
-            ProjectMsg::Restore(key) => self.restore(&myself, state, key).await,
-            ProjectMsg::Found { name, snapshot } => self.found(&myself, state, &name, *snapshot).await,
-            ProjectMsg::Reconcile => self.reconcile(&myself, state),
+            ProjectMsg::Restore(key) => self.restore(&me, state, key).await,
+            ProjectMsg::Found { name, snapshot } => self.found(&me, state, &name, *snapshot).await,
+            ProjectMsg::Reconcile => self.reconcile(&me, state),
             ProjectMsg::Inspect(reply) => {
                 let _ = reply.send(Self::inspect(state));
             }
@@ -192,10 +194,11 @@ impl Actor for ProjectActor {
         event: SupervisionEvent,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         match event {
             SupervisionEvent::ActorTerminated(who, _, _) => self.child_stopped(state, who.get_id()),
             SupervisionEvent::ActorFailed(who, reason) => {
-                self.child_failed(&myself, state, who.get_id(), reason.to_string());
+                self.child_failed(&me, state, who.get_id(), reason.to_string());
             }
             _ => {}
         }

@@ -7,10 +7,11 @@ use conclave_media::{Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
-use ractor::{ActorRef, RpcReplyPort};
+use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
 use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
+use crate::card::Mailbox;
 use crate::room::RoomMsg;
 
 impl ProjectActor {
@@ -18,7 +19,7 @@ impl ProjectActor {
     /// made at once share an fsync.
     pub(super) fn create_room(
         &self,
-        myself: &ActorRef<ProjectMsg>,
+        me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         new: NewRoom,
         (limit, keep): (Option<u32>, Option<KeepAnswer<Room>>),
@@ -32,18 +33,18 @@ impl ProjectActor {
             return;
         }
         state.rooms_in_making += 1;
-        let (wiring, myself) = (Arc::clone(&self.wiring), myself.clone());
+        let (wiring, me) = (Arc::clone(&self.wiring), me.clone());
         tokio::spawn(async move {
             let result = Box::new(wiring.store.create_room(new, keep).await);
             // A project that stops now finds the room in the database when it starts again.
-            let _ = myself.send_message(ProjectMsg::RoomCreated { result, reply });
+            let _ = me.cast(ProjectMsg::RoomCreated { result, reply });
         });
     }
 
     /// Gives a new room its actor, and its maker the answer.
     pub(super) async fn room_created(
         &self,
-        myself: &ActorRef<ProjectMsg>,
+        me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         result: Result<Room, StoreError>,
         reply: RoomReply,
@@ -51,7 +52,7 @@ impl ProjectActor {
         state.rooms_in_making -= 1;
         if let Ok(room) = &result {
             let snapshot = RoomSnapshot { room: room.clone(), people: Vec::new() };
-            self.spawn_room(myself, state, snapshot).await;
+            self.spawn_room(me, state, snapshot).await;
         }
         let _ = reply.send(result);
     }
@@ -79,8 +80,8 @@ impl ProjectActor {
     }
 
     /// Lets every room hold its records against the media plane.
-    pub(super) fn reconcile(&self, myself: &ActorRef<ProjectMsg>, state: &mut ProjectState) {
+    pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         state.rooms.values_mut().for_each(|room| room.send(RoomMsg::Reconcile));
-        self.arm_reconcile(myself, state);
+        self.arm_reconcile(me, state);
     }
 }

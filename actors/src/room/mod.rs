@@ -15,7 +15,7 @@ use conclave_model::participant::Participant;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspection};
+use crate::card::{Card, Inspection, Mailbox};
 use crate::wiring::Wiring;
 use state::RoomState;
 
@@ -78,8 +78,9 @@ impl Actor for RoomActor {
         snapshot: RoomSnapshot,
     ) -> Result<RoomState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         let mut state = RoomState::new(snapshot);
-        self.arm_empty_timer(&myself, &mut state);
+        self.arm_empty_timer(&me, &mut state);
         Ok(state)
     }
 
@@ -89,21 +90,22 @@ impl Actor for RoomActor {
         message: RoomMsg,
         state: &mut RoomState,
     ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         self.card.handling(self.wiring.clock.now(), message.name());
         // Boxed, so that ten thousand idle rooms do not each hold room for the longest of these futures.
         match message {
             RoomMsg::Report { report, answer } => {
-                let taken = Box::pin(self.take(&myself, state, report)).await;
+                let taken = Box::pin(self.take(&me, state, report)).await;
                 // A reporter that stopped waiting will report again or reconcile.
                 let _ = answer.send(taken);
             }
             RoomMsg::End(reply) => {
-                let ended = Box::pin(self.end(&myself, state)).await;
+                let ended = Box::pin(self.end(&me, state)).await;
                 let _ = reply.send(ended);
             }
-            RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&myself, state)).await,
-            RoomMsg::Reconcile => self.ask_media(&myself, state),
-            RoomMsg::Seen { known, people } => Box::pin(self.repair(&myself, state, known, people)).await,
+            RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
+            RoomMsg::Reconcile => self.ask_media(&me, state),
+            RoomMsg::Seen { known, people } => Box::pin(self.repair(&me, state, known, people)).await,
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
             }

@@ -10,10 +10,10 @@ use conclave_model::event::Who;
 use conclave_model::participant::Participant;
 use conclave_model::role::Role;
 use conclave_model::{ErrorCode, ParticipantSid, RoleName, Timestamp};
-use ractor::ActorRef;
 
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
+use crate::card::Mailbox;
 use crate::timer::Timer;
 
 /// How long a join may be on its way into the media plane after it was written.
@@ -23,18 +23,18 @@ impl RoomActor {
     /// Takes a report: durable when this returns `Ok`.
     pub(super) async fn take(
         &self,
-        myself: &ActorRef<RoomMsg>,
+        me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         report: Report,
     ) -> Result<(), Refusal> {
         let (store, id, at) = (&self.wiring.store, state.room.id, report.at);
         let written = match report.fact {
             Fact::ParticipantJoined(participant) => {
-                return self.admit(myself, state, *participant, at).await;
+                return self.admit(me, state, *participant, at).await;
             }
             Fact::ParticipantLeft { who, clean } => match store.record_leave(id, who.sid, at, clean).await {
                 Ok(left) => {
-                    self.follow(myself, state, left);
+                    self.follow(me, state, left);
                     Ok(())
                 }
                 Err(error) => Err(error),
@@ -51,7 +51,7 @@ impl RoomActor {
     /// Lets somebody in, unless their role is full.
     async fn admit(
         &self,
-        myself: &ActorRef<RoomMsg>,
+        me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         participant: Participant,
         at: Timestamp,
@@ -65,7 +65,7 @@ impl RoomActor {
         let joined = self.wiring.store.record_join(state.room.id, participant, at).await;
         let joined = joined.map_err(|error| self.refusal(&error))?;
         state.renew(joined.room, joined.people);
-        self.arm_empty_timer(myself, state);
+        self.arm_empty_timer(me, state);
         Ok(())
     }
 
@@ -94,36 +94,36 @@ impl RoomActor {
     }
 
     /// Somebody left: the people and perhaps the deadline are new.
-    fn follow(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState, left: LeaveOutcome) {
+    fn follow(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: LeaveOutcome) {
         state.renew(left.room, left.people);
-        self.arm_empty_timer(myself, state);
+        self.arm_empty_timer(me, state);
     }
 
     /// Makes the timer agree with the deadline of the record.
-    pub(super) fn arm_empty_timer(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) {
+    pub(super) fn arm_empty_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let wanted = state.room.empty_deadline;
         if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.wiring.clock, "empty_timeout", at, myself, RoomMsg::EmptyTimeout);
+            let arm = |at| Timer::arm(&self.wiring.clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout);
             state.empty_timer = wanted.map(arm);
         }
     }
 
     /// Ends the room if its deadline has really passed. A store that is away is asked again a little later.
-    pub(super) async fn end_if_empty(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) {
+    pub(super) async fn end_if_empty(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let now = self.wiring.clock.now();
         if state.room.empty_deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
-        if let Err(error) = self.end(myself, state).await {
+        if let Err(error) = self.end(me, state).await {
             log::error!(room = state.room.namespaced_name().as_str(); "an empty room could not be ended: {error}");
             let retry = now.after(Duration::from_secs(1));
-            let timer = Timer::arm(&self.wiring.clock, "empty_timeout", retry, myself, RoomMsg::EmptyTimeout);
+            let timer = Timer::arm(&self.wiring.clock, "empty_timeout", retry, me, RoomMsg::EmptyTimeout);
             state.empty_timer = Some(timer);
         }
     }
 
     /// Ends the record, then the live side, then itself. The live side may be away: the record does not wait for it.
-    pub(super) async fn end(&self, myself: &ActorRef<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
+    pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
         let ended = self.wiring.store.end_room(state.room.id).await?;
         state.renew(ended, Vec::new());
         state.empty_timer = None;
@@ -133,20 +133,20 @@ impl RoomActor {
                 log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
             }
         });
-        myself.stop(Some("ended".into()));
+        me.actor().stop(Some("ended".into()));
         Ok(())
     }
 
     /// Asks the media plane who is in the room; the answer comes back as a message.
-    pub(super) fn ask_media(&self, myself: &ActorRef<RoomMsg>, state: &RoomState) {
-        let (media, room, myself) = (Arc::clone(&self.wiring.media), state.room.namespaced_name(), myself.clone());
+    pub(super) fn ask_media(&self, me: &Mailbox<RoomMsg>, state: &RoomState) {
+        let (media, room, me) = (Arc::clone(&self.wiring.media), state.room.namespaced_name(), me.clone());
         let now = self.wiring.clock.now();
         // A join is written before the media plane lets it in: one that is being let in is not missing.
         let settled = |joined_at: Timestamp| joined_at <= self.card.started_at() || joined_at.after(SETTLING) <= now;
         let known = state.people.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
         tokio::spawn(async move {
             let people = media.participants(&room).await;
-            let _ = myself.send_message(RoomMsg::Seen { known, people });
+            let _ = me.cast(RoomMsg::Seen { known, people });
         });
     }
 
@@ -154,7 +154,7 @@ impl RoomActor {
     /// left since the question was asked is left to its own report.
     pub(super) async fn repair(
         &self,
-        myself: &ActorRef<RoomMsg>,
+        me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         known: Vec<ParticipantSid>,
         people: Result<Vec<Participant>, MediaError>,
@@ -166,7 +166,7 @@ impl RoomActor {
         let lost: Vec<_> = known.iter().filter(|sid| !seen.iter().any(|p| p.sid == **sid)).cloned().collect();
         if !lost.is_empty() {
             match self.wiring.store.record_lost(state.room.id, lost, now).await {
-                Ok(left) => self.follow(myself, state, left),
+                Ok(left) => self.follow(me, state, left),
                 Err(error) => log::error!("lost participants could not be written: {error}"),
             }
         }
@@ -175,7 +175,7 @@ impl RoomActor {
             if state.people.iter().all(|person| person.sid != participant.sid) {
                 let at = participant.joined_at.unwrap_or(now);
                 // A refusal has been logged; the next round asks again.
-                let _ = self.admit(myself, state, participant, at).await;
+                let _ = self.admit(me, state, participant, at).await;
             }
         }
     }

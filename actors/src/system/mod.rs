@@ -88,15 +88,15 @@ pub struct SystemState {
 }
 
 impl SystemActor {
-    async fn populate(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState) -> Result<(), ActorProcessingErr> {
+    async fn populate(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) -> Result<(), ActorProcessingErr> {
         for project in self.wiring.store.live_projects().await? {
-            self.spawn(myself, state, project).await;
+            self.spawn(me, state, project).await;
         }
-        self.keep_house(myself, state);
+        self.keep_house(me, state);
         Ok(())
     }
 
-    async fn spawn(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState, id: ProjectId) {
+    async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
         let card = state.projects.get(&id).map_or_else(
             || Card::new(id.to_string(), Kind::Project, Some((*self.card.id).into()), Some(id.clone())),
             |child| Arc::clone(child.card()),
@@ -107,7 +107,7 @@ impl SystemActor {
             path: id.as_str().into(),
             id: id.clone(),
         };
-        match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
+        match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
             Ok((actor, _)) => {
                 state.by_actor.insert(actor.get_id(), id.clone());
                 let mailbox = Mailbox::new(actor, card);
@@ -126,16 +126,16 @@ impl SystemActor {
     }
 
     /// Sends to a project, starting it if need be. Going through here keeps the order of what comes this way.
-    async fn send(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
+    async fn send(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
         if !state.projects.contains_key(&id) {
-            self.spawn(myself, state, id.clone()).await;
+            self.spawn(me, state, id.clone()).await;
         }
         if let Some(project) = state.projects.get_mut(&id) {
             project.send(message);
         }
     }
 
-    fn project_failed(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState, actor: ActorId, reason: String) {
+    fn project_failed(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, actor: ActorId, reason: String) {
         let Some(id) = state.by_actor.remove(&actor) else { return };
         let Some(child) = state.projects.get_mut(&id) else { return };
         log::error!(project = id.as_str(); "a project failed and will be restored: {reason}");
@@ -144,11 +144,11 @@ impl SystemActor {
         let now = clock.now();
         let delay = child.failed(now, reason);
         self.wiring.registry.list(child.card(), None);
-        child.retry_with(Timer::arm(clock, "restore", now.after(delay), myself, SystemMsg::Restore(id)));
+        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
     }
 
     /// Forgets what is past its time, beside the actor, and comes back later.
-    fn keep_house(&self, myself: &ActorRef<SystemMsg>, state: &mut SystemState) {
+    fn keep_house(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
         let wiring = Arc::clone(&self.wiring);
         tokio::spawn(async move {
             loop {
@@ -164,7 +164,7 @@ impl SystemActor {
         });
         let clock = &self.wiring.clock;
         let at = clock.now().after(HOUSEKEEPING);
-        state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, myself, SystemMsg::KeepHouse));
+        state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, me, SystemMsg::KeepHouse));
     }
 }
 
@@ -175,7 +175,8 @@ impl Actor for SystemActor {
 
     async fn pre_start(&self, myself: ActorRef<SystemMsg>, (): ()) -> Result<SystemState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
-        myself.send_message(SystemMsg::Populate)?;
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        me.cast(SystemMsg::Populate).map_err(|_| "the mailbox is closed")?;
         Ok(SystemState::default())
     }
 
@@ -185,19 +186,20 @@ impl Actor for SystemActor {
         message: SystemMsg,
         state: &mut SystemState,
     ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         self.card.handling(self.wiring.clock.now(), message.name());
         match message {
-            SystemMsg::Populate => self.populate(&myself, state).await?,
-            SystemMsg::ToProject { project, message } => self.send(&myself, state, project, *message).await,
+            SystemMsg::Populate => self.populate(&me, state).await?,
+            SystemMsg::ToProject { project, message } => self.send(&me, state, project, *message).await,
             SystemMsg::Report { report, answer } => {
                 let (project, _) = report.room.split();
-                self.send(&myself, state, project, ProjectMsg::Report { report, answer }).await;
+                self.send(&me, state, project, ProjectMsg::Report { report, answer }).await;
             }
             SystemMsg::Queued { project, endpoints } => {
-                self.send(&myself, state, project, ProjectMsg::Queued(endpoints)).await;
+                self.send(&me, state, project, ProjectMsg::Queued(endpoints)).await;
             }
-            SystemMsg::Restore(project) => self.spawn(&myself, state, project).await,
-            SystemMsg::KeepHouse => self.keep_house(&myself, state),
+            SystemMsg::Restore(project) => self.spawn(&me, state, project).await,
+            SystemMsg::KeepHouse => self.keep_house(&me, state),
             SystemMsg::Inspect(reply) => {
                 let timers = state.housekeeping.iter().map(Timer::view).collect();
                 let media = self.wiring.media.kind();
@@ -216,7 +218,8 @@ impl Actor for SystemActor {
         state: &mut SystemState,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(who, reason) = event {
-            self.project_failed(&myself, state, who.get_id(), reason.to_string());
+            let me = Mailbox::new(myself, Arc::clone(&self.card));
+            self.project_failed(&me, state, who.get_id(), reason.to_string());
         }
         Ok(())
     }

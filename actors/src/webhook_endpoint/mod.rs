@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::card::{Card, Inspection};
+use crate::card::{Card, Inspection, Mailbox};
 use crate::timer::Timer;
 use crate::wiring::Wiring;
 use run::Run;
@@ -101,14 +101,14 @@ struct Running {
 
 impl EndpointActor {
     /// Sleeps until the first tick at or after `due`. Ticks lie at whole multiples of the interval.
-    fn sleep_until(&self, myself: &ActorRef<EndpointMsg>, state: &mut EndpointState, due: Timestamp) {
+    fn sleep_until(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState, due: Timestamp) {
         let at = next_tick(self.wiring.clock.now().max(due), self.wiring.settings.webhook_tick);
         if state.tick.as_ref().is_none_or(|tick| tick.view().fires_at > at) {
-            state.tick = Some(Timer::arm(&self.wiring.clock, "tick", at, myself, EndpointMsg::Tick));
+            state.tick = Some(Timer::arm(&self.wiring.clock, "tick", at, me, EndpointMsg::Tick));
         }
     }
 
-    fn start_run(&self, myself: &ActorRef<EndpointMsg>, state: &mut EndpointState) {
+    fn start_run(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState) {
         let stopping = Arc::new(AtomicBool::new(false));
         let in_flight = Arc::default();
         let good_standing = state.last_response.as_ref().is_some_and(|last| last.error.is_none());
@@ -119,23 +119,23 @@ impl EndpointActor {
             in_flight: Arc::clone(&in_flight),
             good_standing,
         };
-        let myself = myself.clone();
+        let me = me.clone();
         let task = tokio::spawn(async move {
             let rested = run.work_off().await;
-            let _ = myself.send_message(EndpointMsg::Rested(rested));
+            let _ = me.cast(EndpointMsg::Rested(rested));
         });
         state.run = Some(Running { task, stopping, in_flight });
         state.queued_meanwhile = false;
     }
 
-    fn rest(&self, myself: &ActorRef<EndpointMsg>, state: &mut EndpointState, rested: Rested) {
+    fn rest(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState, rested: Rested) {
         state.run = None;
         if rested.last_response.is_some() {
             state.last_response = rested.last_response;
         }
         let due = if state.queued_meanwhile { Some(self.wiring.clock.now()) } else { rested.next_due };
         if let Some(due) = due {
-            self.sleep_until(myself, state, due);
+            self.sleep_until(me, state, due);
         }
     }
 
@@ -161,11 +161,12 @@ impl Actor for EndpointActor {
 
     async fn pre_start(&self, myself: ActorRef<EndpointMsg>, (): ()) -> Result<EndpointState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         let mut state = EndpointState { tick: None, run: None, queued_meanwhile: false, last_response: None };
         // What is pending from before is found by looking; the first tick looks.
         let queue = self.wiring.store.endpoint_queue(self.id).await?;
         if let Some(due) = queue.next_due {
-            self.sleep_until(&myself, &mut state, due);
+            self.sleep_until(&me, &mut state, due);
         }
         Ok(state)
     }
@@ -176,17 +177,18 @@ impl Actor for EndpointActor {
         message: EndpointMsg,
         state: &mut EndpointState,
     ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
         self.card.handling(self.wiring.clock.now(), message.name());
         match message {
             EndpointMsg::Queued if state.run.is_some() => state.queued_meanwhile = true,
-            EndpointMsg::Queued => self.sleep_until(&myself, state, self.wiring.clock.now()),
+            EndpointMsg::Queued => self.sleep_until(&me, state, self.wiring.clock.now()),
             EndpointMsg::Tick => {
                 state.tick = None;
                 if state.run.is_none() {
-                    self.start_run(&myself, state);
+                    self.start_run(&me, state);
                 }
             }
-            EndpointMsg::Rested(rested) => self.rest(&myself, state, rested),
+            EndpointMsg::Rested(rested) => self.rest(&me, state, rested),
             EndpointMsg::Inspect(reply) => {
                 let _ = reply.send(Self::inspect(state));
             }
