@@ -56,7 +56,7 @@ impl Watcher {
     /// The next event, waited for.
     #[track_caller]
     pub fn next(&self) -> Watched {
-        let mut field = |name: &str| {
+        let field = |name: &str| {
             let line = self.line();
             let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
             value.unwrap_or_else(|| panic!("no {name} in {line:?}")).to_owned()
