@@ -160,3 +160,28 @@ fn a_restart_with_nobody_inside_reports_nothing() {
     });
     assert_eq!(app.events(&receiver), Vec::<Value>::new());
 }
+
+#[test]
+fn a_room_with_a_timeout_of_zero_does_not_outlive_a_restart_that_empties_it() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "brief", 0);
+    app.join("brief", "alice", "host");
+    app.events(&receiver);
+    let app = app.restart();
+    eventually(|| status(&app, "brief") == "ended");
+    assert_eq!(app.event_types(&receiver), ["participant.connection_aborted", "room.finished"]);
+}
+
+#[test]
+fn a_join_that_is_turned_away_neither_starts_a_room_nor_stops_its_timer() {
+    let app = TestApp::start();
+    let roles = json!({"speaker": {"max_peer_count": 1}});
+    let stage = app.room_with_roles("stage", &roles);
+    let token = app.token("stage", "alice", "speaker");
+    let path = format!("/v1/templates/{}/roles/speaker", stage["template_id"].as_str().unwrap());
+    app.put(&path).json(json!({"max_peer_count": -1})).send().expect(200);
+    app.join_with(&token).expect_error(409, "role_capacity_reached", None);
+    assert!(app.get("/v1/rooms/stage").send().expect(200).get("started_at").is_none());
+    assert_eq!(timer(&app, "stage").as_deref(), Some("2026-03-01T12:05:00.000Z"));
+}

@@ -42,8 +42,8 @@ fn give_up(app: &TestApp) -> String {
 #[test]
 fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
     let (app, receiver) = failing(500);
+    app.deliver();
     for (attempt, wait) in [(1, Some(60)), (2, Some(300)), (3, Some(1_800)), (4, Some(7_200)), (5, None)] {
-        app.deliver();
         let delivery = the_delivery(&app);
         let seen = (&delivery["attempts"], &delivery["response_status"]);
         assert_eq!(seen, (&json!(attempt), &json!(500)), "{delivery}");
@@ -52,10 +52,12 @@ fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
         assert_eq!(delivery.get("next_attempt_at"), due.map(|due| json!(due.to_string())).as_ref());
         assert_eq!(delivery["status"], if wait.is_some() { "pending" } else { "failed" });
         if let Some(seconds) = wait {
-            app.advance(Duration::from_secs(seconds - 1));
+            app.advance(Duration::from_secs(seconds) - Duration::from_millis(1));
             app.settle();
             assert_eq!(the_delivery(&app)["attempts"], attempt, "not before its time");
-            app.advance(Duration::from_secs(1));
+            // The instant it is due is a tick, so it goes out then and not at the one after.
+            app.advance(Duration::from_millis(1));
+            app.settle();
         }
     }
     let requests = receiver.drain();
@@ -201,6 +203,23 @@ fn deleting_an_endpoint_drops_what_is_pending_and_keeps_the_rest() {
     app.post(&path).send().expect_error(409, "delivery_not_retryable", None);
     app.deliver();
     assert!(receiver.drain().is_empty());
+}
+
+#[test]
+fn an_endpoint_deleted_while_it_is_posted_to_leaves_nothing_behind() {
+    let app = TestApp::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = app.endpoint(&format!("http://{}/hook", listener.local_addr().unwrap()));
+    let path = format!("/v1/webhook-endpoints/{}", endpoint["id"].as_str().unwrap());
+    one_event(&app, "standup");
+    app.tick();
+    // The post is on its way and hangs.
+    let posting = listener.accept().unwrap();
+    app.delete(&path).send().expect_empty(204);
+    assert_eq!(app.deliveries(""), Vec::<Value>::new());
+    drop(posting);
+    app.settle();
+    assert_eq!(app.deliveries(""), Vec::<Value>::new());
 }
 
 #[test]
