@@ -265,6 +265,8 @@ pub enum Inspectable {
     Project(Mailbox<ProjectMsg>),
     /// A room.
     Room(Mailbox<RoomMsg>),
+    /// A room that nobody is in, which has no actor until its deadline or a message comes.
+    RoomAtRest(Timestamp),
     /// A receiver.
     WebhookEndpoint(Mailbox<EndpointMsg>),
 }
@@ -276,6 +278,7 @@ impl Inspectable {
             Self::System(actor) => actor.call(SystemMsg::Inspect, timeout).await,
             Self::Project(actor) => actor.call(ProjectMsg::Inspect, timeout).await,
             Self::Room(actor) => actor.call(RoomMsg::Inspect, timeout).await,
+            Self::RoomAtRest(deadline) => return Some(crate::room::inspect_at_rest(*deadline)),
             Self::WebhookEndpoint(actor) => actor.call(EndpointMsg::Inspect, timeout).await,
         };
         answer.ok()

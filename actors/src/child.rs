@@ -1,6 +1,7 @@
-//! A supervised child: running, or failed and waiting to be rebuilt from the database.
+//! A supervised child: running, at rest, or waiting to be rebuilt from the database.
 //!
-//! The wait grows with each failure in a row and starts over once a child has run well for a while. Messages that come
+//! A child at rest has nothing to do before a message or its deadline comes, and no process until then. One that failed
+//! waits longer with each failure in a row, and starts over once it has run well for a while. Messages that come
 //! meanwhile wait with it, so that nobody outside notices more than a delay.
 
 use std::sync::Arc;
@@ -26,8 +27,19 @@ pub struct Child<M> {
     standing: Standing<M>,
 }
 
+/// What a supervisor has to do about a message it sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Sent {
+    /// Nothing.
+    Done,
+    /// Rebuild the child, which was at rest until this instant; the message waits for it.
+    Wake(Timestamp),
+}
+
 enum Standing<M> {
     Running(Mailbox<M>),
+    AtRest { until: Timestamp },
     Waiting { messages: Vec<M>, retry: Option<Timer> },
 }
 
@@ -35,6 +47,16 @@ impl<M: Message> Child<M> {
     /// A child that runs.
     pub fn running(mailbox: Mailbox<M>) -> Self {
         Self { card: Arc::clone(mailbox.card()), failures: 0, standing: Standing::Running(mailbox) }
+    }
+
+    /// A child that has nothing to do yet.
+    pub fn at_rest(card: Arc<Card>, until: Timestamp) -> Self {
+        Self { card, failures: 0, standing: Standing::AtRest { until } }
+    }
+
+    /// Whether it has failed since it last ran well.
+    pub fn has_failed(&self) -> bool {
+        self.failures > 0
     }
 
     /// The card it carries through restarts.
@@ -46,22 +68,46 @@ impl<M: Message> Child<M> {
     pub fn mailbox(&self) -> Option<&Mailbox<M>> {
         match &self.standing {
             Standing::Running(mailbox) => Some(mailbox),
-            Standing::Waiting { .. } => None,
+            Standing::AtRest { .. } | Standing::Waiting { .. } => None,
         }
     }
 
     /// Sends, or keeps the message until the child is back. A message past what may wait is dropped; its caller sees
     /// that as no answer.
-    pub fn send(&mut self, message: M) {
+    pub fn send(&mut self, message: M) -> Sent {
         match &mut self.standing {
+            Standing::AtRest { until } => {
+                let until = *until;
+                self.standing = Standing::Waiting { messages: vec![message], retry: None };
+                return Sent::Wake(until);
+            }
             Standing::Running(mailbox) => {
-                // It failed just now and its supervisor has not heard of it yet: the message waits with the others.
+                // It ended just now and its supervisor has not heard of it yet: the message waits until it has.
                 if let Err(Some(message)) = mailbox.cast(message) {
                     self.standing = Standing::Waiting { messages: vec![message], retry: None };
                 }
             }
             Standing::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
             Standing::Waiting { .. } => log::warn!(actor = &*self.card.id; "too many messages wait for a failed actor"),
+        }
+        Sent::Done
+    }
+
+    /// The child has stopped because it has nothing to do. Says whether it may rest; if not, messages wait for it and it
+    /// must be rebuilt.
+    pub fn rest(&mut self, until: Timestamp) -> bool {
+        let wanted = matches!(&self.standing, Standing::Waiting { messages, .. } if !messages.is_empty());
+        if !wanted {
+            self.standing = Standing::AtRest { until };
+        }
+        !wanted
+    }
+
+    /// The child is gone for good: what waited for it.
+    pub fn into_waiting(self) -> Vec<M> {
+        match self.standing {
+            Standing::Waiting { messages, .. } => messages,
+            Standing::Running(_) | Standing::AtRest { .. } => Vec::new(),
         }
     }
 
@@ -71,7 +117,7 @@ impl<M: Message> Child<M> {
             self.failures = 0;
         }
         self.card.failed(now, reason);
-        if let Standing::Running(_) = self.standing {
+        if !matches!(self.standing, Standing::Waiting { .. }) {
             self.standing = Standing::Waiting { messages: Vec::new(), retry: None };
         }
         let delay = FIRST_DELAY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_DELAY);
@@ -90,7 +136,10 @@ impl<M: Message> Child<M> {
     pub fn restored(&mut self, mailbox: Mailbox<M>) {
         let before = std::mem::replace(&mut self.standing, Standing::Running(mailbox));
         if let Standing::Waiting { messages, .. } = before {
-            messages.into_iter().for_each(|message| self.send(message));
+            for message in messages {
+                // It runs, so there is nobody to wake.
+                let _ = self.send(message);
+            }
         }
     }
 }

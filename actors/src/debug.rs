@@ -11,7 +11,7 @@ use conclave_model::{ProjectId, Timestamp};
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use crate::card::{Entry, Failure, Kind, Step};
+use crate::card::{Entry, Failure, Inspectable, Kind, Step};
 use crate::timer::TimerView;
 use crate::tree::Tree;
 
@@ -41,7 +41,7 @@ pub struct ActorView {
     pub project_id: Option<ProjectId>,
     /// The last part of the path.
     pub name: String,
-    /// `running`, `restarting`, or `busy` when it did not answer in time.
+    /// `running`, `at_rest`, `restarting`, or `busy` when it did not answer in time.
     pub status: &'static str,
     /// When it was last started.
     pub started_at: Timestamp,
@@ -123,6 +123,7 @@ async fn view(entry: Entry, history: bool) -> ActorView {
     let Entry { card, actor } = entry;
     let (status, inspection) = match actor {
         None => ("restarting", None),
+        Some(actor @ Inspectable::RoomAtRest(_)) => ("at_rest", actor.inspect(ANSWER_WITHIN).await),
         Some(actor) => match actor.inspect(ANSWER_WITHIN).await {
             Some(inspection) => ("running", Some(inspection)),
             None => ("busy", None),

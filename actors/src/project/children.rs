@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_model::{EndpointId, RoomName};
+use ractor::actor::messages::BoxedState;
 use ractor::{Actor, ActorId, ActorProcessingErr};
 
 use super::{ChildKey, ProjectActor, ProjectMsg, ProjectState};
@@ -21,7 +22,11 @@ impl ProjectActor {
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
         for snapshot in self.wiring.store.open_rooms(self.id.clone()).await? {
-            self.spawn_room(me, state, snapshot).await;
+            // Nobody inside: it rests. A deadline that has passed wakes it at once.
+            let idle = snapshot.people.is_empty() && self.lay_to_rest(me, state, &snapshot.room);
+            if !idle {
+                self.spawn_room(me, state, snapshot).await;
+            }
         }
         for endpoint in self.wiring.store.active_endpoints(self.id.clone()).await? {
             self.spawn_endpoint(me, state, endpoint).await;
@@ -37,7 +42,7 @@ impl ProjectActor {
     }
 
     /// The card of a child: the one it had, or a new one.
-    fn card_of<M: ractor::Message>(&self, known: Option<&Child<M>>, kind: Kind, tail: &str) -> Arc<Card> {
+    pub(super) fn card_of<M: ractor::Message>(&self, known: Option<&Child<M>>, kind: Kind, tail: &str) -> Arc<Card> {
         known.map_or_else(
             || {
                 let id = format!("{}/{tail}", self.id);
@@ -92,7 +97,10 @@ impl ProjectActor {
     ) {
         for id in endpoints {
             match state.endpoints.get_mut(&id) {
-                Some(endpoint) => endpoint.send(EndpointMsg::Queued),
+                // Endpoints do not rest, so there is nobody to wake.
+                Some(endpoint) => {
+                    let _ = endpoint.send(EndpointMsg::Queued);
+                }
                 None => self.spawn_endpoint(me, state, id).await,
             }
         }
@@ -107,16 +115,26 @@ impl ProjectActor {
         }
     }
 
-    /// A child stopped because its subject is final.
-    pub(super) fn child_stopped(&self, state: &mut ProjectState, actor: ActorId) {
-        let gone = match state.by_actor.remove(&actor) {
-            Some(ChildKey::Room(name)) => state.rooms.remove(&name).map(|child| Arc::clone(child.card())),
-            Some(ChildKey::Endpoint(id)) => state.endpoints.remove(&id).map(|child| Arc::clone(child.card())),
-            None => None,
-        };
-        if let Some(card) = gone {
-            self.wiring.registry.strike(&card);
+    /// A child stopped by itself: its subject is final, or a room rests.
+    pub(super) async fn child_stopped(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        actor: ActorId,
+        last_state: Option<BoxedState>,
+    ) {
+        match state.by_actor.remove(&actor) {
+            Some(ChildKey::Room(name)) => self.room_stopped(me, state, name, last_state).await,
+            Some(ChildKey::Endpoint(id)) => self.drop_endpoint(state, id),
+            None => {}
         }
+    }
+
+    /// Strikes a room that has ended from the children. Whoever came too late is told that it has ended.
+    pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
+        let Some(child) = state.rooms.remove(name) else { return };
+        self.wiring.registry.strike(child.card());
+        child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
     }
 
     /// A child failed: it is rebuilt from the database after a delay that grows. Its siblings do not notice.
@@ -160,17 +178,20 @@ impl ProjectActor {
                 self.spawn_endpoint(me, state, id).await;
             }
             ChildKey::Endpoint(_) => {}
-            ChildKey::Room(name) => {
-                let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
-                tokio::spawn(async move {
-                    let snapshot = Box::new(store.open_room(project, name.clone()).await);
-                    let _ = me.cast(ProjectMsg::Found { name, snapshot });
-                });
-            }
+            ChildKey::Room(name) => self.take_up_again(me, name),
         }
     }
 
-    /// The records of a failed room are here.
+    /// Reads a room's records, to rebuild its actor from.
+    pub(super) fn take_up_again(&self, me: &Mailbox<ProjectMsg>, name: RoomName) {
+        let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
+        tokio::spawn(async move {
+            let snapshot = Box::new(store.open_room(project, name.clone()).await);
+            let _ = me.cast(ProjectMsg::Found { name, snapshot });
+        });
+    }
+
+    /// The records of a room that failed, or was woken, are here.
     pub(super) async fn found(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -182,15 +203,11 @@ impl ProjectActor {
             Ok(Some(snapshot)) => {
                 self.spawn_room(me, state, snapshot).await;
                 // Reports may have been lost with the actor.
-                if let Some(room) = state.rooms.get_mut(name) {
-                    room.send(RoomMsg::Reconcile);
+                if state.rooms.get(name).is_some_and(Child::has_failed) {
+                    self.send_to_room(me, state, name, RoomMsg::Reconcile);
                 }
             }
-            Ok(None) => {
-                if let Some(child) = state.rooms.remove(name) {
-                    self.wiring.registry.strike(child.card());
-                }
-            }
+            Ok(None) => self.forget_room(state, name),
             Err(error) => {
                 self.spawn_failed(me, state, ChildKey::Room(name.clone()), &error.to_string());
             }

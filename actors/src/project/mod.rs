@@ -4,16 +4,17 @@
 //! its order. The handlers are short: writes run beside the actor and come back as messages.
 
 mod children;
+mod rest;
 mod rooms;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use conclave_db::{NewRoom, RoomSnapshot, StoreError};
 use conclave_media::{Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
-use conclave_model::{EndpointId, ProjectId, RoomName};
+use conclave_model::{EndpointId, ProjectId, RoomName, Timestamp};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -78,6 +79,8 @@ pub enum ProjectMsg {
         /// Its records; `None` when it has ended meanwhile.
         snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
     },
+    /// The deadline of a room at rest has come.
+    RestOver,
     /// Hold the records against the media plane, and arm the timer for the next time.
     Reconcile,
     /// Tell about yourself.
@@ -96,6 +99,7 @@ impl ProjectMsg {
             Self::EndpointDeleted(_) => "endpoint_deleted",
             Self::Restore(_) => "restore",
             Self::Found { .. } => "found",
+            Self::RestOver => "rest_over",
             Self::Reconcile => "reconcile",
             Self::Inspect(_) => "inspect",
         }
@@ -131,6 +135,9 @@ pub struct ProjectState {
     by_actor: HashMap<ActorId, ChildKey>,
     /// Rooms being written: they count against the plan's ceiling before they exist.
     rooms_in_making: usize,
+    /// Rooms that nobody is in, by the deadline they end at.
+    at_rest: BTreeSet<(Timestamp, RoomName)>,
+    rest: Option<Timer>,
     reconcile: Option<Timer>,
 }
 
@@ -138,10 +145,12 @@ impl ProjectActor {
     fn inspect(state: &ProjectState) -> Inspection {
         let state_json = json!({
             "open_rooms": state.rooms.len(),
+            "rooms_at_rest": state.at_rest.len(),
             "rooms_in_making": state.rooms_in_making,
             "webhook_endpoints": state.endpoints.len(),
         });
-        Inspection { timers: state.reconcile.iter().map(Timer::view).collect(), state: state_json }
+        let timers = state.rest.iter().chain(&state.reconcile).map(Timer::view).collect();
+        Inspection { timers, state: state_json }
     }
 }
 
@@ -172,14 +181,15 @@ impl Actor for ProjectActor {
                 self.create_room(&me, state, *new, (limit, keep), reply);
             }
             ProjectMsg::RoomCreated { result, reply } => {
-                self.room_created(&me, state, *result, reply).await;
+                self.room_created(&me, state, *result, reply);
             }
-            ProjectMsg::EndRoom { name, reply } => Self::end_room(state, &name, reply),
-            ProjectMsg::Report { report, answer } => Self::pass_report(state, report, answer),
+            ProjectMsg::EndRoom { name, reply } => self.end_room(&me, state, &name, reply),
+            ProjectMsg::Report { report, answer } => self.pass_report(&me, state, report, answer),
             ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,
             ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),
             ProjectMsg::Restore(key) => self.restore(&me, state, key).await,
             ProjectMsg::Found { name, snapshot } => self.found(&me, state, &name, *snapshot).await,
+            ProjectMsg::RestOver => self.rest_over(&me, state),
             ProjectMsg::Reconcile => self.reconcile(&me, state),
             ProjectMsg::Inspect(reply) => {
                 let _ = reply.send(Self::inspect(state));
@@ -196,7 +206,9 @@ impl Actor for ProjectActor {
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.card));
         match event {
-            SupervisionEvent::ActorTerminated(who, _, _) => self.child_stopped(state, who.get_id()),
+            SupervisionEvent::ActorTerminated(who, last_state, _) => {
+                self.child_stopped(&me, state, who.get_id(), last_state).await;
+            }
             SupervisionEvent::ActorFailed(who, reason) => {
                 self.child_failed(&me, state, who.get_id(), reason.to_string());
             }

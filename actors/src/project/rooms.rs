@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{NewRoom, RoomSnapshot, StoreError};
+use conclave_db::{NewRoom, StoreError};
 use conclave_media::{Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
@@ -41,8 +41,8 @@ impl ProjectActor {
         });
     }
 
-    /// Gives a new room its actor, and its maker the answer.
-    pub(super) async fn room_created(
+    /// Lays a new room to rest, since nobody is in it yet, and gives its maker the answer.
+    pub(super) fn room_created(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
@@ -51,37 +51,49 @@ impl ProjectActor {
     ) {
         state.rooms_in_making -= 1;
         if let Ok(room) = &result {
-            let snapshot = RoomSnapshot { room: room.clone(), people: Vec::new() };
-            self.spawn_room(me, state, snapshot).await;
+            // A new room has a deadline and no messages, so it rests.
+            let _ = self.lay_to_rest(me, state, room);
         }
         let _ = reply.send(result);
     }
 
     /// Passes the wish to end a room on to it.
-    pub(super) fn end_room(state: &mut ProjectState, name: &RoomName, reply: RpcReplyPort<Result<(), StoreError>>) {
-        match state.rooms.get_mut(name) {
-            Some(room) => room.send(RoomMsg::End(reply)),
-            // Every open room has an actor, so this one has ended since its caller looked.
-            None => {
-                let _ = reply.send(Ok(()));
-            }
+    pub(super) fn end_room(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        name: &RoomName,
+        reply: RpcReplyPort<Result<(), StoreError>>,
+    ) {
+        if state.rooms.contains_key(name) {
+            self.send_to_room(me, state, name, RoomMsg::End(reply));
+        } else {
+            // Every open room is among the children, so this one has ended since its caller looked.
+            let _ = reply.send(Ok(()));
         }
     }
 
-    /// Passes a report on to its room. A room without an actor has ended, or was never made here.
-    pub(super) fn pass_report(state: &mut ProjectState, report: Report, answer: oneshot::Sender<Result<(), Refusal>>) {
+    /// Passes a report on to its room. A room that is no child has ended, or was never made here.
+    pub(super) fn pass_report(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        report: Report,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    ) {
         let (_, name) = report.room.split();
-        match state.rooms.get_mut(&name) {
-            Some(room) => room.send(RoomMsg::Report { report, answer }),
-            None => {
-                let _ = answer.send(Err(Refusal::RoomEnded));
-            }
+        if state.rooms.contains_key(&name) {
+            self.send_to_room(me, state, &name, RoomMsg::Report { report, answer });
+        } else {
+            let _ = answer.send(Err(Refusal::RoomEnded));
         }
     }
 
-    /// Lets every room hold its records against the media plane.
+    /// Lets every room with somebody in it hold its records against the media plane.
     pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        state.rooms.values_mut().for_each(|room| room.send(RoomMsg::Reconcile));
+        let running = state.rooms.values_mut().filter_map(|room| room.mailbox());
+        // One that ends at this moment is taken up again from its records, and asks then.
+        running.for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
         self.arm_reconcile(me, state);
     }
 }

@@ -1,7 +1,8 @@
-//! The room actor: one open room's live people, by role, and its empty timer.
+//! The room actor: one room's live people, by role, and its empty timer.
 //!
 //! It is the one place where what happens in a room is decided, in the order it happened. It persists each change with its
-//! events before it acts on it, so it can be rebuilt from the database at any moment. It stops when its room has ended.
+//! events before it acts on it, so it can be rebuilt from the database at any moment. It stops when its room has ended,
+//! and when nobody is inside: a room at rest is a deadline that its project keeps, and takes no more memory than that.
 
 mod reports;
 mod state;
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspection, Mailbox};
 use crate::wiring::Wiring;
-use state::RoomState;
+pub(crate) use state::{RoomState, inspect_at_rest};
 
 /// What a room actor understands.
 #[derive(Debug)]
@@ -47,6 +48,15 @@ pub enum RoomMsg {
 }
 
 impl RoomMsg {
+    /// What a room that has ended answers.
+    pub(crate) fn answer_as_ended(self) {
+        match self {
+            Self::Report { answer, .. } => drop(answer.send(Err(Refusal::RoomEnded))),
+            Self::End(reply) => drop(reply.send(Ok(()))),
+            Self::EmptyTimeout | Self::Reconcile | Self::Seen { .. } | Self::Inspect(_) => {}
+        }
+    }
+
     const fn name(&self) -> &'static str {
         match self {
             Self::Report { .. } => "report",
@@ -109,6 +119,10 @@ impl Actor for RoomActor {
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
             }
+        }
+        if state.is_idle() {
+            // What has been sent by now is handled first; what comes later finds the room at rest and wakes it.
+            me.actor().drain()?;
         }
         Ok(())
     }

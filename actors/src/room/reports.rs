@@ -108,7 +108,8 @@ impl RoomActor {
         }
     }
 
-    /// Ends the room if its deadline has really passed. A store that is away is asked again a little later.
+    /// Ends the room if its deadline has really passed. A store that is away is asked again: the room goes back to rest,
+    /// and its project wakes it a little later.
     pub(super) async fn end_if_empty(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let now = self.wiring.clock.now();
         if state.room.empty_deadline.is_none_or(|deadline| deadline > now) {
@@ -116,9 +117,6 @@ impl RoomActor {
         }
         if let Err(error) = self.end(me, state).await {
             log::error!(room = state.room.namespaced_name().as_str(); "an empty room could not be ended: {error}");
-            let retry = now.after(Duration::from_secs(1));
-            let timer = Timer::arm(&self.wiring.clock, "empty_timeout", retry, me, RoomMsg::EmptyTimeout);
-            state.empty_timer = Some(timer);
         }
     }
 

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 
 use conclave_db::{LivePerson, RoomSnapshot};
-use conclave_model::room::Room;
-use conclave_model::{Identity, RoleName};
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::{Identity, RoleName, Timestamp};
 use serde_json::json;
 
 use crate::card::Inspection;
-use crate::timer::Timer;
+use crate::timer::{Timer, TimerView};
+
+/// What the debug endpoint shows of a room at rest.
+pub(crate) fn inspect_at_rest(deadline: Timestamp) -> Inspection {
+    let state = json!({"status": "open", "participants": {}, "holders": {}, "empty_deadline": deadline});
+    Inspection { timers: vec![TimerView { name: "empty_timeout", fires_at: deadline }], state }
+}
 
 /// The record as last written, who is inside, and the timer.
 pub struct RoomState {
@@ -21,6 +27,21 @@ impl RoomState {
     /// A room taken up from its records.
     pub(super) fn new(snapshot: RoomSnapshot) -> Self {
         Self { room: Box::new(snapshot.room), people: snapshot.people, empty_timer: None }
+    }
+
+    /// Not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.room.status == RoomStatus::Open
+    }
+
+    /// Open, with nobody inside: nothing happens before somebody joins or the deadline comes.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_open() && self.people.is_empty() && self.room.empty_deadline.is_some()
+    }
+
+    /// Back to what a room is taken up from.
+    pub(crate) fn into_snapshot(self) -> RoomSnapshot {
+        RoomSnapshot { room: *self.room, people: self.people }
     }
 
     /// Who holds a role, not counting `except`, who is about to be replaced by a join of its own.

@@ -131,7 +131,8 @@ impl SystemActor {
             self.spawn(me, state, id.clone()).await;
         }
         if let Some(project) = state.projects.get_mut(&id) {
-            project.send(message);
+            // Projects do not rest, so there is nobody to wake.
+            let _ = project.send(message);
         }
     }
 

@@ -1,0 +1,99 @@
+//! Rooms at rest: open, with nobody inside, and no process of their own.
+//!
+//! Most open rooms are empty most of the time: made ahead, or left a minute ago. Such a room is a card and a deadline, and
+//! the project keeps one timer for the earliest of them. Whatever comes for the room wakes it: its actor is rebuilt from
+//! the records, as after a failure, and handles what waited.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::RoomName;
+use conclave_model::room::Room;
+use ractor::actor::messages::BoxedState;
+
+use super::{ProjectActor, ProjectMsg, ProjectState};
+use crate::card::{Inspectable, Kind, Mailbox};
+use crate::child::{Child, Sent};
+use crate::room::{RoomMsg, RoomState};
+use crate::timer::Timer;
+
+/// How soon a room that could not be ended is woken again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl ProjectActor {
+    /// Lets a room rest until its deadline. Says whether it rests: one without a deadline has somebody inside, and one
+    /// that something waits for is wanted.
+    pub(super) fn lay_to_rest(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, room: &Room) -> bool {
+        let Some(deadline) = room.empty_deadline else { return false };
+        let now = self.wiring.clock.now();
+        let due = if deadline <= now { now.after(AGAIN) } else { deadline };
+        let card = self.card_of(state.rooms.get(&room.name), Kind::Room, &format!("room/{}", room.name));
+        match state.rooms.get_mut(&room.name) {
+            Some(child) => {
+                if !child.rest(due) {
+                    return false;
+                }
+            }
+            None => {
+                card.started(now);
+                state.rooms.insert(room.name.clone(), Child::at_rest(Arc::clone(&card), due));
+            }
+        }
+        self.wiring.registry.list(&card, Some(Inspectable::RoomAtRest(deadline)));
+        state.at_rest.insert((due, room.name.clone()));
+        self.arm_rest(me, state);
+        true
+    }
+
+    /// Makes the one timer agree with the earliest deadline.
+    fn arm_rest(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
+        let wanted = state.at_rest.first().map(|(deadline, _)| *deadline);
+        if state.rest.as_ref().map(|timer| timer.view().fires_at) != wanted {
+            let arm = |at| Timer::arm(&self.wiring.clock, "rest", at, me, ProjectMsg::RestOver);
+            state.rest = wanted.map(arm);
+        }
+    }
+
+    /// Wakes the rooms whose deadline has come; each sees for itself whether it ends.
+    pub(super) fn rest_over(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
+        let now = self.wiring.clock.now();
+        let due: Vec<_> = state.at_rest.iter().take_while(|(deadline, _)| *deadline <= now).cloned().collect();
+        state.rest = None;
+        for entry in due {
+            self.send_to_room(me, state, &entry.1, RoomMsg::EmptyTimeout);
+        }
+        self.arm_rest(me, state);
+    }
+
+    /// Sends to a room that is a child, waking it if it rests.
+    pub(super) fn send_to_room(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        name: &RoomName,
+        message: RoomMsg,
+    ) {
+        let Some(room) = state.rooms.get_mut(name) else { return };
+        if let Sent::Wake(due) = room.send(message) {
+            state.at_rest.remove(&(due, name.clone()));
+            self.take_up_again(me, name.clone());
+        }
+    }
+
+    /// A room's actor has stopped. An open room rests, unless something came for it while it was stopping.
+    pub(super) async fn room_stopped(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        name: RoomName,
+        last_state: Option<BoxedState>,
+    ) {
+        let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
+        let open = last.filter(|last| last.is_open());
+        let Some(last) = open else { return self.forget_room(state, &name) };
+        let (idle, snapshot) = (last.is_idle(), last.into_snapshot());
+        if !(idle && self.lay_to_rest(me, state, &snapshot.room)) {
+            self.spawn_room(me, state, snapshot).await;
+        }
+    }
+}
