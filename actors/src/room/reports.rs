@@ -117,6 +117,7 @@ impl RoomActor {
         }
         if let Err(error) = self.end(me, state).await {
             log::error!(room = state.room.namespaced_name().as_str(); "an empty room could not be ended: {error}");
+            state.end_failed = true;
         }
     }
 
