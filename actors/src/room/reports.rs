@@ -27,6 +27,9 @@ impl RoomActor {
         state: &mut RoomState,
         report: Report,
     ) -> Result<(), Refusal> {
+        if !state.is_open() {
+            return Err(Refusal::RoomEnded);
+        }
         let (store, id, at) = (&self.wiring.store, state.room.id, report.at);
         let written = match report.fact {
             Fact::ParticipantJoined(participant) => {
@@ -132,7 +135,10 @@ impl RoomActor {
                 log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
             }
         });
-        me.actor().stop(Some("ended".into()));
+        // What was sent by now is told that the room has ended; a stop would drop it unanswered.
+        if me.actor().drain().is_err() {
+            me.actor().stop(Some("ended".into()));
+        }
         Ok(())
     }
 
@@ -158,6 +164,9 @@ impl RoomActor {
         known: Vec<ParticipantSid>,
         people: Result<Vec<Participant>, MediaError>,
     ) {
+        if !state.is_open() {
+            return;
+        }
         let now = self.wiring.clock.now();
         let Ok(seen) = people.inspect_err(|error| log::warn!("a room could not be reconciled: {error}")) else {
             return;
