@@ -1,9 +1,10 @@
 //! The command line from outside: the program is run, what it prints, leaves behind and exits with is looked at.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -292,4 +293,31 @@ fn a_backup_holds_what_the_database_held_and_overwrites_nothing() {
     let listed = restored.json(&["project", "list"]);
     assert_eq!(listed["projects"].as_array().unwrap().len(), 1);
     assert_eq!(listed["projects"][0]["project_id"], id);
+}
+
+#[test]
+fn a_second_server_on_the_same_data_is_refused_and_touches_nothing() {
+    let here = Deployment::new();
+    let free = ["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut first = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--data", here.data().to_str().unwrap()])
+        .args(free)
+        .current_dir(here.dir.path())
+        .env_clear()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with(r#"{"ready":true,"api":"http://127.0.0.1:"#), "{line}");
+    let ready: Value = serde_json::from_str(&line).unwrap();
+
+    let refused = here.fails(1, &free);
+    let keys = here.json(&["key", "list", ready["project_id"].as_str().unwrap()]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(refused.contains("another server"), "{refused}");
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
+    assert!(keys["keys"][0].get("revoked_at").is_none());
 }

@@ -36,7 +36,7 @@ pub struct Participant {
     pub is_publisher: bool,
     /// When it joined.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     pub joined_at: Option<Timestamp>,
     /// Every track it publishes now.
     pub tracks: Vec<Track>,
@@ -182,17 +182,22 @@ pub struct Track {
     pub muted: bool,
     /// The name its publisher gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub name: Option<String>,
     /// Pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub width: Option<u32>,
     /// Pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub height: Option<u32>,
     /// Sent in several qualities.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub simulcast: Option<bool>,
     /// Media type of its codec.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub mime_type: Option<String>,
 }

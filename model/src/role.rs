@@ -52,6 +52,7 @@ pub struct RolePublish {
     /// Kinds that may be published.
     pub allowed: Vec<PublishKind>,
     /// Ceiling over everything published, in kilobits a second; null is no ceiling.
+    #[schema(required = true)]
     pub max_kbps: Option<Kbps>,
     /// How audio is sent.
     pub audio: AudioProfile,
@@ -113,9 +114,10 @@ pub enum VideoCodec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RoleSubscribe {
     /// Roles received; null is every role, an empty list nobody.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, required = true)]
     pub to_roles: Option<Vec<RoleName>>,
     /// Ceiling over everything received, in kilobits a second; null is no ceiling.
+    #[schema(required = true)]
     pub max_kbps: Option<Kbps>,
 }
 
@@ -202,24 +204,31 @@ impl RolePublish {
 pub struct RoleInput {
     /// If sent, must be the name the role is filed under.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub name: Option<String>,
     /// What holders may publish.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     pub publish: Option<RolePublishInput>,
     /// Whom holders receive.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     pub subscribe: Option<RoleSubscribeInput>,
     /// What holders may do to others.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     pub permissions: Option<RolePermissions>,
     /// Default 3.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub priority: Option<Priority>,
     /// Default 0.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub max_peer_count: Option<PeerCount>,
     /// Default false.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub hidden: Option<bool>,
 }
 
@@ -229,20 +238,25 @@ pub struct RoleInput {
 pub struct RolePublishInput {
     /// Default all four kinds.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub allowed: Option<Vec<PublishKind>>,
     /// Default null: no ceiling.
     pub max_kbps: Option<Kbps>,
     /// How audio is sent.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     pub audio: Option<AudioInput>,
     /// How camera video is sent.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     pub video: Option<VideoInput>,
     /// How a shared screen is sent.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     pub screen: Option<VideoInput>,
     /// Default true.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub simulcast: Option<bool>,
 }
 
@@ -252,9 +266,11 @@ pub struct RolePublishInput {
 pub struct AudioInput {
     /// Default 32.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub max_kbps: Option<Kbps>,
     /// Default opus.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub codec: Option<AudioCodec>,
 }
 
@@ -264,18 +280,23 @@ pub struct AudioInput {
 pub struct VideoInput {
     /// Default 1200 for the camera, 2500 for the screen.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub max_kbps: Option<Kbps>,
     /// Default vp8.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub codec: Option<VideoCodec>,
     /// Default 25 for the camera, 10 for the screen.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub frame_rate: Option<FrameRate>,
     /// Default 1280 for the camera, 1920 for the screen.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub width: Option<Pixels>,
     /// Default 720 for the camera, 1080 for the screen.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     pub height: Option<Pixels>,
 }
 

@@ -14,7 +14,7 @@ const DAY: u64 = 24 * 60 * 60;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebhooksConfig {
-    /// How often due retries are looked for.
+    /// How often deliveries that are due are taken up, first attempts too.
     #[serde(with = "text::one")]
     pub tick: Duration,
     /// How long a receiver may take to answer.

@@ -1,7 +1,7 @@
 //! JSON bodies into wire types, with refusals that say where.
 
 use conclave_model::sent::Object;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::problem::Problem;
 
@@ -14,9 +14,13 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         return Err(Problem::new(conclave_model::ErrorCode::InvalidRequest, "a JSON object is required as the body"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let Object(body) = serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(&error))?;
+    let Object(body) = serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(body)
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
 fn malformed(error: &serde_json::Error) -> Problem {
@@ -24,12 +28,15 @@ fn malformed(error: &serde_json::Error) -> Problem {
     Problem::new(conclave_model::ErrorCode::InvalidRequest, message)
 }
 
-fn refusal(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let inner = error.inner();
-    if !inner.is_data() {
-        return malformed(inner);
-    }
-    let text = without_position(&inner.to_string());
+    let text = match without_position(&inner.to_string()) {
+        text if inner.is_data() => text,
+        _ if !is_json(bytes) => return malformed(inner),
+        // serde_json takes what is no word where one is due for a mistake in the JSON itself.
+        text if text == "expected value" => "must be one of the allowed words, as a string".into(),
+        text => text,
+    };
     let path = error.path().to_string();
     let path = if path == "." { String::new() } else { path };
     match field_of(&path, &text) {
@@ -104,6 +111,17 @@ mod tests {
         );
         assert_eq!(field(r#"{"name":"a","roles":{"host":[]}}"#).as_deref(), Some("roles.host"));
         assert_eq!(field(r#"{"name":"a","name":"b"}"#).as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn a_word_of_another_type_and_a_number_out_of_range_are_refused_where_they_stand() {
+        for value in ["null", "7", "[]", "true"] {
+            let body = format!(r#"{{"name":"a","one":{{"publish":{{"video":{{"codec":{value}}}}}}}}}"#);
+            assert_eq!(field(&body).as_deref(), Some("one.publish.video.codec"), "{value}");
+        }
+        let body = r#"{"name":"a","one":{"priority":1e999}}"#;
+        assert_eq!(field(body).as_deref(), Some("one.priority"));
+        assert_eq!(field(&body[..body.len() - 1]), None);
     }
 
     #[test]

@@ -156,6 +156,10 @@ pub fn error_codes(operation: &Operation) -> Vec<ErrorCode> {
         codes.push(ErrorCode::PermissionDenied);
     }
     codes.extend(operation.codes);
+    // Whatever lists a 400 refuses unknown query parameters, too.
+    if codes.iter().any(|code| code.status() == 400) {
+        codes.push(ErrorCode::InvalidRequest);
+    }
     codes.sort_by_key(|code| (code.status(), code.as_str()));
     codes.dedup();
     codes

@@ -7,6 +7,7 @@
 mod dev;
 mod listeners;
 
+use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,10 +23,10 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
-use serde_json::json;
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::{CliError, open_store_with, run_blocking};
+use crate::cli::{CliError, lock_data_dir, open_store_with, run_blocking};
 use crate::config::{Config, MediaCredentials, Mode, Plans};
 use crate::http::gate::idempotency::Turns;
 use crate::http::gate::limits::Limits;
@@ -63,6 +64,21 @@ pub struct Server {
     listeners: [ServerHandle; 2],
     tree: Tree,
     store: Store,
+    /// Held until everything else is down.
+    _lock: File,
+}
+
+/// What whoever started the server reads first.
+#[derive(Serialize)]
+struct ReadyLine<'a> {
+    ready: bool,
+    api: String,
+    admin: String,
+    media_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<&'a str>,
 }
 
 impl Server {
@@ -73,6 +89,9 @@ impl Server {
     pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
         let ServerOptions { config, mode, data, clock } = options;
         let plans = Plans::load(config.plans.file.as_deref()).map_err(CliError::Config)?;
+        // Before anything is changed: a start that fails here must not have touched what a running server works with.
+        let lock = lock_data_dir(&data)?;
+        let bound = listeners::bind(&config)?;
         let relay = EventRelay::default();
         let store = open_store_with(&config, &data, clock.clone(), relay.hook(), READERS)?;
         let dev = match mode {
@@ -86,7 +105,6 @@ impl Server {
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(Arc::new(tree.clone()));
 
-        let bound = listeners::bind(&config)?;
         let media_url = config.media.public_url.clone().unwrap_or_else(|| format!("ws://{}", bound.api));
         let state = Arc::new(AppState {
             store: store.clone(),
@@ -107,21 +125,24 @@ impl Server {
         forget_idle_callers(&state);
         let (api, admin) = (bound.api, bound.admin);
         let listeners = listeners::serve(bound, &state, config.http.worker_threads())?;
-        Ok(Self { api, admin, media_url, dev, listeners, tree, store })
+        Ok(Self { api, admin, media_url, dev, listeners, tree, store, _lock: lock })
     }
 
     /// The line that says the server is ready.
     #[must_use]
     pub fn ready_line(&self) -> String {
-        let mut line = json!({
-            "ready": true, "api": format!("http://{}", self.api), "admin": format!("http://{}", self.admin),
-            "media_url": self.media_url
-        });
-        if let Some(dev) = &self.dev {
-            line["project_id"] = dev.project_id.as_str().into();
-            line["api_key"] = dev.api_key.reveal().into();
-        }
-        line.to_string()
+        let (project_id, api_key) =
+            self.dev.as_ref().map(|dev| (dev.project_id.as_str(), dev.api_key.reveal())).unzip();
+        let line = ReadyLine {
+            ready: true,
+            api: format!("http://{}", self.api),
+            admin: format!("http://{}", self.admin),
+            media_url: &self.media_url,
+            project_id,
+            api_key,
+        };
+        // Texts and a bool cannot fail to be written.
+        serde_json::to_string(&line).unwrap_or_default()
     }
 
     /// Stops: takes nothing new, finishes what is in flight (10 s at most), stops the actors, closes the database.

@@ -1,7 +1,12 @@
-//! The API from outside. The modules mirror the URLs.
+//! The API from outside. The modules mirror the URLs; what holds for every call stands beside them.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod contract;
 mod debug;
+mod frame;
+mod operations;
+mod tools;
 mod v1;
+mod walk;

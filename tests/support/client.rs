@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// A request being put together.
+#[derive(Clone)]
 pub struct Request {
     method: String,
     url: String,
@@ -23,6 +24,12 @@ pub struct Response {
 impl Request {
     pub fn new(method: &str, url: String) -> Self {
         Self { method: method.into(), url, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Puts `value` where `part` stands in the url.
+    pub fn with_path_part(mut self, part: &str, value: &str) -> Self {
+        self.url = self.url.replace(part, value);
+        self
     }
 
     /// Adds a header, replacing one of the same name.

@@ -88,9 +88,12 @@ pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answ
 
 /// Which kept answer the call could have; `None` when it did not ask for one.
 fn slot(operation: &Operation, call: &Call) -> Result<Option<IdempotencySlot>, Problem> {
-    let header = call.request.headers().get(KEY).filter(|_| operation.idempotent);
-    let Some(header) = header else { return Ok(None) };
+    let mut headers = call.request.headers().get_all(KEY).filter(|_| operation.idempotent);
+    let Some(header) = headers.next() else { return Ok(None) };
     let invalid = |reason: String| Problem::invalid("Idempotency-Key", reason);
+    if headers.next().is_some() {
+        return Err(invalid("must be sent once".into()));
+    }
     let text = header.to_str().map_err(|_| invalid("must be printable ASCII".into()))?;
     let key: IdempotencyKey =
         text.parse().map_err(|error: conclave_model::idempotency::NotAnIdempotencyKey| invalid(error.to_string()))?;

@@ -25,17 +25,17 @@ pub struct CreateRoom {
     name: String,
     /// Cap on people; 0, the default, means that the plan's limit applies.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, nullable = false)]
     max_participants: Option<u32>,
     /// How long the room stays open with nobody in it; default 300.
     empty_timeout_seconds: Option<u32>,
     /// Any JSON, returned unchanged.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
     /// The project's default template when absent.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(pattern = "^tpl_[0-9a-f]{12}$")]
+    #[schema(pattern = "^tpl_[0-9a-f]{12}$", nullable = false)]
     template_id: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct RoomJson {
     max_participants: u32,
     empty_timeout_seconds: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
     /// `open` or `ended`.
     status: &'static str,
@@ -61,11 +61,11 @@ pub struct RoomJson {
     created_at: Timestamp,
     /// Absent until the first participant joins.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     started_at: Option<Timestamp>,
     /// Absent while open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     ended_at: Option<Timestamp>,
 }
 

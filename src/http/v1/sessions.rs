@@ -25,12 +25,13 @@ pub struct SessionJson {
     participant_identity: String,
     participant_sid: String,
     /// Null when the token carried no role.
+    #[schema(required = true)]
     role: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     joined_at: Timestamp,
     /// Absent while connected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     left_at: Option<Timestamp>,
     /// Measured to `left_at`, or to now while open.
     duration_seconds: u64,
@@ -58,7 +59,7 @@ pub struct SessionTrackJson {
     started_at: Timestamp,
     /// Absent while published.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     ended_at: Option<Timestamp>,
 }
 

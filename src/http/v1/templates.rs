@@ -28,10 +28,11 @@ pub struct CreateTemplate {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: String,
     #[serde(default, deserialize_with = "sent_object")]
-    settings: Option<TemplateSettings>,
+    #[schema(nullable = false)]
+    settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<BTreeMap<String, RoleInput>>)]
+    #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
 
@@ -42,22 +43,30 @@ pub struct UpdateTemplate {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent_object")]
-    settings: Option<TemplateSettings>,
+    #[schema(nullable = false)]
+    settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<BTreeMap<String, RoleInput>>)]
+    #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
 
 type RoleInputs = BTreeMap<String, Object<RoleInput>>;
 
 /// A template's settings.
-#[derive(Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Serialize, ToSchema)]
 pub struct TemplateSettings {
-    /// Default `auto`.
-    #[serde(default)]
     region: Region,
+}
+
+/// Settings as a caller sends them.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateSettingsInput {
+    /// `auto` when a template is made without it; a change without it leaves the region as it is.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<Region>, nullable = false)]
+    region: Option<Region>,
 }
 
 /// A region to be set.
@@ -267,7 +276,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     let new = NewTemplate {
         project_id: call.project(),
         name: id("name", &body.name)?,
-        region: body.settings.map_or(Region::Auto, |settings| settings.region),
+        region: body.settings.and_then(|settings| settings.region).unwrap_or_default(),
         roles: roles(body.roles)?,
     };
     let template = call.state.store.create_template(new, call.keep(render_created)).await.map_err(of_store)?;
@@ -299,7 +308,7 @@ async fn update(call: Call) -> Result<Answer, Problem> {
     let body: UpdateTemplate = call.read()?;
     let change = TemplateChange {
         name: body.name.map(|name| id("name", &name)).transpose()?,
-        region: body.settings.map(|settings| settings.region),
+        region: body.settings.and_then(|settings| settings.region),
         roles: roles(body.roles)?,
     };
     let template = call.state.store.update_template(call.project(), template, change).await.map_err(of_store)?;

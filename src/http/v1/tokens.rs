@@ -34,18 +34,23 @@ pub struct CreateToken {
     identity: String,
     /// Display name.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
     /// Carried along, unread.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     metadata: Option<String>,
     /// Default 3600, clamped to 60..86400; 0 takes the default.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     ttl_seconds: Option<u64>,
     /// A role in the room's template; it replaces `permissions`.
     #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     role: Option<String>,
     /// Used only when no role is named.
     #[serde(default, deserialize_with = "sent_object")]
+    #[schema(nullable = false)]
     permissions: Option<Permissions>,
 }
 
@@ -69,9 +74,10 @@ pub struct Token<'a> {
     expires_at: Timestamp,
     /// Absent when no role was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, nullable = false)]
     role: Option<&'a RoleName>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     publish_profile: Option<&'a RolePublish>,
 }
 

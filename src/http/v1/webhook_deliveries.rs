@@ -31,16 +31,17 @@ pub struct WebhookDelivery {
     attempts: u32,
     /// Present only while pending.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     next_attempt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     delivered_at: Option<Timestamp>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     /// Transport or status error of the latest attempt.
     last_error: String,
     /// Null if the request never completed.
+    #[schema(required = true)]
     response_status: Option<u16>,
 }
 

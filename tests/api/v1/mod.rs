@@ -2,9 +2,13 @@
 
 mod events;
 mod participants;
+mod roles;
 mod rooms;
 mod sessions;
+mod template_settings;
+mod templates;
 mod timers;
+mod tokens;
 mod webhook_deliveries;
 mod webhook_endpoints;
 mod webhook_retries;

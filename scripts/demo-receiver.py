@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""A webhook receiver for scripts/demo: verifies both signatures of each delivery and writes a line about it.
+
+Usage: demo-receiver.py DIR. In DIR it writes `port` (where it listens) and `log` (a line a delivery), and reads `secret`
+(the endpoint's signing secret) and `status` (what to answer), both anew for each delivery. Python's standard library only.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+DIR = sys.argv[1]
+TOLERANCE_SECONDS = 300
+
+
+def read(name):
+    with open(os.path.join(DIR, name), encoding="utf-8") as file:
+        return file.read().strip()
+
+
+def svc_signature_holds(secret, body, headers):
+    wanted = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(wanted, headers.get("X-Svc-Signature", ""))
+
+
+def standard_signature_holds(secret, body, headers):
+    sent_id, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "0")
+    key = base64.b64decode(secret.removeprefix("whsec_") if hasattr(secret, "removeprefix") else secret[6:])
+    signed = f"{sent_id}.{sent_at}.".encode() + body
+    wanted = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    fresh = abs(time.time() - int(sent_at)) <= TOLERANCE_SECONDS
+    return fresh and hmac.compare_digest(wanted, headers.get("webhook-signature", ""))
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        secret, status = read("secret"), int(read("status"))
+        event = json.loads(body)
+        holds = [
+            name
+            for name, verify in (("svc", svc_signature_holds), ("standard", standard_signature_holds))
+            if verify(secret, body, self.headers)
+        ]
+        named = self.headers.get("X-Svc-Event") == event["type"]
+        line = " ".join([
+            f"answered={status}",
+            "signed=" + ("+".join(holds) or "none") + ("" if named else "!event-header"),
+            f"id={self.headers.get('webhook-id')}",
+            f"type={event['type']}",
+            f"room={event['room']}",
+            f"who={event.get('participant_identity', '-')}",
+            f"sid={event.get('participant_sid', '-')}",
+        ])
+        with open(os.path.join(DIR, "log"), "a", encoding="utf-8") as log:
+            log.write(line + "\n")
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Silence: the log file says what came."""
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+with open(os.path.join(DIR, "port.part"), "w", encoding="utf-8") as file:
+    file.write(str(server.server_address[1]))
+os.rename(os.path.join(DIR, "port.part"), os.path.join(DIR, "port"))
+server.serve_forever()

@@ -1,0 +1,138 @@
+//! The table of the contract's operations, and the description the server gives of itself.
+
+use serde_json::Value;
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Row {
+    pub id: String,
+    pub method: String,
+    pub path: String,
+    pub auth: String,
+    pub idempotent: bool,
+    pub success: Vec<u16>,
+    pub errors: Vec<u16>,
+    pub collection: Option<String>,
+    pub permission: Option<String>,
+}
+
+/// One operation as the server describes it.
+pub struct Described {
+    pub method: String,
+    pub path: String,
+    pub operation: Value,
+}
+
+/// The contract's table.
+pub fn rows() -> Vec<Row> {
+    let statuses = |text: &str| text.split('|').map(|status| status.parse().unwrap()).collect();
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [id, method, path, auth, idempotent, success, errors, collection, permission] = cells[..] else {
+            panic!("nine cells: {line}")
+        };
+        Row {
+            id: id.into(),
+            method: method.into(),
+            path: path.into(),
+            auth: auth.into(),
+            idempotent: idempotent == "yes",
+            success: statuses(success),
+            errors: statuses(errors),
+            collection: some(collection),
+            permission: some(permission),
+        }
+    };
+    include_str!("../data/operations.csv").lines().skip(1).map(row).collect()
+}
+
+/// The row of an operation.
+#[track_caller]
+pub fn row(id: &str) -> Row {
+    rows().into_iter().find(|row| row.id == id).unwrap_or_else(|| panic!("{id} is not in the contract"))
+}
+
+/// Every operation of a description.
+pub fn described(document: &Value) -> Vec<Described> {
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, methods)| {
+        methods.as_object().unwrap().iter().map(|(method, operation)| Described {
+            method: method.to_ascii_uppercase(),
+            path: path.clone(),
+            operation: operation.clone(),
+        })
+    });
+    operations.collect()
+}
+
+impl Described {
+    pub fn id(&self) -> &str {
+        self.operation["operationId"].as_str().unwrap()
+    }
+
+    /// The example of the request's body, if it takes one.
+    pub fn example(&self) -> Option<&Value> {
+        self.operation.pointer("/requestBody/content/application~1json/example")
+    }
+
+    /// Whether the description names this refusal.
+    pub fn names(&self, status: u16, code: &str) -> bool {
+        let codes = &self.operation["responses"][status.to_string()]["x-error-codes"];
+        codes.as_array().is_some_and(|codes| codes.iter().any(|known| known == code))
+    }
+
+    /// A path that exists in shape: each parameter replaced by what `value` gives for it.
+    pub fn concrete(&self, value: impl Fn(&str, &str) -> String) -> String {
+        let mut before = "";
+        let segments = self.path.split('/').map(|segment| {
+            let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let concrete = name.map_or_else(|| segment.to_owned(), |name| value(before, name));
+            before = segment;
+            concrete
+        });
+        segments.collect::<Vec<_>>().join("/")
+    }
+}
+
+/// Holds a body against its schema: nothing missing that is required, nothing that is not described, null only where it
+/// may be.
+#[track_caller]
+pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
+    assert!(!body.is_null() || takes_null(schema), "{at} is null");
+    if let Some(all) = schema["oneOf"].as_array() {
+        let other = all.iter().find(|one| one["type"] != "null").unwrap();
+        if !body.is_null() {
+            fits(document, other, body, at);
+        }
+        return;
+    }
+    if let Some(reference) = schema["$ref"].as_str() {
+        return fits(document, document.pointer(&reference[1..]).unwrap(), body, at);
+    }
+    if let (Some(properties), Some(body)) = (schema["properties"].as_object(), body.as_object()) {
+        let required = schema["required"].as_array().into_iter().flatten();
+        for name in required.map(|name| name.as_str().unwrap()) {
+            assert!(body.contains_key(name), "{at} lacks {name}");
+        }
+        for (name, value) in body {
+            let property = properties.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
+            fits(document, property, value, &format!("{at}.{name}"));
+        }
+    }
+    if let (Some(items), Some(body)) = (schema.get("items"), body.as_array()) {
+        body.iter().for_each(|item| fits(document, items, item, &format!("{at}[]")));
+    }
+    if let (Some(values), Some(body)) = (schema.get("additionalProperties").filter(|v| v.is_object()), body.as_object())
+    {
+        body.iter().for_each(|(name, value)| fits(document, values, value, &format!("{at}.{name}")));
+    }
+}
+
+/// Whether a schema lets a value be null.
+pub fn takes_null(schema: &Value) -> bool {
+    let any = ["type", "$ref", "oneOf", "enum"].iter().all(|key| schema.get(key).is_none());
+    let listed =
+        |types: &Value| types == "null" || types.as_array().is_some_and(|types| types.contains(&"null".into()));
+    any || listed(&schema["type"]) || schema["oneOf"].as_array().is_some_and(|all| all.iter().any(takes_null))
+}

@@ -1,0 +1,101 @@
+//! Who may call.
+
+use serde_json::json;
+
+use crate::support::TestApp;
+use crate::tools::{conclave, other_project};
+
+#[test]
+fn missing_malformed_and_unknown_keys_all_fail_identically() {
+    let app = TestApp::start();
+    let get = || app.get("/v1/rooms").anonymous();
+    let unknown = format!("vk_test_{}", "a".repeat(43));
+    let mut answers = vec![get().send()];
+    for value in [
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpwYXNz",
+        &app.key,
+        &format!("Token {}", app.key),
+        &format!("Bearer {unknown}"),
+        &format!("Bearer {}x", app.key),
+        &format!("Bearer {}", &app.key[..app.key.len() - 1]),
+        &format!("Bearer {}", app.key.to_uppercase()),
+        &format!("Bearer vk_live_{}", "a".repeat(43)),
+        &format!("Bearer {}", "x".repeat(4_000)),
+    ] {
+        answers.push(get().header("authorization", value).send());
+    }
+    for answer in &answers {
+        answer.expect_error(401, "unauthorized", None);
+        assert_eq!(answer.json()["error"]["message"], "invalid api key");
+        assert_eq!(answer.body, answers[0].body);
+    }
+}
+
+#[test]
+fn a_key_is_read_from_the_header_alone() {
+    let app = TestApp::start();
+    app.get(&format!("/v1/rooms?api_key={}", app.key)).anonymous().send().expect_error(401, "unauthorized", None);
+    let cookie = format!("authorization={}", app.key);
+    app.get("/v1/rooms").anonymous().header("cookie", &cookie).send().expect_error(401, "unauthorized", None);
+    app.get("/v1/rooms").anonymous().header("x-svc-room-token", &app.key).send().expect_error(
+        401,
+        "unauthorized",
+        None,
+    );
+}
+
+#[test]
+fn the_scheme_is_read_in_any_case() {
+    let app = TestApp::start();
+    let value = format!("bEaReR {}", app.key);
+    app.get("/v1/rooms").header("authorization", &value).send().expect(200);
+}
+
+#[test]
+fn a_key_works_as_soon_as_it_is_made_and_stops_with_the_next_request_once_revoked() {
+    let app = TestApp::start();
+    let other = other_project(&app, "self_hosted");
+    let get = || app.get("/v1/rooms").bearer(&other.key).send();
+    get().expect(200);
+    conclave(&app, &["key", "revoke", &other.key[..12]]);
+    let refused = get();
+    refused.expect_error(401, "unauthorized", None);
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("revoked"), "{message}");
+    app.get("/v1/rooms").send().expect(200);
+}
+
+#[test]
+fn a_key_that_shares_a_revoked_keys_prefix_but_is_not_it_is_unknown() {
+    let app = TestApp::start();
+    let other = other_project(&app, "self_hosted");
+    conclave(&app, &["key", "revoke", &other.key[..12]]);
+    let forged = format!("{}{}", &other.key[..12], "A".repeat(other.key.len() - 12));
+    let refused = app.get("/v1/rooms").bearer(&forged).send();
+    assert_eq!(refused.json()["error"]["message"], "invalid api key");
+}
+
+#[test]
+fn a_project_may_have_several_keys_that_see_the_same_rooms() {
+    let app = TestApp::start();
+    let second = conclave(&app, &["key", "create", &app.project])["key"].as_str().unwrap().to_owned();
+    app.room("a");
+    app.get("/v1/rooms/a").bearer(&second).send().expect(200);
+    assert_eq!(app.get("/v1/rooms").bearer(&second).send().json()["rooms"][0]["name"], json!("a"));
+}
+
+#[test]
+fn a_key_beside_a_room_token_is_the_caller() {
+    let app = TestApp::start();
+    app.room("a");
+    app.delete("/v1/rooms/a").header("x-svc-room-token", "garbage").send().expect_empty(204);
+}
+
+#[test]
+fn health_and_the_description_need_no_key() {
+    let app = TestApp::start();
+    app.get("/healthz").anonymous().send().expect(200);
+    app.get("/openapi.json").anonymous().send().expect(200);
+}

@@ -1,0 +1,107 @@
+//! Routes and methods that are not there, and what is on every answer.
+
+use serde_json::json;
+
+use crate::support::TestApp;
+use crate::tools::{assert_envelope, exchange};
+
+#[test]
+fn a_route_that_is_not_there_answers_in_the_envelope() {
+    let app = TestApp::start();
+    for path in ["/", "/v1", "/v1/", "/v2/rooms", "/v1/nothing", "/v1/rooms/", "/v1/rooms/a/b/c/d", "//v1/rooms"] {
+        app.get(path).send().expect_error(404, "not_found", None);
+        app.post(path).anonymous().json(json!({})).send().expect_error(404, "not_found", None);
+    }
+}
+
+#[test]
+fn the_admin_surface_is_not_on_the_api_listener() {
+    let app = TestApp::start();
+    for path in ["/readyz", "/metrics", "/debug/actors", "/sandbox/join"] {
+        app.get(path).send().expect_error(404, "not_found", None);
+    }
+}
+
+#[test]
+fn a_method_that_a_path_does_not_take_is_405_and_says_which_it_takes() {
+    let app = TestApp::start();
+    for (method, path, allowed) in [
+        ("PUT", "/v1/rooms", "POST, GET"),
+        ("DELETE", "/v1/tokens", "POST"),
+        ("POST", "/v1/rooms/a", "GET, DELETE"),
+        ("GET", "/v1/tokens", "POST"),
+        ("PATCH", "/v1/templates/tpl_000000000000/roles/host", "PUT, GET, DELETE"),
+        ("OPTIONS", "/v1/rooms", "POST, GET"),
+        ("PURGE", "/v1/rooms", "POST, GET"),
+    ] {
+        let answer = app.request(method, path).send();
+        answer.expect_error(405, "method_not_allowed", None);
+        assert_eq!(answer.headers["allow"], allowed, "{method} {path}");
+    }
+}
+
+#[test]
+fn every_answer_carries_a_request_id_of_its_own() {
+    let app = TestApp::start();
+    let answers = [
+        app.get("/v1/rooms").send(),
+        app.get("/v1/rooms").anonymous().send(),
+        app.get("/v1/nothing").send(),
+        app.put("/v1/rooms").send(),
+        app.post("/v1/rooms").raw("{").send(),
+        app.post("/v1/rooms").json(json!({"name": "a"})).send(),
+        app.delete("/v1/rooms/a").send(),
+        app.get("/healthz").send(),
+    ];
+    let ids: std::collections::BTreeSet<_> = answers.iter().map(|answer| &answer.headers["x-request-id"]).collect();
+    assert_eq!(ids.len(), answers.len());
+    assert!(ids.iter().all(|id| uuid::Uuid::parse_str(id).is_ok()), "{ids:?}");
+}
+
+#[test]
+fn malformed_json_is_400_in_the_envelope_without_a_field() {
+    let app = TestApp::start();
+    let bodies: [&[u8]; 12] = [
+        b"",
+        b"   ",
+        b"{",
+        b"{\"name\":\"a\"",
+        b"{\"name\":\"a\"}}",
+        b"{\"name\":\"a\"} {}",
+        b"{'name':'a'}",
+        b"[]",
+        b"null",
+        b"\"a\"",
+        b"{\"name\":\"\xff\"}",
+        b"\xef\xbb\xbf{\"name\":\"a\"}",
+    ];
+    for body in bodies {
+        app.post("/v1/rooms").raw(body).send().expect_error(400, "invalid_request", None);
+    }
+    let twice = app.post("/v1/rooms").raw(r#"{"name":"a","name":"b"}"#).send();
+    twice.expect_error(400, "invalid_request", Some("name"));
+}
+
+#[test]
+fn a_request_that_is_no_http_does_not_hurt() {
+    let app = TestApp::start();
+    for bytes in [&b"\x00\x01\x02\r\n\r\n"[..], b"GET\r\n\r\n", b"GET /v1/rooms HTTP/9.9\r\n\r\n"] {
+        let answer = exchange(&app, bytes);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    app.get("/v1/rooms").send().expect(200);
+}
+
+#[test]
+fn odd_paths_are_answered_in_the_envelope() {
+    let app = TestApp::start();
+    for path in
+        ["/v1/rooms/%00", "/v1/rooms/%2e%2e", "/v1/rooms/a%2Fb", "/v1/rooms/%", "/v1/rooms/%zz", "/v1/rooms/a;b"]
+    {
+        for method in ["GET", "DELETE"] {
+            let answer = app.request(method, path).send();
+            assert!((400..500).contains(&answer.status), "{method} {path}: {}", answer.text());
+            assert_envelope(&answer);
+        }
+    }
+}

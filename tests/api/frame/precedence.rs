@@ -1,0 +1,94 @@
+//! When several refusals apply, the order of the decisions says which is given.
+
+use serde_json::json;
+
+use crate::support::{Request, TestApp};
+use crate::tools::{conclave, other_project};
+
+const EVIL: &str = "https://evil.example.org";
+
+/// A request with everything wrong that a key's request can have: origin, size, media type, query and body.
+fn all_wrong(app: &TestApp) -> Request {
+    app.post("/v1/rooms?x=1").raw("x".repeat(70_000)).header("content-type", "text/plain").header("origin", EVIL)
+}
+
+#[test]
+fn a_missing_key_comes_before_everything_the_request_says() {
+    let app = TestApp::start();
+    all_wrong(&app).bearer("nonsense").send().expect_error(401, "unauthorized", None);
+}
+
+#[test]
+fn the_rate_of_an_address_comes_before_the_missing_key() {
+    let app = TestApp::start_with(|config| {
+        config.limits.requests_per_second = 1;
+        config.limits.burst = 1;
+    });
+    all_wrong(&app).bearer("nonsense").send().expect_error(401, "unauthorized", None);
+    all_wrong(&app).bearer("nonsense").send().expect_error(429, "rate_limited", None);
+}
+
+#[test]
+fn the_origin_comes_before_the_rate_of_the_key_and_that_before_the_body() {
+    let app = TestApp::start_with(|config| {
+        config.limits.requests_per_second = 1;
+        config.limits.burst = 1;
+    });
+    app.get("/v1/rooms").send().expect(200);
+    all_wrong(&app).send().expect_error(403, "origin_rejected", None);
+    all_wrong(&app).without("origin").send().expect_error(429, "rate_limited", None);
+}
+
+#[test]
+fn the_size_comes_before_the_media_type_and_that_before_what_the_request_says() {
+    let app = TestApp::start();
+    all_wrong(&app).without("origin").send().expect_error(413, "payload_too_large", None);
+    let short = app.post("/v1/rooms?x=1").raw("x").header("content-type", "text/plain");
+    short.send().expect_error(415, "unsupported_media_type", None);
+}
+
+#[test]
+fn a_malformed_request_comes_before_the_missing_permission() {
+    let app = TestApp::start();
+    app.room("a");
+    let guest = app.token("a", "alice", "guest");
+    app.delete("/v1/rooms/a?x=1").bearer(&guest).send().expect_error(400, "invalid_request", Some("x"));
+    app.delete("/v1/rooms/a").bearer(&guest).send().expect_error(403, "permission_denied", Some("end_room"));
+}
+
+#[test]
+fn a_suspended_project_comes_after_400_and_before_404_and_409() {
+    let app = TestApp::start();
+    let other = other_project(&app, "self_hosted");
+    let post = |body| app.post("/v1/rooms").bearer(&other.key).json(body).send();
+    post(json!({"name": "a"})).expect(201);
+    conclave(&app, &["project", "suspend", &other.project]);
+    post(json!({"name": "a b"})).expect_error(400, "invalid_room_name", Some("name"));
+    post(json!({"name": "a"})).expect_error(402, "quota_exceeded", None);
+    let missing = json!({"name": "b", "template_id": "tpl_000000000000"});
+    post(missing).expect_error(402, "quota_exceeded", None);
+}
+
+#[test]
+fn what_is_not_found_comes_before_what_conflicts() {
+    let app = TestApp::start();
+    app.room("a");
+    let body = json!({"name": "a", "template_id": "tpl_000000000000"});
+    app.post("/v1/rooms").json(body).send().expect_error(404, "template_not_found", Some("template_id"));
+    app.delete("/v1/rooms/a").send().expect_empty(204);
+    let body = json!({"room": "a", "identity": "x", "role": "ghost"});
+    let answer = app.post("/v1/tokens").json(body).send();
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (404, &json!("role_not_found")));
+}
+
+#[test]
+fn a_room_limit_of_the_plan_comes_before_a_missing_template_and_a_taken_name() {
+    let app = TestApp::start();
+    let other = other_project(&app, "free");
+    let post = |body| app.post("/v1/rooms").bearer(&other.key).json(body).send();
+    post(json!({"name": "a"})).expect(201);
+    post(json!({"name": "b"})).expect(201);
+    post(json!({"name": "a"})).expect_error(402, "room_limit_reached", None);
+    let missing = json!({"name": "c", "template_id": "tpl_000000000000"});
+    post(missing).expect_error(402, "room_limit_reached", None);
+}

@@ -1,0 +1,113 @@
+//! A project cannot reach another's resources: to its key they do not exist.
+
+use serde_json::{Value, json};
+
+use crate::contract::described;
+use crate::support::{Receiver, TestApp, eventually};
+use crate::tools::{default_template, other_project};
+
+/// What the first project has, by the names of path parameters.
+struct Things {
+    template: String,
+    session: String,
+    endpoint: String,
+    delivery: String,
+}
+
+fn things(app: &TestApp) -> Things {
+    let receiver = Receiver::start();
+    let endpoint = app.endpoint(&receiver.url);
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    let mut delivery = Value::Null;
+    eventually(|| {
+        delivery = app.get("/v1/webhook-deliveries").send().json()["webhook_deliveries"][0]["id"].clone();
+        delivery.is_string()
+    });
+    let session = app.get("/v1/sessions").send().json()["sessions"][0]["id"].clone();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    Things {
+        template: default_template(app),
+        session: text(&session),
+        endpoint: text(&endpoint["id"]),
+        delivery: text(&delivery),
+    }
+}
+
+impl Things {
+    fn of(&self, before: &str, name: &str) -> String {
+        match (before, name) {
+            ("rooms", _) => "standup".into(),
+            ("roles", _) => "host".into(),
+            ("participants", _) => "alice".into(),
+            ("templates", _) => self.template.clone(),
+            ("sessions", _) => self.session.clone(),
+            ("webhook-endpoints", _) => self.endpoint.clone(),
+            ("webhook-deliveries", _) => self.delivery.clone(),
+            _ => "unknown".into(),
+        }
+    }
+}
+
+/// Everything the first project can read, as it stands.
+fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
+    let lists = ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/webhook-endpoints"];
+    let mut seen: Vec<Value> = lists.iter().map(|path| app.get(path).send().expect(200)).collect();
+    seen.push(app.get(&format!("/v1/sessions/{}", things.session)).send().expect(200));
+    seen.push(app.get("/v1/rooms/standup/participants").send().expect(200));
+    seen
+}
+
+#[test]
+fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
+    let app = TestApp::start();
+    let things = things(&app);
+    let other = other_project(&app, "self_hosted");
+    let before = everything(&app, &things);
+    let mut walked = 0;
+    for operation in described(&app.get("/openapi.json").send().expect(200)) {
+        if !operation.path.contains('{') {
+            continue;
+        }
+        let path = operation.concrete(|before, name| things.of(before, name));
+        let mut request = app.request(&operation.method, &path).bearer(&other.key);
+        if let Some(example) = operation.example() {
+            request = request.json(example.clone());
+        }
+        let answer = request.send();
+        let code = answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
+        assert!(answer.status == 404 && code.ends_with("_not_found"), "{}: {}", operation.id(), answer.text());
+        walked += 1;
+    }
+    assert!(walked >= 15, "{walked}");
+    assert_eq!(everything(&app, &things), before);
+}
+
+#[test]
+fn lists_show_nothing_of_another_project() {
+    let app = TestApp::start();
+    things(&app);
+    let other = other_project(&app, "self_hosted");
+    for operation in described(&app.get("/openapi.json").send().expect(200)) {
+        if operation.method != "GET" || operation.path.contains('{') {
+            continue;
+        }
+        let page = app.get(&operation.path).bearer(&other.key).send().expect(200);
+        let rows = page.as_object().unwrap().values().find_map(Value::as_array);
+        assert!(rows.is_none_or(Vec::is_empty), "{}: {page}", operation.id());
+    }
+    let page = app.get("/v1/sessions?room=standup").bearer(&other.key).send().expect(200);
+    assert_eq!(page["sessions"], json!([]));
+}
+
+#[test]
+fn a_body_cannot_name_another_projects_resource_either() {
+    let app = TestApp::start();
+    let things = things(&app);
+    let other = other_project(&app, "self_hosted");
+    let post = |path: &str, body: Value| app.post(path).bearer(&other.key).json(body).send();
+    post("/v1/tokens", json!({"room": "standup", "identity": "eve"})).expect_error(404, "room_not_found", None);
+    let body = json!({"name": "mine", "template_id": things.template});
+    post("/v1/rooms", body).expect_error(404, "template_not_found", Some("template_id"));
+    post("/v1/rooms", json!({"name": "standup"})).expect(201);
+}

@@ -1,0 +1,359 @@
+//! The description at `/openapi.json` against the contract's table, row by row.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use conclave_model::ErrorCode;
+use serde_json::{Value, json};
+
+use crate::contract::{Described, Row, described, fits, row, rows};
+use crate::support::TestApp;
+use crate::tools::{conclave, fields};
+
+/// Operations of the contract that are not built yet. Whoever builds one takes it off.
+const PENDING: &[&str] = &[
+    "remove_participant",
+    "mute_track",
+    "send_data",
+    "change_role",
+    "list_role_changes",
+    "create_destination",
+    "list_destinations",
+    "get_destination",
+    "update_destination",
+    "delete_destination",
+    "list_codes",
+    "create_code",
+    "disable_code",
+    "exchange_code",
+    "list_room_recordings",
+    "start_recording",
+    "list_recordings",
+    "get_recording",
+    "stop_recording",
+    "create_ingress",
+    "list_ingresses",
+    "get_ingress",
+    "delete_ingress",
+    "start_broadcast",
+    "list_broadcasts",
+    "get_broadcast",
+    "stop_broadcast",
+    "get_usage",
+    "get_plan",
+];
+
+/// Every code of the contract and of the decisions, with its status.
+const CODES: &[(u16, &[&str])] = &[
+    (
+        400,
+        &["invalid_request", "invalid_room_name", "invalid_identity", "invalid_url", "blocked_url", "invalid_filepath"],
+    ),
+    (401, &["unauthorized"]),
+    (402, &["room_limit_reached", "quota_exceeded", "feature_not_in_plan", "insufficient_balance"]),
+    (403, &["permission_denied", "origin_rejected"]),
+    (
+        404,
+        &[
+            "not_found",
+            "room_not_found",
+            "participant_not_found",
+            "track_not_found",
+            "session_not_found",
+            "template_not_found",
+            "role_not_found",
+            "destination_not_found",
+            "recording_not_found",
+            "broadcast_not_found",
+            "ingress_not_found",
+            "endpoint_not_found",
+            "delivery_not_found",
+            "code_not_found",
+        ],
+    ),
+    (405, &["method_not_allowed"]),
+    (
+        409,
+        &[
+            "room_exists",
+            "room_ended",
+            "idempotency_key_reuse",
+            "recording_exists",
+            "broadcast_exists",
+            "ingress_exists",
+            "template_exists",
+            "template_in_use",
+            "template_is_default",
+            "destination_exists",
+            "destination_in_use",
+            "role_capacity_reached",
+            "role_referenced",
+            "delivery_not_retryable",
+        ],
+    ),
+    (413, &["payload_too_large"]),
+    (415, &["unsupported_media_type"]),
+    (429, &["rate_limited"]),
+    (500, &["internal_error"]),
+    (
+        503,
+        &[
+            "database_unavailable",
+            "billing_unavailable",
+            "destination_unusable",
+            "media_unavailable",
+            "encryption_unavailable",
+        ],
+    ),
+];
+
+const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/openapi.json");
+
+fn document() -> Value {
+    TestApp::start().get("/openapi.json").anonymous().send().expect(200)
+}
+
+/// Looks at every described operation beside its row.
+fn each(check: impl Fn(&Described, &Row)) {
+    for operation in described(&document()) {
+        check(&operation, &row(operation.id()));
+    }
+}
+
+fn statuses(operation: &Described, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
+    let responses = operation.operation["responses"].as_object().unwrap();
+    let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
+    statuses.retain(|status| wanted(*status));
+    statuses.sort_unstable();
+    statuses
+}
+
+#[test]
+fn the_contract_has_54_operations_with_one_open_and_nine_for_room_tokens() {
+    let rows = rows();
+    let with = |auth: &str| rows.iter().filter(|row| row.auth == auth).count();
+    assert_eq!((rows.len(), with("none"), with("key_or_room_token")), (54, 1, 9));
+    let ids: BTreeSet<_> = rows.iter().map(|row| &row.id).collect();
+    let routes: BTreeSet<_> = rows.iter().map(|row| (&row.method, &row.path)).collect();
+    assert_eq!((ids.len(), routes.len()), (54, 54));
+}
+
+#[test]
+fn what_is_described_and_what_is_pending_are_together_the_whole_contract() {
+    let document = document();
+    let built = described(&document);
+    let mut ids: Vec<&str> = built.iter().map(Described::id).chain(PENDING.iter().copied()).collect();
+    let rows = rows();
+    let mut contract: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    ids.sort_unstable();
+    contract.sort_unstable();
+    assert_eq!(ids, contract);
+}
+
+#[test]
+fn every_operation_has_the_method_and_the_path_of_its_row() {
+    each(|operation, row| assert_eq!((&operation.method, &operation.path), (&row.method, &row.path)));
+}
+
+#[test]
+fn every_operation_names_the_credentials_and_the_permission_of_its_row() {
+    each(|operation, row| {
+        let expected = match row.auth.as_str() {
+            "key" => json!([{"apiKey": []}]),
+            "key_or_room_token" => json!([{"apiKey": []}, {"roomToken": []}]),
+            _ => json!([]),
+        };
+        assert_eq!(operation.operation["security"], expected, "{}", row.id);
+        assert_eq!(operation.operation["x-permission"].as_str(), row.permission.as_deref(), "{}", row.id);
+    });
+}
+
+#[test]
+fn exactly_the_idempotent_operations_have_the_header_parameter() {
+    each(|operation, row| {
+        let parameters = operation.operation["parameters"].as_array().unwrap();
+        let header = parameters.iter().filter(|p| p["in"] == "header").collect::<Vec<_>>();
+        assert_eq!(header.len(), usize::from(row.idempotent), "{}", row.id);
+        assert!(header.iter().all(|p| p["name"] == "Idempotency-Key" && p["required"] == false), "{}", row.id);
+    });
+}
+
+#[test]
+fn every_operation_lists_exactly_the_statuses_of_its_row() {
+    each(|operation, row| {
+        assert_eq!(statuses(operation, |status| status < 400), row.success, "{}", row.id);
+        assert_eq!(statuses(operation, |status| status >= 400), row.errors, "{}", row.id);
+    });
+}
+
+#[test]
+fn every_error_is_the_envelope_with_an_example_of_a_code_it_names() {
+    each(|operation, row| {
+        for status in statuses(operation, |status| status >= 400) {
+            let response = &operation.operation["responses"][status.to_string()];
+            let content = &response["content"]["application/json"];
+            assert_eq!(content["schema"]["$ref"], "#/components/schemas/Error", "{} {status}", row.id);
+            let code = content["example"]["error"]["code"].as_str().unwrap();
+            assert!(operation.names(status, code), "{} {status} {code}", row.id);
+        }
+    });
+}
+
+#[test]
+fn a_paged_list_has_its_collection_and_its_parameters_and_no_other_call_has_them() {
+    each(|operation, row| {
+        let parameters = operation.operation["parameters"].as_array().unwrap();
+        let query: Vec<_> = parameters.iter().filter(|p| p["in"] == "query").map(|p| p["name"].as_str()).collect();
+        let paged = row.collection.is_some();
+        assert_eq!((query.contains(&Some("limit")), query.contains(&Some("offset"))), (paged, paged), "{}", row.id);
+        if let Some(collection) = &row.collection {
+            let content = &operation.operation["responses"]["200"]["content"]["application/json"];
+            let mut expected = [collection.as_str(), "has_more", "limit", "offset"];
+            expected.sort_unstable();
+            assert_eq!(fields(&content["schema"]["properties"]), expected, "{}", row.id);
+            assert_eq!(fields(&content["example"]), expected, "{}", row.id);
+        }
+    });
+}
+
+#[test]
+fn every_parameter_of_a_path_is_described() {
+    each(|operation, row| {
+        let parameters = operation.operation["parameters"].as_array().unwrap();
+        let mut described: Vec<_> = parameters.iter().filter(|p| p["in"] == "path").collect();
+        assert!(described.iter().all(|p| p["required"] == true), "{}", row.id);
+        let named = row.path.split(['{', '}']).skip(1).step_by(2);
+        for name in named {
+            let at = described.iter().position(|p| p["name"] == name);
+            described.remove(at.unwrap_or_else(|| panic!("{} lacks {name}", row.id)));
+        }
+        assert!(described.is_empty(), "{}: {described:?}", row.id);
+    });
+}
+
+#[test]
+fn every_body_has_a_schema_and_an_example() {
+    each(|operation, row| {
+        let request = operation.operation.pointer("/requestBody/content/application~1json");
+        let answers = row.success.iter().filter(|status| **status != 204);
+        let answers =
+            answers.map(|s| operation.operation.pointer(&format!("/responses/{s}/content/application~1json")));
+        for body in request.map(Some).into_iter().chain(answers) {
+            let body = body.unwrap_or_else(|| panic!("{} answers without a described body", row.id));
+            assert!(body["schema"].is_object() && body["example"].is_object(), "{}: {body}", row.id);
+        }
+    });
+}
+
+/// Collects every `$ref`.
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            map.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_resolves_and_every_schema_is_referred_to() {
+    let document = document();
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    assert!(found.len() > 10);
+    for reference in &found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some_and(Value::is_object), "{reference}");
+    }
+    for name in fields(&document["components"]["schemas"]) {
+        assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is referred to by nobody");
+    }
+}
+
+#[test]
+fn every_example_fits_its_schema() {
+    let document = document();
+    for operation in described(&document) {
+        let mut bodies = vec![operation.operation.pointer("/requestBody/content/application~1json")];
+        let responses = operation.operation["responses"].as_object().unwrap().values();
+        bodies.extend(responses.map(|response| response.pointer("/content/application~1json")));
+        for body in bodies.into_iter().flatten() {
+            fits(&document, &body["schema"], &body["example"], operation.id());
+        }
+    }
+}
+
+#[test]
+fn the_description_is_openapi_3_1_0_and_needs_no_credential() {
+    let document = document();
+    assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("v1")));
+}
+
+/// Set `CONCLAVE_UPDATE_SNAPSHOTS=1` to write the file anew, and look at the difference.
+#[test]
+fn the_description_is_the_one_that_was_reviewed() {
+    let now = serde_json::to_string_pretty(&document()).unwrap() + "\n";
+    if std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(Path::new(SNAPSHOT), &now).unwrap();
+    }
+    let reviewed = std::fs::read_to_string(SNAPSHOT).unwrap_or_default();
+    let differs = now.lines().zip(reviewed.lines()).position(|(now, then)| now != then);
+    assert_eq!(differs.map(|line| line + 1), None, "tests/data/openapi.json differs first in this line");
+    assert_eq!(now.lines().count(), reviewed.lines().count());
+}
+
+#[test]
+fn the_program_prints_the_description_that_the_server_serves() {
+    let app = TestApp::start();
+    assert_eq!(conclave(&app, &["openapi"]), app.get("/openapi.json").send().expect(200));
+}
+
+#[test]
+fn the_codes_are_those_of_the_contract_each_with_its_status() {
+    let known: Vec<(u16, &str)> =
+        CODES.iter().flat_map(|(status, codes)| codes.iter().map(|code| (*status, *code))).collect();
+    let mut all: Vec<_> = ErrorCode::ALL.iter().map(|code| (code.status(), code.as_str())).collect();
+    let mut sorted = known.clone();
+    all.sort_unstable();
+    sorted.sort_unstable();
+    assert_eq!(all, sorted);
+    each(|operation, row| {
+        for status in statuses(operation, |status| status >= 400) {
+            let codes = operation.operation["responses"][status.to_string()]["x-error-codes"].as_array().unwrap();
+            for code in codes {
+                assert!(known.contains(&(status, code.as_str().unwrap())), "{} {status} {code}", row.id);
+            }
+        }
+    });
+}
+
+/// The contract's fields that are not always there, by resource; every other one is.
+const OPTIONAL: &[(&str, &[&str])] = &[
+    ("Room", &["ended_at", "metadata", "started_at", "template_id"]),
+    ("Participant", &["joined_at"]),
+    ("Token", &["publish_profile", "role"]),
+    ("Template", &[]),
+    ("TemplateSettingsDetail", &[]),
+    ("Role", &[]),
+    ("RolePublish", &[]),
+    ("RoleSubscribe", &[]),
+    ("Session", &["left_at"]),
+    ("SessionTrack", &["ended_at"]),
+    ("WebhookEndpoint", &[]),
+    ("WebhookEndpointCreated", &[]),
+    ("WebhookDelivery", &["delivered_at", "next_attempt_at"]),
+];
+
+#[test]
+fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {
+    let document = document();
+    for (resource, optional) in OPTIONAL {
+        let schema = &document["components"]["schemas"][resource];
+        let required: Vec<_> = schema["required"].as_array().into_iter().flatten().collect();
+        let mut absent = fields(&schema["properties"]);
+        absent.retain(|field| !required.contains(&&json!(field)));
+        assert_eq!(&absent, optional, "{resource}");
+    }
+}

@@ -1,0 +1,156 @@
+//! What several modules use beside the bench: the program on the app's data, bytes on a socket, a look into a token.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::support::{Request, Response, TestApp};
+
+/// A template id that nobody has.
+pub const NO_TEMPLATE: &str = "tpl_000000000000";
+
+/// Another project on the same server.
+pub struct Other {
+    pub project: String,
+    pub key: String,
+}
+
+/// Runs the program on the running app's data directory.
+#[track_caller]
+pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
+    let json = (arguments != ["openapi"]).then_some("--json");
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--data", app.data().to_str().unwrap()])
+        .args(arguments)
+        .args(json)
+        .current_dir(app.data())
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+/// Makes another project with a key of its own; it has no default template.
+pub fn other_project(app: &TestApp, plan: &str) -> Other {
+    let made = conclave(app, &["project", "create", "--name", "Other", "--plan", plan]);
+    let project = made["project_id"].as_str().unwrap().to_owned();
+    let key = conclave(app, &["key", "create", &project])["key"].as_str().unwrap().to_owned();
+    Other { project, key }
+}
+
+/// Sends bytes as they stand and reads the answer. They must ask for the connection to be closed.
+pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    // The server may answer and hang up before it has read everything.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => answer.extend_from_slice(&chunk[..read]),
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// One part of a JWT as JSON: 0 is the header, 1 the payload.
+pub fn jwt(token: &str, part: usize) -> Value {
+    let part = token.split('.').nth(part).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+}
+
+/// A part of a JWT out of JSON.
+pub fn jwt_part(value: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+/// The field names of an object, sorted.
+pub fn fields(value: &Value) -> Vec<&str> {
+    let mut fields: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    fields
+}
+
+/// Makes a template and gives its id.
+#[track_caller]
+pub fn template(app: &TestApp, name: &str, roles: &Value) -> String {
+    let made = app.post("/v1/templates").json(json!({"name": name, "roles": roles})).send().expect(201);
+    made["id"].as_str().unwrap().to_owned()
+}
+
+/// Makes a room on a template.
+#[track_caller]
+pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
+    app.post("/v1/rooms").json(json!({"name": name, "template_id": template})).send().expect(201)
+}
+
+/// The default template of the app's project.
+pub fn default_template(app: &TestApp) -> String {
+    let listed = app.get("/v1/templates").send().expect(200);
+    let templates = listed["templates"].as_array().unwrap();
+    let default = templates.iter().find(|template| template["is_default"] == true).unwrap();
+    default["id"].as_str().unwrap().to_owned()
+}
+
+/// Walks a list to its end and gives the value of `field` of every row; each page must be as large as asked for.
+#[track_caller]
+pub fn walk_pages(
+    get: impl Fn(&str) -> Request,
+    path: &str,
+    collection: &str,
+    field: &str,
+    limit: usize,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    loop {
+        let page = get(&format!("{path}?limit={limit}&offset={}", found.len())).send().expect(200);
+        assert_eq!(fields(&page), {
+            let mut expected = [collection, "has_more", "limit", "offset"];
+            expected.sort_unstable();
+            expected
+        });
+        assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(found.len())));
+        let rows = page[collection].as_array().unwrap();
+        found.extend(rows.iter().map(|row| row[field].as_str().unwrap().to_owned()));
+        if page["has_more"] == false {
+            return found;
+        }
+        assert_eq!(rows.len(), limit, "a page with more behind it is full");
+    }
+}
+
+/// Each malformed page parameter is refused by name.
+#[track_caller]
+pub fn refuses_bad_pages(app: &TestApp, path: &str) {
+    for (query, field) in [
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=ten", "limit"),
+        ("limit=", "limit"),
+        ("offset=-1", "offset"),
+        ("offset=1.5", "offset"),
+        ("limit=1&limit=2", "limit"),
+        ("colour=red", "colour"),
+    ] {
+        app.get(&format!("{path}?{query}")).send().expect_error(400, "invalid_request", Some(field));
+    }
+}
+
+/// Whether an answer is the envelope, with the status of its kind.
+#[track_caller]
+pub fn assert_envelope(answer: &Response) {
+    let body = answer.json();
+    let code = body["error"]["code"].as_str().unwrap_or_else(|| panic!("no envelope: {body}"));
+    let field = body["error"]["field"].as_str();
+    answer.expect_error(answer.status, code, field);
+    assert_eq!(answer.headers["content-type"], "application/json");
+}
