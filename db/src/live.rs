@@ -337,6 +337,30 @@ impl Store {
         self.write(move |tx| record_track(tx, room, &who, &track, (published, at))).await
     }
 
+    /// Writes whether a track is muted, for the event that will say so when it stops. Tracks that have stopped stay as
+    /// they ended.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn record_track_muted(
+        &self,
+        room: RoomId,
+        sid: ParticipantSid,
+        track: TrackFacts,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            let Some(session) = session_of(tx, room, &sid)? else { return Ok(()) };
+            tx.sql
+                .prepare_cached(
+                    "UPDATE tracks SET muted = ?3 WHERE session_id = ?1 AND track_sid = ?2 AND ended_at IS NULL",
+                )
+                .and_then(|mut s| s.execute(params![session.0, track.sid.as_str(), track.muted]))
+                .or_store_error()?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Writes that somebody's bitrate crossed its ceiling.
     ///
     /// # Errors

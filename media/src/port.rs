@@ -90,6 +90,13 @@ pub enum Fact {
         /// Which.
         track: TrackFacts,
     },
+    /// A track was muted or unmuted. No event of the contract; the track's next one carries the state.
+    TrackMuted {
+        /// Whose.
+        who: Who,
+        /// Which, as it is now.
+        track: TrackFacts,
+    },
     /// Somebody's bitrate crossed its ceiling.
     PublishLimit {
         /// Whose.

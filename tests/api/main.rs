@@ -4,6 +4,7 @@
 mod support;
 
 mod contract;
+mod debug;
 mod frame;
 mod operations;
 mod tools;

@@ -71,6 +71,11 @@ impl Request {
 
     #[track_caller]
     pub fn send(self) -> Response {
+        self.try_send().expect("an answer")
+    }
+
+    /// The answer, unless whoever should give it is gone.
+    pub fn try_send(self) -> Option<Response> {
         let agent: ureq::Agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
         let mut request = ureq::http::Request::builder().method(self.method.as_str()).uri(&self.url);
@@ -79,14 +84,14 @@ impl Request {
         }
         let request = request.body(self.body).expect("a request that can be sent");
         let config = agent.configure_request(request).allow_non_standard_methods(true).build();
-        let mut response = agent.run(config).expect("an answer");
+        let mut response = agent.run(config).ok()?;
         let headers = response.headers().iter();
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("").to_owned()));
-        Response {
+        Some(Response {
             status: response.status().as_u16(),
             headers: headers.collect(),
-            body: response.body_mut().read_to_vec().expect("a whole body"),
-        }
+            body: response.body_mut().read_to_vec().ok()?,
+        })
     }
 }
 

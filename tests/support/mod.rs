@@ -11,7 +11,10 @@
 #![allow(dead_code, unused_imports)]
 
 mod client;
+mod deliveries;
 mod receiver;
+mod sandbox;
+mod watcher;
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -26,6 +29,7 @@ use tokio::sync::oneshot;
 
 pub use client::{Request, Response};
 pub use receiver::{Received, Receiver};
+pub use watcher::{Watched, Watcher};
 
 /// Where every test's clock starts.
 pub const START: &str = "2026-03-01T12:00:00Z";
@@ -97,9 +101,21 @@ impl TestApp {
     }
 
     /// Stops the app in order and starts it again on the same data and the same clock. The key is a new one.
-    pub fn restart(mut self) -> Self {
+    pub fn restart(self) -> Self {
+        self.restart_after(Duration::ZERO)
+    }
+
+    /// The same, with time passing while the app is away.
+    pub fn restart_after(mut self, away: Duration) -> Self {
         self.halt();
+        self.clock.advance(away);
         Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap())
+    }
+
+    /// The same, with some settings changed in between.
+    pub fn restart_with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self.restart()
     }
 
     /// The data directory.
@@ -152,9 +168,13 @@ impl TestApp {
         Request::new(method, format!("{}{path}", self.api)).bearer(&self.key)
     }
 
-    /// A request to the admin listener: `/sandbox/…`, `/debug/…`.
+    /// A request to the admin listener: `/sandbox/…`, `/debug/…`, with the admin token where there is one.
     pub fn admin(&self, method: &str, path: &str) -> Request {
-        Request::new(method, format!("{}{path}", self.admin))
+        let request = Request::new(method, format!("{}{path}", self.admin));
+        match &self.config.admin.token {
+            Some(token) => request.bearer(token.reveal()),
+            None => request,
+        }
     }
 
     /// Makes a room with the defaults.

@@ -37,11 +37,10 @@ impl Receiver {
         let tell = Mutex::new(tell);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Some(request) = serve(stream, answer.load(Ordering::SeqCst))
-                    && tell.lock().unwrap().send(request).is_err()
-                {
-                    return;
-                }
+                // The test has the request before its sender has the answer: a delivery that is written down as
+                // delivered has been seen.
+                let tell = |request| tell.lock().unwrap().send(request).is_ok();
+                let _ = serve(stream, answer.load(Ordering::SeqCst), tell);
             }
         });
         Self { url, status, received }
@@ -89,7 +88,7 @@ impl Received {
     }
 }
 
-fn serve(stream: TcpStream, status: u16) -> Option<Received> {
+fn serve(stream: TcpStream, status: u16, tell: impl FnOnce(Received) -> bool) -> Option<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -105,6 +104,8 @@ fn serve(stream: TcpStream, status: u16) -> Option<Received> {
     let mut body = vec![0; length?.1.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
     let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    reader.get_mut().write_all(answer.as_bytes()).ok()?;
-    Some(Received { headers, body })
+    if !tell(Received { headers, body }) {
+        return None;
+    }
+    reader.get_mut().write_all(answer.as_bytes()).ok()
 }

@@ -23,7 +23,7 @@ impl ProjectActor {
     ) -> Result<(), ActorProcessingErr> {
         for snapshot in self.wiring.store.open_rooms(self.id.clone()).await? {
             // Nobody inside: it rests. A deadline that has passed wakes it at once.
-            let idle = snapshot.people.is_empty() && self.lay_to_rest(me, state, &snapshot.room);
+            let idle = snapshot.people.is_empty() && self.lay_to_rest(me, state, &snapshot.room, None);
             if !idle {
                 self.spawn_room(me, state, snapshot).await;
             }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::RoomName;
 use conclave_model::room::Room;
+use conclave_model::{RoomName, Timestamp};
 use ractor::actor::messages::BoxedState;
 
 use super::{ProjectActor, ProjectMsg, ProjectState};
@@ -21,12 +21,17 @@ use crate::timer::Timer;
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl ProjectActor {
-    /// Lets a room rest until its deadline. Says whether it rests: one without a deadline has somebody inside, and one
-    /// that something waits for is wanted.
-    pub(super) fn lay_to_rest(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, room: &Room) -> bool {
+    /// Lets a room rest until its deadline; one that has passed wakes it at once, but not before `not_before`. Says
+    /// whether it rests: one without a deadline has somebody inside, and one that something waits for is wanted.
+    pub(super) fn lay_to_rest(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        room: &Room,
+        not_before: Option<Timestamp>,
+    ) -> bool {
         let Some(deadline) = room.empty_deadline else { return false };
-        let now = self.wiring.clock.now();
-        let due = if deadline <= now { now.after(AGAIN) } else { deadline };
+        let due = not_before.map_or(deadline, |at| at.max(deadline));
         let card = self.card_of(state.rooms.get(&room.name), Kind::Room, &format!("room/{}", room.name));
         match state.rooms.get_mut(&room.name) {
             Some(child) => {
@@ -35,7 +40,7 @@ impl ProjectActor {
                 }
             }
             None => {
-                card.started(now);
+                card.started(self.wiring.clock.now());
                 state.rooms.insert(room.name.clone(), Child::at_rest(Arc::clone(&card), due));
             }
         }
@@ -91,8 +96,9 @@ impl ProjectActor {
         let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
         let open = last.filter(|last| last.is_open());
         let Some(last) = open else { return self.forget_room(state, &name) };
+        let again = last.end_failed().then(|| self.wiring.clock.now().after(AGAIN));
         let (idle, snapshot) = (last.is_idle(), last.into_snapshot());
-        if !(idle && self.lay_to_rest(me, state, &snapshot.room)) {
+        if !(idle && self.lay_to_rest(me, state, &snapshot.room, again)) {
             self.spawn_room(me, state, snapshot).await;
         }
     }

@@ -52,7 +52,7 @@ impl ProjectActor {
         state.rooms_in_making -= 1;
         if let Ok(room) = &result {
             // A new room has a deadline and no messages, so it rests.
-            let _ = self.lay_to_rest(me, state, room);
+            let _ = self.lay_to_rest(me, state, room, None);
         }
         let _ = reply.send(result);
     }

@@ -27,6 +27,9 @@ impl RoomActor {
         state: &mut RoomState,
         report: Report,
     ) -> Result<(), Refusal> {
+        if !state.is_open() {
+            return Err(Refusal::RoomEnded);
+        }
         let (store, id, at) = (&self.wiring.store, state.room.id, report.at);
         let written = match report.fact {
             Fact::ParticipantJoined(participant) => {
@@ -42,6 +45,7 @@ impl RoomActor {
             Fact::JoinAborted { who } => store.record_join_aborted(id, who, at).await,
             Fact::TrackPublished { who, track } => store.record_track(id, who, track, true, at).await,
             Fact::TrackUnpublished { who, track } => store.record_track(id, who, track, false, at).await,
+            Fact::TrackMuted { who, track } => store.record_track_muted(id, who.sid, track).await,
             Fact::PublishLimit { who, limit } => store.record_publish_limit(id, who, limit, at).await,
         };
         written.map_err(|error| self.refusal(&error))
@@ -116,6 +120,7 @@ impl RoomActor {
         }
         if let Err(error) = self.end(me, state).await {
             log::error!(room = state.room.namespaced_name().as_str(); "an empty room could not be ended: {error}");
+            state.end_failed = true;
         }
     }
 
@@ -130,7 +135,10 @@ impl RoomActor {
                 log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
             }
         });
-        me.actor().stop(Some("ended".into()));
+        // What was sent by now is told that the room has ended; a stop would drop it unanswered.
+        if me.actor().drain().is_err() {
+            me.actor().stop(Some("ended".into()));
+        }
         Ok(())
     }
 
@@ -156,6 +164,9 @@ impl RoomActor {
         known: Vec<ParticipantSid>,
         people: Result<Vec<Participant>, MediaError>,
     ) {
+        if !state.is_open() {
+            return;
+        }
         let now = self.wiring.clock.now();
         let Ok(seen) = people.inspect_err(|error| log::warn!("a room could not be reconciled: {error}")) else {
             return;

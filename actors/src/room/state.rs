@@ -21,12 +21,13 @@ pub struct RoomState {
     pub(super) room: Box<Room>,
     pub(super) people: Vec<LivePerson>,
     pub(super) empty_timer: Option<Timer>,
+    pub(super) end_failed: bool,
 }
 
 impl RoomState {
     /// A room taken up from its records.
     pub(super) fn new(snapshot: RoomSnapshot) -> Self {
-        Self { room: Box::new(snapshot.room), people: snapshot.people, empty_timer: None }
+        Self { room: Box::new(snapshot.room), people: snapshot.people, empty_timer: None, end_failed: false }
     }
 
     /// Not ended.
@@ -37,6 +38,11 @@ impl RoomState {
     /// Open, with nobody inside: nothing happens before somebody joins or the deadline comes.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_open() && self.people.is_empty() && self.room.empty_deadline.is_some()
+    }
+
+    /// Its deadline has come, and the store was away.
+    pub(crate) fn end_failed(&self) -> bool {
+        self.end_failed
     }
 
     /// Back to what a room is taken up from.

@@ -100,9 +100,9 @@ struct Running {
 }
 
 impl EndpointActor {
-    /// Sleeps until the first tick at or after `due`. Ticks lie at whole multiples of the interval.
+    /// Sleeps until the first tick to come at which `due` has passed. Ticks lie at whole multiples of the interval.
     fn sleep_until(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState, due: Timestamp) {
-        let at = next_tick(self.wiring.clock.now().max(due), self.wiring.settings.webhook_tick);
+        let at = next_tick(self.wiring.clock.now(), due, self.wiring.settings.webhook_tick);
         if state.tick.as_ref().is_none_or(|tick| tick.view().fires_at > at) {
             state.tick = Some(Timer::arm(&self.wiring.clock, "tick", at, me, EndpointMsg::Tick));
         }
@@ -206,20 +206,29 @@ impl Actor for EndpointActor {
     }
 }
 
-/// The first whole multiple of `tick` after `now`.
-fn next_tick(now: Timestamp, tick: Duration) -> Timestamp {
+/// The first whole multiple of `tick` that lies after `now` and not before `due`.
+fn next_tick(now: Timestamp, due: Timestamp, tick: Duration) -> Timestamp {
     let tick = i64::try_from(tick.as_millis()).unwrap_or(i64::MAX).max(1);
-    Timestamp::from_millis((now.millis() / tick).saturating_add(1).saturating_mul(tick))
+    let (after_now, at_due) = (now.millis() / tick + 1, due.millis().saturating_add(tick - 1) / tick);
+    Timestamp::from_millis(after_now.max(at_due).saturating_mul(tick))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn next(now: i64, due: i64) -> i64 {
+        let at = Timestamp::from_millis;
+        next_tick(at(now), at(due), Duration::from_secs(5)).millis()
+    }
+
     #[test]
-    fn the_next_tick_lies_after_now_and_at_most_one_interval_away() {
-        let tick = Duration::from_secs(5);
-        let next = |millis| next_tick(Timestamp::from_millis(millis), tick).millis();
-        assert_eq!((next(0), next(1), next(4_999), next(5_000)), (5_000, 5_000, 5_000, 10_000));
+    fn what_is_due_waits_for_a_tick_after_now_at_most_one_interval_away() {
+        assert_eq!((next(0, 0), next(1, 0), next(4_999, 4_999), next(5_000, 5_000)), (5_000, 5_000, 5_000, 10_000));
+    }
+
+    #[test]
+    fn what_comes_due_at_a_tick_goes_at_that_tick() {
+        assert_eq!((next(1, 60_000), next(1, 60_001), next(1, 64_999)), (60_000, 65_000, 65_000));
     }
 }

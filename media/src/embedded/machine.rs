@@ -148,10 +148,24 @@ impl Machine {
     }
 
     /// Somebody mutes or unmutes its own track.
-    pub fn mute(&mut self, sid: &ParticipantSid, track: &TrackSid, muted: bool) -> Result<Track, Denied> {
-        let track = self.active_mut(sid)?.track_mut(track)?;
+    pub fn mute(
+        &mut self,
+        sid: &ParticipantSid,
+        track: &TrackSid,
+        muted: bool,
+        now: Timestamp,
+    ) -> Result<Track, Denied> {
+        let person = self.active_mut(sid)?;
+        let track = person.track_mut(track)?;
+        if track.muted == muted {
+            return Ok(track.clone());
+        }
         track.muted = muted;
-        Ok(track.clone())
+        let track = track.clone();
+        let fact = Fact::TrackMuted { who: person.who(), track: TrackFacts::from(&track) };
+        let room = person.room.clone();
+        self.report(&room, now, fact);
+        Ok(track)
     }
 
     /// Somebody sends a message to everybody else in its room who may receive.

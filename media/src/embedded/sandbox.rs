@@ -130,9 +130,9 @@ impl EmbeddedPlane {
     /// Mutes or unmutes a track, by its publisher.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `NoSuchTrack`.
+    /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
     pub async fn mute(&self, sid: &ParticipantSid, track: &TrackSid, muted: bool) -> Result<Track, SandboxError> {
-        self.reported(|machine, _| machine.mute(sid, track, muted)).await
+        self.reported(|machine, now| machine.mute(sid, track, muted, now)).await
     }
 
     /// Sends data, in base64, to everybody else in the room who may receive.

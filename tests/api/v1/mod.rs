@@ -1,7 +1,14 @@
 //! `/v1/*`.
 
+mod events;
+mod participants;
 mod roles;
 mod rooms;
+mod sessions;
 mod template_settings;
 mod templates;
+mod timers;
 mod tokens;
+mod webhook_deliveries;
+mod webhook_endpoints;
+mod webhook_retries;

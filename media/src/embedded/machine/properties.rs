@@ -130,6 +130,9 @@ impl Story {
                 Fact::TrackUnpublished { who, track } => {
                     prop_assert!(self.inside.get_mut(&who.sid).unwrap().1.remove(&track.sid));
                 }
+                Fact::TrackMuted { who, track } => {
+                    prop_assert!(self.inside.get(&who.sid).unwrap().1.contains(&track.sid));
+                }
                 Fact::PublishLimit { who, limit } => {
                     let exceeded = &mut self.inside.get_mut(&who.sid).unwrap().2;
                     prop_assert_ne!(*exceeded, limit.exceeded, "sides alternate");

@@ -67,6 +67,7 @@ fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
         Fact::JoinAborted { who } => ("join aborted", who.sid),
         Fact::TrackPublished { who, .. } => ("published", who.sid),
         Fact::TrackUnpublished { who, .. } => ("unpublished", who.sid),
+        Fact::TrackMuted { who, track } => (if track.muted { "muted" } else { "unmuted" }, who.sid),
         Fact::PublishLimit { who, limit } => (if limit.exceeded { "exceeded" } else { "cleared" }, who.sid),
     };
     machine.take_reports().into_iter().map(short).collect()
@@ -137,13 +138,13 @@ fn tracks_come_and_go_and_are_reported() {
     let track = machine.publish(&sid, microphone(), NOW).unwrap();
     assert_eq!((track.muted, track.name.as_deref()), (true, Some("mic")));
     assert!(machine.participants(&room())[0].is_publisher);
-    assert!(!machine.mute(&sid, &track.sid, false).unwrap().muted);
+    assert!(!machine.mute(&sid, &track.sid, false, NOW).unwrap().muted);
     assert_eq!(machine.participants(&room())[0].tracks.len(), 1);
     machine.unpublish(&sid, &track.sid, NOW).unwrap();
     assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(Denied::NoSuchTrack));
     assert!(!machine.participants(&room())[0].is_publisher);
     let told: Vec<_> = told(&mut machine).into_iter().map(|(what, _)| what).collect();
-    assert_eq!(told, ["joined", "published", "unpublished"]);
+    assert_eq!(told, ["joined", "published", "unmuted", "unpublished"]);
 }
 
 #[test]

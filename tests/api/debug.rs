@@ -1,0 +1,238 @@
+//! The admin listener: health, the actors, and the stream of events.
+
+use std::time::Duration;
+
+use conclave_model::Secret;
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, Request, TestApp, Watcher, eventually};
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn ids(page: &Value) -> Vec<&str> {
+    page["actors"].as_array().unwrap().iter().map(|actor| actor["id"].as_str().unwrap()).collect()
+}
+
+fn actors(app: &TestApp, query: &str) -> Value {
+    app.admin("GET", &format!("/debug/actors{query}")).send().expect(200)
+}
+
+#[test]
+fn the_tree_is_listed_from_its_root_with_totals_by_kind() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.room("retro");
+    let endpoint = app.endpoint("http://127.0.0.1:9/hook")["id"].as_str().unwrap().to_owned();
+    let project = app.project.clone();
+    eventually(|| actors(&app, "?kind=webhook_endpoint")["actors"] != json!([]));
+    let page = actors(&app, "");
+    let expected = [
+        "system".to_owned(),
+        project.clone(),
+        format!("{project}/room/retro"),
+        format!("{project}/room/standup"),
+        format!("{project}/webhook/{endpoint}"),
+    ];
+    assert_eq!(ids(&page), expected);
+    assert_eq!(keys(&page), ["actors", "has_more", "limit", "offset", "totals"]);
+    assert_eq!(page["totals"], json!({"system": 1, "project": 1, "room": 2, "webhook_endpoint": 1}));
+    assert_eq!((&page["limit"], &page["offset"], &page["has_more"]), (&json!(50), &json!(0), &json!(false)));
+}
+
+#[test]
+fn an_actor_shows_its_card_and_its_own_state() {
+    let app = TestApp::start();
+    app.room("standup");
+    let page = actors(&app, "?kind=room");
+    let room = &page["actors"][0];
+    let expected = json!({
+        "id": format!("{}/room/standup", app.project), "kind": "room", "parent": app.project,
+        "project_id": app.project, "name": "standup", "status": "at_rest", "started_at": app.now(), "restarts": 0,
+        "mailbox": room["mailbox"], "handled": room["handled"],
+        "timers": [{"name": "empty_timeout", "fires_at": "2026-03-01T12:05:00.000Z"}],
+        "state": {
+            "status": "open", "participants": {}, "holders": {}, "empty_deadline": "2026-03-01T12:05:00.000Z"
+        }
+    });
+    assert_eq!(*room, expected);
+    let system = &actors(&app, "?kind=system")["actors"][0];
+    assert_eq!((&system["parent"], &system["project_id"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn a_room_shows_who_is_in_it_by_role() {
+    let app = TestApp::start();
+    app.room("standup");
+    for (identity, role) in [("alice", "host"), ("bob", "guest"), ("carol", "guest"), ("dan", "")] {
+        app.join("standup", identity, role);
+    }
+    let state = actors(&app, "?kind=room")["actors"][0]["state"].clone();
+    assert_eq!(state["participants"], json!({"host": ["alice"], "guest": ["bob", "carol"], "": ["dan"]}));
+    assert_eq!(state["holders"], json!({"host": 1, "guest": 2, "": 1}));
+    assert_eq!(state["empty_deadline"], Value::Null);
+}
+
+#[test]
+fn an_endpoint_shows_its_last_response_and_whether_it_backs_off() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room("standup");
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    receiver.answer_with(500);
+    app.deliver();
+    let endpoint = actors(&app, "?kind=webhook_endpoint")["actors"][0].clone();
+    assert_eq!(keys(&endpoint["state"]), ["backoff", "due", "in_flight", "last_response", "running"]);
+    assert_eq!(endpoint["state"]["backoff"], true);
+    assert_eq!(endpoint["state"]["last_response"]["response_status"], 500);
+    assert_eq!(endpoint["state"]["due"], endpoint["timers"][0]["fires_at"]);
+}
+
+#[test]
+fn actors_are_filtered_and_paged() {
+    let app = TestApp::start();
+    for name in ["alpha", "beta", "gamma"] {
+        app.room(name);
+    }
+    assert_eq!(ids(&actors(&app, "?kind=room&q=ta")).len(), 1);
+    assert_eq!(ids(&actors(&app, &format!("?project={}", app.project))).len(), 4);
+    assert_eq!(ids(&actors(&app, "?project=prj_000000000000")).len(), 0);
+    let page = actors(&app, "?kind=room&limit=2");
+    assert_eq!((ids(&page).len(), &page["has_more"], &page["totals"]), (2, &json!(true), &json!({"room": 3})));
+    let page = actors(&app, "?kind=room&limit=2&offset=2");
+    assert_eq!((ids(&page).len(), &page["has_more"], &page["offset"]), (1, &json!(false), &json!(2)));
+    let refused = |query: &str| app.admin("GET", &format!("/debug/actors?{query}")).send();
+    refused("kind=planet").expect_error(400, "invalid_request", Some("kind"));
+    refused("project=x").expect_error(400, "invalid_request", Some("project"));
+    refused("limit=0").expect_error(400, "invalid_request", Some("limit"));
+    refused("colour=red").expect_error(400, "invalid_request", Some("colour"));
+}
+
+#[test]
+fn one_actor_is_read_by_its_path_with_its_recent_history() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    let path = format!("/debug/actors/{}/room/standup", app.project);
+    let actor = app.admin("GET", &path).send().expect(200);
+    let steps: Vec<_> =
+        actor["history"].as_array().unwrap().iter().map(|step| step["message"].as_str().unwrap()).collect();
+    assert_eq!(steps.first(), Some(&"report"));
+    assert_eq!(keys(&actor["history"][0]), ["at", "message"]);
+    assert_eq!(app.admin("GET", "/debug/actors/system").send().expect(200)["kind"], "system");
+    let project = app.admin("GET", &format!("/debug/actors/{}", app.project)).send().expect(200);
+    assert_eq!(project["state"]["open_rooms"], 1);
+    app.admin("GET", "/debug/actors/prj_x/room/none").send().expect_error(404, "not_found", None);
+}
+
+#[test]
+fn an_ended_room_is_gone_from_the_tree() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    eventually(|| ids(&actors(&app, "?kind=room")).is_empty());
+}
+
+#[test]
+fn the_tree_reads_as_indented_text() {
+    let app = TestApp::start();
+    app.room("standup");
+    let text = |path: &str| app.admin("GET", path).header("accept", "text/plain").send();
+    let tree = text("/debug/actors");
+    assert!(tree.headers["content-type"].starts_with("text/plain"));
+    let tree = tree.text();
+    let starts: Vec<_> = tree.lines().map(|line| line.split(" [").next().unwrap()).collect();
+    assert_eq!(starts[0], "system system");
+    assert_eq!(starts[1], format!("  project {}", app.project));
+    assert_eq!(starts[2], "    room standup");
+    assert!(tree.lines().last().unwrap().contains("room=1"), "{tree}");
+    let one = text(&format!("/debug/actors/{}/room/standup", app.project)).text();
+    assert!(one.contains("room standup [at_rest]") && one.contains("empty_timeout@2026-03-01T12:05:00.000Z"), "{one}");
+}
+
+#[test]
+fn watchers_see_the_very_payload_that_receivers_get() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let watcher = Watcher::start(&app, "");
+    assert!(watcher.head().contains("content-type: text/event-stream"), "{}", watcher.head());
+    app.room("standup");
+    let alice = app.join("standup", "alice", "host");
+    app.leave(&alice, true);
+    app.deliver();
+    let mut last = 0;
+    for event_type in ["room.started", "participant.joined", "participant.left"] {
+        let (seen, posted) = (watcher.next(), receiver.next());
+        assert_eq!((seen.event.as_str(), seen.data.as_bytes()), (event_type, posted.body.as_slice()));
+        assert!(seen.id > last, "ids grow");
+        last = seen.id;
+    }
+}
+
+#[test]
+fn a_watcher_of_another_project_sees_nothing_of_this_one() {
+    let app = TestApp::start();
+    let (other, own) =
+        (Watcher::start(&app, "?project=prj_000000000000"), Watcher::start(&app, &format!("?project={}", app.project)));
+    app.room("standup");
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    assert_eq!(own.next().json()["room"], "standup");
+    assert_eq!(other.seen(), 0);
+    app.admin("GET", "/debug/events?project=x").send().expect_error(400, "invalid_request", Some("project"));
+}
+
+#[test]
+fn health_and_readiness_say_so() {
+    let app = TestApp::start();
+    for address in [&app.api, &app.admin] {
+        Request::new("GET", format!("{address}/healthz")).send().expect(200);
+    }
+    let ready = app.admin("GET", "/readyz").send().expect(200);
+    assert_eq!(ready, json!({"ready": true, "parts": {"database": "ok", "media": "ok"}}));
+}
+
+#[test]
+fn with_an_admin_token_everything_but_health_needs_it() {
+    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
+    let paths = ["/debug/actors", "/debug/actors/system", "/debug/events", "/sandbox/participants/PA_1", "/nowhere"];
+    for path in paths {
+        for request in [
+            app.admin("GET", path).anonymous(),
+            app.admin("GET", path).bearer("let-me-in-pleasf"),
+            app.admin("GET", path).bearer(&app.key),
+            app.admin("GET", path).bearer(""),
+        ] {
+            request.send().expect_error(401, "unauthorized", None);
+        }
+    }
+    let join = app.admin("POST", "/sandbox/join").anonymous().json(json!({"token": "x"})).send();
+    join.expect_error(401, "unauthorized", None);
+    for path in ["/healthz", "/readyz"] {
+        app.admin("GET", path).anonymous().send().expect(200);
+    }
+    app.admin("GET", "/debug/actors").send().expect(200);
+    app.admin("GET", "/nowhere").send().expect_error(404, "not_found", None);
+    app.room("standup");
+    app.join("standup", "alice", "host");
+}
+
+#[test]
+fn no_secret_is_in_any_snapshot() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    app.join_with(&token).expect(201);
+    app.deliver();
+    app.advance(Duration::from_secs(1));
+    let mut shown = app.admin("GET", "/debug/actors?limit=200").send().text();
+    shown += &app.admin("GET", "/debug/actors").header("accept", "text/plain").send().text();
+    let page = actors(&app, "");
+    for id in ids(&page) {
+        shown += &app.admin("GET", &format!("/debug/actors/{id}")).send().text();
+    }
+    for secret in [secret.as_str(), token.as_str(), &app.key, "whsec_"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+}

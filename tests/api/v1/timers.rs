@@ -1,0 +1,184 @@
+//! The empty timer, and what a restart of the embedded media plane leaves of a room.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, TestApp, eventually};
+
+fn room(app: &TestApp, name: &str, empty_timeout_seconds: u32) {
+    let body = json!({"name": name, "empty_timeout_seconds": empty_timeout_seconds});
+    app.post("/v1/rooms").json(body).send().expect(201);
+}
+
+fn status(app: &TestApp, name: &str) -> Value {
+    app.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone()
+}
+
+/// The instant at which the room's own timer fires, if it runs.
+fn timer(app: &TestApp, name: &str) -> Option<String> {
+    let actor = app.admin("GET", &format!("/debug/actors/{}/room/{name}", app.project)).send();
+    let actor = actor.expect(200);
+    let timer = actor["timers"].as_array().unwrap().iter().find(|timer| timer["name"] == "empty_timeout");
+    timer.map(|timer| timer["fires_at"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_timeout_of_zero_ends_a_room_as_soon_as_somebody_was_in_it_and_left() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "brief", 0);
+    app.advance(Duration::from_secs(299));
+    assert_eq!(status(&app, "brief"), "open");
+    let alice = app.join("brief", "alice", "host");
+    app.advance(Duration::from_secs(400));
+    assert_eq!(status(&app, "brief"), "open");
+    app.leave(&alice, true);
+    eventually(|| status(&app, "brief") == "ended");
+    let ended = app.get("/v1/rooms/brief").send().expect(200);
+    assert_eq!(ended["ended_at"], json!(app.now()));
+    let types = app.event_types(&receiver);
+    assert_eq!(types, ["room.started", "participant.joined", "participant.left", "room.finished"]);
+}
+
+#[test]
+fn a_timeout_of_zero_gives_a_room_nobody_joined_the_default_300_seconds() {
+    let app = TestApp::start();
+    room(&app, "unjoined", 0);
+    app.advance(Duration::from_millis(299_999));
+    assert_eq!(status(&app, "unjoined"), "open");
+    app.advance(Duration::from_millis(1));
+    eventually(|| status(&app, "unjoined") == "ended");
+    assert!(app.get("/v1/rooms/unjoined").send().expect(200).get("started_at").is_none());
+}
+
+#[test]
+fn a_join_stops_the_timer_and_the_last_leave_starts_it_anew() {
+    let app = TestApp::start();
+    room(&app, "standup", 60);
+    assert_eq!(timer(&app, "standup").as_deref(), Some("2026-03-01T12:01:00.000Z"));
+    app.advance(Duration::from_secs(59));
+    let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
+    assert_eq!(timer(&app, "standup"), None);
+    app.advance(Duration::from_secs(1_000));
+    app.leave(&alice, true);
+    assert_eq!(timer(&app, "standup"), None);
+    app.leave(&bob, false);
+    assert_eq!(timer(&app, "standup"), Some(app.clock.now().after(Duration::from_secs(60)).to_string()));
+    app.advance(Duration::from_millis(59_999));
+    assert_eq!(status(&app, "standup"), "open");
+    app.advance(Duration::from_millis(1));
+    eventually(|| status(&app, "standup") == "ended");
+}
+
+#[test]
+fn a_room_that_emptied_past_its_timeout_reports_its_finish_alone() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "standup", 10);
+    let alice = app.join("standup", "alice", "");
+    app.leave(&alice, true);
+    app.events(&receiver);
+    app.advance(Duration::from_secs(10));
+    app.wait_for_event("room.finished", 1);
+    let expected = app.event("room.finished", "standup", &json!({}));
+    assert_eq!(app.events(&receiver), [expected]);
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    assert_eq!(app.events(&receiver), Vec::<Value>::new());
+}
+
+#[test]
+fn a_restart_keeps_the_deadline() {
+    let app = TestApp::start();
+    room(&app, "standup", 60);
+    app.advance(Duration::from_secs(40));
+    let app = app.restart();
+    eventually(|| app.admin("GET", &format!("/debug/actors/{}/room/standup", app.project)).send().status == 200);
+    assert_eq!(timer(&app, "standup").as_deref(), Some("2026-03-01T12:01:00.000Z"));
+    app.advance(Duration::from_secs(20));
+    eventually(|| status(&app, "standup") == "ended");
+}
+
+#[test]
+fn a_deadline_that_passed_while_the_server_was_away_ends_the_room_at_start() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "standup", 60);
+    let app = app.restart_after(Duration::from_secs(3_600));
+    eventually(|| status(&app, "standup") == "ended");
+    assert_eq!(app.event_types(&receiver), ["room.finished"]);
+}
+
+#[test]
+fn a_restart_of_the_embedded_plane_cuts_everybody_off_and_starts_the_timer() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "standup", 60);
+    let sid = app.join("standup", "alice", "host");
+    let track = app.publish(&sid, "audio", "microphone");
+    let token = app.token("standup", "alice", "host");
+    app.advance(Duration::from_secs(4));
+    app.events(&receiver);
+    let app = app.restart_after(Duration::from_secs(30));
+    app.wait_for_event("participant.connection_aborted", 1);
+    let who = json!({"participant_identity": "alice", "participant_sid": sid, "role": "host"});
+    let mut of_track = who.clone();
+    for (field, value) in
+        [("track_sid", json!(track)), ("track_kind", json!("audio")), ("track_source", json!("microphone"))]
+    {
+        of_track[field] = value;
+    }
+    of_track["track_muted"] = json!(false);
+    let expected = [
+        app.event("track.unpublished", "standup", &of_track),
+        app.event("participant.connection_aborted", "standup", &who),
+    ];
+    let sessions = app.get("/v1/sessions").send().expect(200);
+    assert_eq!(sessions["sessions"][0]["left_at"], json!(app.now()));
+    assert_eq!(app.events(&receiver), expected);
+    eventually(|| timer(&app, "standup").is_some());
+    // Whoever still holds a valid token may join again; the room had started already.
+    app.join_with(&token).expect(201);
+    assert_eq!(timer(&app, "standup"), None);
+    assert_eq!(app.event_types(&receiver), ["participant.joined"]);
+}
+
+#[test]
+fn a_restart_with_nobody_inside_reports_nothing() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "standup", 600);
+    let alice = app.join("standup", "alice", "");
+    app.leave(&alice, true);
+    app.events(&receiver);
+    let app = app.restart();
+    let actor = || app.admin("GET", &format!("/debug/actors/{}/room/standup", app.project)).send();
+    eventually(|| actor().status == 200);
+    assert_eq!(actor().expect(200)["status"], "at_rest");
+    assert_eq!(app.events(&receiver), Vec::<Value>::new());
+}
+
+#[test]
+fn a_room_with_a_timeout_of_zero_does_not_outlive_a_restart_that_empties_it() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app, "brief", 0);
+    app.join("brief", "alice", "host");
+    app.events(&receiver);
+    let app = app.restart();
+    eventually(|| status(&app, "brief") == "ended");
+    assert_eq!(app.event_types(&receiver), ["participant.connection_aborted", "room.finished"]);
+}
+
+#[test]
+fn a_join_that_is_turned_away_neither_starts_a_room_nor_stops_its_timer() {
+    let app = TestApp::start();
+    let roles = json!({"speaker": {"max_peer_count": 1}});
+    let stage = app.room_with_roles("stage", &roles);
+    let token = app.token("stage", "alice", "speaker");
+    let path = format!("/v1/templates/{}/roles/speaker", stage["template_id"].as_str().unwrap());
+    app.put(&path).json(json!({"max_peer_count": -1})).send().expect(200);
+    app.join_with(&token).expect_error(409, "role_capacity_reached", None);
+    assert!(app.get("/v1/rooms/stage").send().expect(200).get("started_at").is_none());
+    assert_eq!(timer(&app, "stage").as_deref(), Some("2026-03-01T12:05:00.000Z"));
+}

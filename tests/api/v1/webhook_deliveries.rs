@@ -1,0 +1,252 @@
+//! `/v1/webhook-deliveries`: what is posted, and the log of it.
+
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::support::{Received, Receiver, TestApp, eventually};
+
+/// The Standard Webhooks signature as that standard defines it.
+fn standard_signature(request: &Received, secret: &str) -> String {
+    let key = STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("{}.{}.", request.header("webhook-id"), request.header("webhook-timestamp")).as_bytes());
+    mac.update(&request.body);
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+#[test]
+fn a_delivery_carries_both_signatures_and_the_name_of_its_event() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.deliver();
+    let delivery = &app.deliveries("event_type=room.started")[0];
+    let request = receiver.next();
+    assert_eq!(request.header("content-type"), "application/json");
+    assert_eq!(request.header("x-svc-event"), "room.started");
+    assert!(request.is_signed_with(&secret));
+    assert_eq!(request.header("webhook-id"), delivery["id"]);
+    let now = (app.clock.now().millis() / 1_000).to_string();
+    assert_eq!(request.header("webhook-timestamp"), now);
+    assert_eq!(request.header("webhook-signature"), standard_signature(&request, &secret));
+}
+
+#[test]
+fn the_log_holds_byte_for_byte_what_was_posted() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    let endpoint = app.endpoint(&receiver.url);
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    let queued_at = app.now();
+    app.deliver();
+    let body = String::from_utf8(receiver.next().body).unwrap();
+    let page = app.get("/v1/webhook-deliveries?event_type=room.started").send();
+    assert!(page.text().contains(&format!("\"payload\":{body},")), "{body} in {}", page.text());
+    let page = page.expect(200);
+    let delivery = &page["webhook_deliveries"][0];
+    let expected = json!({
+        "id": delivery["id"], "endpoint_id": endpoint["id"], "endpoint_url": receiver.url,
+        "event_type": "room.started", "payload": serde_json::from_str::<Value>(&body).unwrap(),
+        "status": "delivered", "attempts": 1, "delivered_at": app.now(), "created_at": queued_at, "last_error": "",
+        "response_status": 204
+    });
+    assert_eq!(page, json!({"webhook_deliveries": [expected], "limit": 50, "offset": 0, "has_more": false}));
+}
+
+#[test]
+fn a_delivery_that_waits_has_its_next_attempt_and_no_answer_yet() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    let delivery = &app.deliveries("status=pending&event_type=room.started")[0];
+    let expected = json!({
+        "id": delivery["id"], "endpoint_id": delivery["endpoint_id"], "endpoint_url": receiver.url,
+        "event_type": "room.started", "payload": delivery["payload"], "status": "pending", "attempts": 0,
+        "next_attempt_at": app.now(), "created_at": app.now(), "last_error": "", "response_status": null
+    });
+    assert_eq!(*delivery, expected);
+}
+
+#[test]
+fn nothing_is_posted_before_the_tick() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.deliver();
+    receiver.drain();
+    app.join("standup", "bob", "host");
+    app.advance(Duration::from_millis(4_999));
+    let actors = app.admin("GET", "/debug/actors?kind=webhook_endpoint").send().expect(200);
+    assert_eq!(actors["actors"][0]["state"]["running"], false);
+    assert!(receiver.drain().is_empty());
+    app.advance(Duration::from_millis(1));
+    assert_eq!(receiver.next().json()["participant_identity"], "bob");
+}
+
+#[test]
+fn deliveries_are_filtered_by_status_event_and_endpoint_newest_first() {
+    let (app, good, bad) = (TestApp::start(), Receiver::start(), Receiver::start());
+    bad.answer_with(500);
+    let [good_id, bad_id] = [&good, &bad].map(|r| app.endpoint(&r.url)["id"].as_str().unwrap().to_owned());
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.deliver();
+    let count = |query: &str| app.deliveries(query).len();
+    assert_eq!((count(""), count("status=delivered"), count("status=pending"), count("status=failed")), (4, 2, 2, 0));
+    assert_eq!(count("event_type=room.started"), 2);
+    assert_eq!(count(&format!("endpoint_id={good_id}&status=delivered")), 2);
+    assert_eq!(count(&format!("endpoint_id={bad_id}&status=delivered")), 0);
+    let newest = app.deliveries(&format!("endpoint_id={good_id}"));
+    let types: Vec<_> = newest.iter().map(|delivery| delivery["event_type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["participant.joined", "room.started"]);
+    let refused = |query: &str| app.get(&format!("/v1/webhook-deliveries?{query}")).send();
+    refused("status=lost").expect_error(400, "invalid_request", Some("status"));
+    refused("event_type=room.exploded").expect_error(400, "invalid_request", Some("event_type"));
+    refused("endpoint_id=x").expect_error(400, "invalid_request", Some("endpoint_id"));
+}
+
+#[test]
+fn within_each_room_first_attempts_keep_the_order_of_events() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let rooms = ["a", "b", "c", "d", "e"];
+    for room in rooms {
+        app.room(room);
+    }
+    // One delivered event first, after which rooms go side by side.
+    app.join("a", "first", "");
+    app.deliver();
+    for round in 0..12 {
+        for room in rooms {
+            let sid = app.join(room, &format!("p{round}"), "");
+            app.leave(&sid, round % 2 == 0);
+        }
+    }
+    let events = app.events(&receiver);
+    let mut order: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["participant_identity"].as_str().is_some_and(|p| p != "first")) {
+        let step = (event["participant_identity"].as_str().unwrap(), event["type"].as_str().unwrap());
+        order.entry(event["room"].as_str().unwrap()).or_default().push(step);
+    }
+    let names: Vec<_> = (0..12).map(|round| format!("p{round}")).collect();
+    let gone = ["participant.left", "participant.connection_aborted"];
+    let expected: Vec<_> = names
+        .iter()
+        .enumerate()
+        .flat_map(|(round, name)| [(name.as_str(), "participant.joined"), (name.as_str(), gone[round % 2])])
+        .collect();
+    assert_eq!(order.len(), rooms.len());
+    for (room, steps) in order {
+        assert_eq!(steps, expected, "{room}");
+    }
+}
+
+#[test]
+fn more_than_a_batch_that_is_due_goes_out_at_one_tick() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room("crowd");
+    for n in 0..130 {
+        app.join("crowd", &format!("p{n}"), "");
+    }
+    app.tick();
+    let received: Vec<_> = (0..131).map(|_| receiver.next().json()).collect();
+    assert_eq!(received[0]["type"], "room.started");
+    for (n, event) in received[1..].iter().enumerate() {
+        assert_eq!(event["participant_identity"], format!("p{n}"));
+    }
+    app.settle();
+    assert_eq!(app.deliveries("status=delivered").len(), 131);
+}
+
+#[test]
+fn events_queued_while_the_app_was_down_or_not_yet_posted_outlive_a_restart() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
+    app.room("standup");
+    let alice = app.join("standup", "alice", "");
+    app.leave(&alice, true);
+    let app = app.restart();
+    app.deliver();
+    let received = receiver.drain();
+    let types: Vec<_> = received.iter().map(|request| request.json()["type"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(types, ["room.started", "participant.joined", "participant.left"]);
+    assert!(received.iter().all(|request| request.is_signed_with(&secret)));
+}
+
+#[test]
+fn a_hundred_receivers_that_never_answer_do_not_hold_up_one_that_does() {
+    let (app, receiver, hanging) = (TestApp::start(), Receiver::start(), Hanging::start());
+    for n in 0..100 {
+        app.endpoint(&format!("{}/{n}", hanging.url));
+    }
+    app.endpoint(&receiver.url);
+    app.room("standup");
+    app.join("standup", "alice", "");
+    app.tick();
+    let ticked = Instant::now();
+    assert_eq!(receiver.types(2), ["room.started", "participant.joined"]);
+    assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
+    eventually(|| hanging.held() == 100);
+    // And again, while every one of them is still hanging.
+    app.join("standup", "bob", "");
+    let healthy = app.deliveries("status=pending&event_type=participant.joined");
+    let healthy = healthy.iter().find(|delivery| delivery["endpoint_url"] == *receiver.url).unwrap();
+    let path = format!("/debug/actors/{}/webhook/{}", app.project, healthy["endpoint_id"].as_str().unwrap());
+    eventually(|| !app.admin("GET", &path).send().expect(200)["timers"].as_array().unwrap().is_empty());
+    app.advance(Duration::from_secs(5));
+    let ticked = Instant::now();
+    assert_eq!(receiver.next().json()["participant_identity"], "bob");
+    assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
+}
+
+/// A listener that accepts and never answers, until it is dropped.
+struct Hanging {
+    url: String,
+    address: std::net::SocketAddr,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Hanging {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (streams, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (kept, stop) = (Arc::clone(&streams), Arc::clone(&over));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                kept.lock().unwrap().push(stream);
+            }
+        });
+        Self { url: format!("http://{address}"), address, streams, over }
+    }
+
+    fn held(&self) -> usize {
+        self.streams.lock().unwrap().len()
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        // Wakes the listener, so that it sees it is over.
+        drop(TcpStream::connect(self.address));
+        self.streams.lock().unwrap().clear();
+    }
+}

@@ -1,0 +1,167 @@
+//! A data directory, and the program running on it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, Request};
+
+/// A data directory that outlives the program.
+pub struct Deployment {
+    dir: tempfile::TempDir,
+    environment: Vec<(&'static str, &'static str)>,
+}
+
+/// The program, running. It is killed when dropped.
+pub struct Running {
+    child: Child,
+    stdout: Option<BufReader<std::process::ChildStdout>>,
+    pub api: String,
+    pub admin: String,
+    pub key: String,
+}
+
+impl Deployment {
+    /// Deliveries go out, and are tried again, within a fraction of a second.
+    pub fn new() -> Self {
+        let environment = vec![
+            ("CONCLAVE_WEBHOOKS__TICK", "200ms"),
+            ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "300ms,300ms,300ms,30s"),
+            ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "100000"),
+            ("CONCLAVE_LIMITS__BURST", "100000"),
+            ("CONCLAVE_HTTP__WORKERS", "1"),
+        ];
+        Self { dir: tempfile::tempdir().unwrap(), environment }
+    }
+
+    /// With one more setting.
+    pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Everything the program has said on stderr, over all its lives.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir.path().join("stderr")
+    }
+
+    /// Starts the program and waits for its ready line.
+    pub fn start(&self) -> Running {
+        let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_conclave"))
+            .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .arg(self.data())
+            .current_dir(self.dir.path())
+            .env_clear()
+            .envs(self.environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = stdout.read_line(&mut line);
+            let _ = tell.send((read.map(|_| line), stdout));
+        });
+        let (line, stdout) = told.recv_timeout(PATIENCE).expect("a ready line");
+        let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", self.log()));
+        assert_eq!(ready["ready"], true);
+        let text = |field: &str| ready[field].as_str().unwrap().to_owned();
+        Running { child, stdout: Some(stdout), api: text("api"), admin: text("admin"), key: text("api_key") }
+    }
+}
+
+impl Running {
+    /// Kills the program as a power cut would: no handler runs.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks the program to stop, and gives its exit code and how long it took.
+    pub fn terminate(&mut self) -> (Option<i32>, Duration) {
+        let asked = Instant::now();
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), asked.elapsed());
+            }
+            assert!(asked.elapsed() < PATIENCE, "the program does not stop");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+
+    /// What came on stdout after the ready line, once the program has ended.
+    pub fn rest_of_stdout(&mut self) -> String {
+        let mut rest = String::new();
+        self.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+        rest
+    }
+
+    pub fn get(&self, path: &str) -> Request {
+        self.request("GET", path)
+    }
+
+    pub fn post(&self, path: &str) -> Request {
+        self.request("POST", path)
+    }
+
+    pub fn delete(&self, path: &str) -> Request {
+        self.request("DELETE", path)
+    }
+
+    pub fn admin(&self, method: &str, path: &str) -> Request {
+        Request::new(method, format!("{}{path}", self.admin))
+    }
+
+    fn request(&self, method: &str, path: &str) -> Request {
+        Request::new(method, format!("{}{path}", self.api)).bearer(&self.key)
+    }
+
+    pub fn room(&self, name: &str, empty_timeout_seconds: u32) {
+        let body = json!({"name": name, "empty_timeout_seconds": empty_timeout_seconds});
+        self.post("/v1/rooms").json(body).send().expect(201);
+    }
+
+    /// Registers a receiver and gives its secret.
+    pub fn endpoint(&self, url: &str) -> String {
+        let endpoint = self.post("/v1/webhook-endpoints").json(json!({"url": url})).send().expect(201);
+        endpoint["secret"].as_str().unwrap().to_owned()
+    }
+
+    pub fn token(&self, room: &str, identity: &str, role: &str) -> String {
+        let body = json!({"room": room, "identity": identity, "role": role});
+        let token = self.post("/v1/tokens").json(body).send().expect(201);
+        token["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Lets somebody join and gives the sid.
+    pub fn join(&self, token: &str) -> String {
+        let joined = self.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
+        joined["sid"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,114 @@
+//! No secret reaches the log, the debug endpoint or the database, however much is logged.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::deployment::{Deployment, Running};
+use crate::support::{Receiver, Watcher};
+
+/// The first characters of a key, which listings and the log may show.
+const KEY_PREFIX: usize = 12;
+
+/// Every secret of the story, each by a part that can stand for nothing else.
+struct Secrets(Vec<(&'static str, String)>);
+
+impl Secrets {
+    fn add(&mut self, what: &'static str, secret: &str) {
+        assert!(secret.len() >= 16, "{what} is too short to look for");
+        self.0.push((what, secret.to_owned()));
+    }
+
+    fn assert_absent_from(&self, place: &str, bytes: &[u8]) {
+        for (what, secret) in &self.0 {
+            let found = bytes.windows(secret.len()).position(|window| window == secret.as_bytes());
+            if let Some(at) = found {
+                let around = &bytes[at.saturating_sub(120)..(at + secret.len() + 40).min(bytes.len())];
+                panic!("{what} is in {place}: {}", String::from_utf8_lossy(around));
+            }
+        }
+    }
+}
+
+/// The main story, with answers good and bad, and what the debug endpoint shows along the way.
+fn tell_story(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> String {
+    let watcher = Watcher::open(&running.admin, "");
+    secrets.add("the API key", &running.key[KEY_PREFIX..]);
+    let secret = running.endpoint(&receiver.url);
+    secrets.add("a signing secret", secret.trim_start_matches("whsec_"));
+    let keyed = running.post("/v1/webhook-endpoints").idempotency_key("an-endpoint");
+    let keyed = keyed.json(json!({"url": receiver.url})).send().expect(201);
+    secrets.add("a signing secret of a kept answer", keyed["secret"].as_str().unwrap().trim_start_matches("whsec_"));
+    running.room("standup", 600);
+    let token = running.token("standup", "alice", "host");
+    secrets.add("a room token", token.rsplit('.').next().unwrap());
+    let body = json!({"room": "standup", "identity": "bob"});
+    let kept = running.post("/v1/tokens").idempotency_key("a-token").json(body).send().expect(201);
+    secrets.add("a room token of a kept answer", kept["token"].as_str().unwrap().rsplit('.').next().unwrap());
+    let sid = running.join(&token);
+    let view = running.admin("GET", &format!("/sandbox/participants/{sid}")).send().expect(200);
+    secrets.add("a refreshed token", view["token"].as_str().unwrap().rsplit('.').next().unwrap());
+    let track = json!({"kind": "audio", "source": "microphone"});
+    running.admin("POST", &format!("/sandbox/participants/{sid}/tracks")).json(track).send().expect(201);
+    receiver.answer_with(500);
+    refused_calls(running, &token, secrets);
+    let mut shown = String::new();
+    for path in ["/debug/actors?limit=200", "/debug/actors/system", "/readyz"] {
+        shown += &running.admin("GET", path).send().text();
+        shown += &running.admin("GET", path).header("accept", "text/plain").send().text();
+    }
+    running.delete("/v1/rooms/standup").send().expect_empty(204);
+    for _ in 0..5 {
+        let event = watcher.next();
+        shown += &event.data;
+        if event.event == "room.finished" {
+            break;
+        }
+    }
+    shown += &running.get("/v1/webhook-deliveries").send().text();
+    shown += &running.get("/v1/webhook-endpoints").send().text();
+    shown
+}
+
+/// Credentials that are wrong are secrets too: of another server, or of this one with a slip.
+fn refused_calls(running: &Running, token: &str, secrets: &mut Secrets) {
+    let stranger = format!("vk_live_{}", "Zq9".repeat(15).split_at(43).0);
+    secrets.add("a wrong API key", &stranger[KEY_PREFIX..]);
+    running.get("/v1/rooms").bearer(&stranger).send().expect_error(401, "unauthorized", None);
+    let forged = format!("{}Zq9Zq9Zq9Zq9Zq9Zq9", &token[..token.len() - 18]);
+    secrets.add("a forged token", "Zq9Zq9Zq9Zq9Zq9Zq9");
+    let refused = running.admin("POST", "/sandbox/join").json(json!({"token": forged})).send();
+    assert_eq!(refused.status, 401);
+    running.delete("/v1/rooms/standup").bearer(&forged).send().expect_error(401, "unauthorized", None);
+    let by_token = running.delete("/v1/rooms/nowhere").anonymous().header("x-svc-room-token", token).send();
+    by_token.expect_error(401, "unauthorized", None);
+    let broken = running.post("/v1/tokens").raw(format!("{{\"room\": \"{forged}\", "));
+    assert_eq!(broken.send().status, 400);
+}
+
+#[test]
+fn no_secret_is_in_the_log_the_debug_endpoint_or_the_database() {
+    let deployment = Deployment::new().with("RUST_LOG", "trace");
+    let receiver = Receiver::start();
+    let mut secrets = Secrets(Vec::new());
+    let mut running = deployment.start();
+    let media = fs::read_to_string(deployment.data().join("media.key")).unwrap();
+    secrets.add("the media secret", media.lines().nth(1).unwrap());
+    let shown = tell_story(&running, &receiver, &mut secrets);
+    assert!(shown.contains("room.finished"), "{shown}");
+    let files = fs::read_dir(deployment.data()).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.is_file() && !path.ends_with("media.key")).collect();
+    assert!(files.iter().any(|path| path.extension().is_some_and(|extension| extension == "db")), "{files:?}");
+    for file in files {
+        secrets.assert_absent_from(&file.display().to_string(), &fs::read(&file).unwrap());
+    }
+    assert_eq!(running.terminate().0, Some(0));
+    let log = deployment.log();
+    assert!(log.contains("TRACE") && log.contains("DEBUG"), "a log in which everything stands");
+    secrets.assert_absent_from("the debug endpoint", shown.as_bytes());
+    secrets.assert_absent_from("the log", log.as_bytes());
+    for word in ["whsec_", "vk_test_", "Bearer "] {
+        let line = log.lines().find(|line| line.contains(word) && !line.contains(&running.key[..KEY_PREFIX]));
+        assert_eq!(line, None, "{word} in the log");
+    }
+}

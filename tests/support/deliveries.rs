@@ -1,0 +1,83 @@
+//! Moving the clock without racing the actors that deliver: an event is first followed to its receiver's timer.
+
+use std::collections::BTreeMap;
+
+use conclave_model::Timestamp;
+use serde_json::Value;
+
+use super::{TestApp, eventually};
+
+impl TestApp {
+    /// Waits until every receiver that something is pending for has its timer armed, then moves the clock by one tick.
+    /// Without the wait the clock could pass the tick before the receiver's actor had heard of the event.
+    #[track_caller]
+    pub fn tick(&self) {
+        eventually(|| self.is_armed());
+        self.advance(self.config.webhooks.tick);
+    }
+
+    /// One tick, and waits until everything that was due has been posted and written down.
+    #[track_caller]
+    pub fn deliver(&self) {
+        self.tick();
+        self.settle();
+    }
+
+    /// Waits until nothing is due and nobody is being posted to.
+    #[track_caller]
+    pub fn settle(&self) {
+        eventually(|| {
+            let now = self.clock.now();
+            let idle = self.endpoint_actors().values().all(|actor| actor["state"]["running"] == false);
+            idle && self.earliest_due().values().all(|due| *due > now)
+        });
+    }
+
+    /// All deliveries that match a query (`status=pending`, …), newest first.
+    #[track_caller]
+    pub fn deliveries(&self, query: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        loop {
+            let path = format!("/v1/webhook-deliveries?limit=200&offset={}&{query}", all.len());
+            let page = self.get(path.trim_end_matches('&')).send().expect(200);
+            all.extend(page["webhook_deliveries"].as_array().unwrap().iter().cloned());
+            if page["has_more"] == false {
+                return all;
+            }
+        }
+    }
+
+    /// Waits until `count` events of a type have been queued for receivers.
+    #[track_caller]
+    pub fn wait_for_event(&self, event_type: &str, count: usize) {
+        eventually(|| self.deliveries(&format!("event_type={event_type}")).len() >= count);
+    }
+
+    fn is_armed(&self) -> bool {
+        let (tick, now) = (self.config.webhooks.tick, self.clock.now());
+        let actors = self.endpoint_actors();
+        self.earliest_due().iter().all(|(endpoint, due)| {
+            let Some(actor) = actors.get(endpoint) else { return false };
+            let armed = actor["timers"].as_array().into_iter().flatten().find(|timer| timer["name"] == "tick");
+            let fires_at = armed.and_then(|timer| timer["fires_at"].as_str()?.parse::<Timestamp>().ok());
+            fires_at.is_some_and(|at| at <= now.max(*due).after(tick)) && actor["state"]["running"] == false
+        })
+    }
+
+    /// When the first pending delivery of each receiver is due.
+    fn earliest_due(&self) -> BTreeMap<String, Timestamp> {
+        let mut earliest = BTreeMap::new();
+        for delivery in self.deliveries("status=pending") {
+            let due: Timestamp = delivery["next_attempt_at"].as_str().unwrap().parse().unwrap();
+            let endpoint = delivery["endpoint_id"].as_str().unwrap().to_owned();
+            earliest.entry(endpoint).and_modify(|at: &mut Timestamp| *at = due.min(*at)).or_insert(due);
+        }
+        earliest
+    }
+
+    fn endpoint_actors(&self) -> BTreeMap<String, Value> {
+        let page = self.admin("GET", "/debug/actors?kind=webhook_endpoint&limit=200").send().expect(200);
+        let actors = page["actors"].as_array().unwrap().iter();
+        actors.map(|actor| (actor["name"].as_str().unwrap().to_owned(), actor.clone())).collect()
+    }
+}

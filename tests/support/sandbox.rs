@@ -1,0 +1,76 @@
+//! Stories: rooms with roles of their own, what people do in them, and the events that follow.
+
+use serde_json::{Value, json};
+
+use super::{Receiver, Response, TestApp};
+
+impl TestApp {
+    /// A room whose template has exactly these roles.
+    #[track_caller]
+    pub fn room_with_roles(&self, name: &str, roles: &Value) -> Value {
+        self.room_like(&json!({"name": name}), roles)
+    }
+
+    /// The same, with other settings of the room.
+    #[track_caller]
+    pub fn room_like(&self, room: &Value, roles: &Value) -> Value {
+        let template = json!({"name": room["name"], "roles": roles});
+        let template = self.post("/v1/templates").json(template).send().expect(201);
+        let mut room = room.clone();
+        room["template_id"] = template["id"].clone();
+        self.post("/v1/rooms").json(room).send().expect(201)
+    }
+
+    /// Tries to join with a token.
+    #[track_caller]
+    pub fn join_with(&self, token: &str) -> Response {
+        self.admin("POST", "/sandbox/join").json(json!({"token": token})).send()
+    }
+
+    /// A call on behalf of somebody inside.
+    #[track_caller]
+    pub fn act(&self, sid: &str, what: &str, body: Value) -> Response {
+        self.admin("POST", &format!("/sandbox/participants/{sid}/{what}")).json(body).send()
+    }
+
+    #[track_caller]
+    pub fn unpublish(&self, sid: &str, track: &str) {
+        self.admin("DELETE", &format!("/sandbox/participants/{sid}/tracks/{track}")).send().expect_empty(204);
+    }
+
+    /// What somebody's client holds.
+    #[track_caller]
+    pub fn view(&self, sid: &str) -> Value {
+        self.admin("GET", &format!("/sandbox/participants/{sid}")).send().expect(200)
+    }
+
+    /// The tracks somebody may receive.
+    #[track_caller]
+    pub fn subscriptions(&self, sid: &str) -> Vec<String> {
+        let view = self.view(sid);
+        view["subscriptions"].as_array().unwrap().iter().map(|track| track.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// An event as it must be: the four fields that every one has, now, and `more`.
+    pub fn event(&self, event_type: &str, room: &str, more: &Value) -> Value {
+        let mut event =
+            json!({"type": event_type, "project_id": self.project, "room": room, "occurred_at": self.now()});
+        for (field, value) in more.as_object().unwrap() {
+            event[field] = value.clone();
+        }
+        event
+    }
+
+    /// Delivers, and gives everything the receiver was sent since it was last looked at.
+    #[track_caller]
+    pub fn events(&self, receiver: &Receiver) -> Vec<Value> {
+        self.deliver();
+        receiver.drain().iter().map(super::Received::json).collect()
+    }
+
+    /// The types of [`TestApp::events`].
+    #[track_caller]
+    pub fn event_types(&self, receiver: &Receiver) -> Vec<String> {
+        self.events(receiver).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+    }
+}

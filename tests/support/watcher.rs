@@ -1,0 +1,104 @@
+//! Somebody who watches `/debug/events`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+
+use serde_json::Value;
+
+use super::{PATIENCE, TestApp};
+
+/// A stream of server-sent events.
+pub struct Watcher {
+    head: String,
+    lines: mpsc::Receiver<String>,
+}
+
+/// One event that was seen.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Watched {
+    pub id: i64,
+    pub event: String,
+    pub data: String,
+}
+
+impl Watcher {
+    /// Watches from now on; what is committed after this returns is seen.
+    #[track_caller]
+    pub fn start(app: &TestApp, query: &str) -> Self {
+        Self::open(&app.admin, query)
+    }
+
+    /// The same, at the address of an admin listener.
+    #[track_caller]
+    pub fn open(admin: &str, query: &str) -> Self {
+        let address = admin.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /debug/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let (tell, lines) = mpsc::channel();
+        std::thread::spawn(move || read(BufReader::new(stream), &tell));
+        let mut watcher = Self { head: String::new(), lines };
+        while let Some(line) = Some(watcher.line()).filter(|line| !line.is_empty()) {
+            watcher.head.push_str(&line.to_lowercase());
+            watcher.head.push('\n');
+        }
+        // The comment that opens the stream.
+        watcher.line();
+        watcher.line();
+        watcher
+    }
+
+    /// The head of the answer, in lower case.
+    pub fn head(&self) -> &str {
+        &self.head
+    }
+
+    /// The next event, waited for.
+    #[track_caller]
+    pub fn next(&self) -> Watched {
+        let field = |name: &str| {
+            let line = self.line();
+            let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+            value.unwrap_or_else(|| panic!("no {name} in {line:?}")).to_owned()
+        };
+        let watched =
+            Watched { id: field("id").parse().expect("a number"), event: field("event"), data: field("data") };
+        assert_eq!(self.line(), "", "an event ends with an empty line");
+        watched
+    }
+
+    /// How many lines have come by now and were not looked at.
+    pub fn seen(&self) -> usize {
+        self.lines.try_iter().count()
+    }
+
+    #[track_caller]
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line of the stream")
+    }
+}
+
+impl Watched {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap()
+    }
+}
+
+/// Tells the lines of the head, and then those of the chunks that the body comes in, until the stream or the test ends.
+fn read(mut stream: BufReader<TcpStream>, tell: &mpsc::Sender<String>) -> Option<()> {
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line).ok().filter(|length| *length > 0)?;
+        tell.send(line.trim_end().to_owned()).ok()?;
+    }
+    loop {
+        let mut size = String::new();
+        stream.read_line(&mut size).ok()?;
+        let mut chunk = vec![0; usize::from_str_radix(size.trim_end(), 16).ok()? + 2];
+        stream.read_exact(&mut chunk).ok()?;
+        for line in String::from_utf8_lossy(&chunk[..chunk.len() - 2]).lines() {
+            tell.send(line.to_owned()).ok()?;
+        }
+    }
+}
