@@ -49,6 +49,11 @@ impl<M: Message> Child<M> {
         Self { card: Arc::clone(mailbox.card()), failures: 0, standing: Standing::Running(mailbox) }
     }
 
+    /// A child that could not be started; [`Child::failed`] says when to try again.
+    pub fn unborn(card: Arc<Card>) -> Self {
+        Self { card, failures: 0, standing: Standing::Waiting { messages: Vec::new(), retry: None } }
+    }
+
     /// A child that has nothing to do yet.
     pub fn at_rest(card: Arc<Card>, until: Timestamp) -> Self {
         Self { card, failures: 0, standing: Standing::AtRest { until } }

@@ -86,6 +86,20 @@ impl Tree {
         }
     }
 
+    /// Returns once the root has stopped, asked or not.
+    pub async fn ended(&self) {
+        // Without a timeout it cannot time out.
+        let _ = self.system.actor().wait(None).await;
+    }
+
+    /// Says whether the root answers.
+    ///
+    /// # Errors
+    /// It does not, within `patience`.
+    pub async fn ping(&self, patience: Duration) -> Result<(), TreeError> {
+        self.system.call(SystemMsg::Inspect, patience).await.map(|_| ()).map_err(|_| TreeError::NoAnswer)
+    }
+
     /// What the actors share.
     #[must_use]
     pub fn wiring(&self) -> &Arc<Wiring> {

@@ -210,13 +210,15 @@ pub fn run(mode: Mode, config: &Config, data: &Path) -> Result<(), CliError> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(unlistened)?;
         let server = Server::start(options).await?;
         announce(&server);
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let asked = tokio::select! {
+            _ = terminate.recv() => true,
+            _ = interrupt.recv() => true,
+            () = server.tree.ended() => false,
+        };
         log::info!("stopping");
         server.stop().await;
-        Ok(())
+        // Without its actors the server only looks alive; whoever supervises the process starts a new one.
+        if asked { Ok(()) } else { Err(CliError::failed("the actors ended by themselves; the log says why")) }
     })
 }
 

@@ -189,7 +189,7 @@ fn health_and_readiness_say_so() {
         Request::new("GET", format!("{address}/healthz")).send().expect(200);
     }
     let ready = app.admin("GET", "/readyz").send().expect(200);
-    assert_eq!(ready, json!({"ready": true, "parts": {"database": "ok", "media": "ok"}}));
+    assert_eq!(ready, json!({"ready": true, "parts": {"database": "ok", "media": "ok", "actors": "ok"}}));
 }
 
 #[test]

@@ -156,14 +156,15 @@ impl ProjectActor {
         let arm = |delay| Timer::arm(clock, "restore", now.after(delay), me, ProjectMsg::Restore(key.clone()));
         match &key {
             ChildKey::Room(name) => {
-                // One that never started has no child yet; the database still has it, and so will the next start.
-                let Some(child) = state.rooms.get_mut(name) else { return };
+                let card = self.card_of(state.rooms.get(name), Kind::Room, &format!("room/{name}"));
+                let child = state.rooms.entry(name.clone()).or_insert_with(|| Child::unborn(card));
                 let delay = child.failed(now, reason.to_owned());
                 self.wiring.registry.list(child.card(), None);
                 child.retry_with(arm(delay));
             }
             ChildKey::Endpoint(id) => {
-                let Some(child) = state.endpoints.get_mut(id) else { return };
+                let card = self.card_of(state.endpoints.get(id), Kind::WebhookEndpoint, &format!("webhook/{id}"));
+                let child = state.endpoints.entry(*id).or_insert_with(|| Child::unborn(card));
                 let delay = child.failed(now, reason.to_owned());
                 self.wiring.registry.list(child.card(), None);
                 child.retry_with(arm(delay));

@@ -21,6 +21,9 @@ use crate::wiring::Wiring;
 /// How often what is past its time is forgotten.
 const HOUSEKEEPING: Duration = Duration::from_secs(10 * 60);
 
+/// How soon the projects are read again when the store did not answer.
+const POPULATE_AGAIN: Duration = Duration::from_secs(1);
+
 /// What the system actor understands.
 #[derive(Debug)]
 pub enum SystemMsg {
@@ -88,12 +91,21 @@ pub struct SystemState {
 }
 
 impl SystemActor {
-    async fn populate(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) -> Result<(), ActorProcessingErr> {
-        for project in self.wiring.store.live_projects().await? {
-            self.spawn(me, state, project).await;
+    /// Starts what lives. A store that does not answer yet is asked again: the root has nobody to restart it.
+    async fn populate(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
+        match self.wiring.store.live_projects().await {
+            Ok(projects) => {
+                for project in projects {
+                    self.spawn(me, state, project).await;
+                }
+                self.keep_house(me, state);
+            }
+            Err(error) => {
+                log::error!("the projects could not be read and will be tried again: {error}");
+                let at = self.wiring.clock.now().after(POPULATE_AGAIN);
+                state.housekeeping = Some(Timer::arm(&self.wiring.clock, "populate", at, me, SystemMsg::Populate));
+            }
         }
-        self.keep_house(me, state);
-        Ok(())
     }
 
     async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
@@ -190,7 +202,7 @@ impl Actor for SystemActor {
         let me = Mailbox::new(myself, Arc::clone(&self.card));
         self.card.handling(self.wiring.clock.now(), message.name());
         match message {
-            SystemMsg::Populate => self.populate(&me, state).await?,
+            SystemMsg::Populate => self.populate(&me, state).await,
             SystemMsg::ToProject { project, message } => self.send(&me, state, project, *message).await,
             SystemMsg::Report { report, answer } => {
                 let (project, _) = report.room.split();

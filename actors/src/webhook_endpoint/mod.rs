@@ -13,11 +13,13 @@ mod run;
 pub mod sender;
 pub mod signature;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use conclave_model::{EndpointId, Timestamp};
+use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde::Serialize;
 use serde_json::json;
@@ -121,7 +123,9 @@ impl EndpointActor {
         };
         let me = me.clone();
         let task = tokio::spawn(async move {
-            let rested = run.work_off().await;
+            // A run that panics must not leave its endpoint waiting for it: the next tick starts another.
+            let rested = AssertUnwindSafe(run.work_off()).catch_unwind().await;
+            let rested = rested.unwrap_or(Rested { next_due: Some(Timestamp::from_millis(0)), last_response: None });
             let _ = me.cast(EndpointMsg::Rested(rested));
         });
         state.run = Some(Running { task, stopping, in_flight });

@@ -22,8 +22,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 async fn ready(state: Arc<AppState>) -> HttpResponse {
     let database = timeout(PATIENCE, state.store.ping()).await.is_ok_and(|answer| answer.is_ok());
     let media = timeout(PATIENCE, state.media.health()).await.is_ok_and(|answer| answer.is_ok());
-    let body = json!({"ready": database && media, "parts": {"database": word(database), "media": word(media)}});
-    if database && media { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+    let actors = state.tree.ping(PATIENCE).await.is_ok();
+    let ready = database && media && actors;
+    let parts = json!({"database": word(database), "media": word(media), "actors": word(actors)});
+    let body = json!({"ready": ready, "parts": parts});
+    if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 
 const fn word(answers: bool) -> &'static str {
