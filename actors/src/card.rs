@@ -32,13 +32,18 @@ pub enum Kind {
     Project,
     /// An open room.
     Room,
+    /// A recording or a broadcast.
+    Egress,
+    /// A stream from an encoder.
+    Ingress,
     /// A webhook receiver.
     WebhookEndpoint,
 }
 
 impl Kind {
     /// Every kind, from the root down.
-    pub const ALL: [Self; 4] = [Self::System, Self::Project, Self::Room, Self::WebhookEndpoint];
+    pub const ALL: [Self; 6] =
+        [Self::System, Self::Project, Self::Room, Self::Egress, Self::Ingress, Self::WebhookEndpoint];
 
     /// The kind's name.
     #[must_use]
@@ -47,6 +52,8 @@ impl Kind {
             Self::System => "system",
             Self::Project => "project",
             Self::Room => "room",
+            Self::Egress => "egress",
+            Self::Ingress => "ingress",
             Self::WebhookEndpoint => "webhook_endpoint",
         }
     }

@@ -149,12 +149,14 @@ pub struct Problem {
     pub field: Option<Cow<'static, str>>,
     /// When to come again, for a refusal that time cures.
     pub retry_after: Option<Duration>,
+    /// What lies behind it, for the log alone: never sent, never a secret.
+    pub cause: Option<Box<str>>,
 }
 
 impl Problem {
     /// A problem without a field.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), field: None, retry_after: None }
+        Self { code, message: message.into(), field: None, retry_after: None, cause: None }
     }
 
     /// The same problem, at `field`.
@@ -168,6 +170,13 @@ impl Problem {
     #[must_use]
     pub fn after(mut self, span: Duration) -> Self {
         self.retry_after = Some(span);
+        self
+    }
+
+    /// The same problem, with what lies behind it, for the log.
+    #[must_use]
+    pub fn because(mut self, cause: impl ToString) -> Self {
+        self.cause = Some(cause.to_string().into());
         self
     }
 

@@ -133,10 +133,8 @@ impl Call {
         if credential.project_status == ProjectStatus::Suspended {
             return Err(Problem::new(ErrorCode::QuotaExceeded, "the project is suspended"));
         }
-        self.state.plans.get(&credential.plan).ok_or_else(|| {
-            log::error!(project = credential.project_id.as_str(); "the plan {:?} is not configured", credential.plan);
-            Problem::internal()
-        })
+        let unknown = || Problem::internal().because(format!("the plan {:?} is not configured", credential.plan));
+        self.state.plans.get(&credential.plan).ok_or_else(unknown)
     }
 
     /// Lets a participant pass only if its acting role holds the operation's permission. Keys always pass. The acting

@@ -1,5 +1,7 @@
 //! The one place where failures become the error envelope.
 
+use std::time::Duration;
+
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use actix_web::{HttpResponse, HttpResponseBuilder};
@@ -12,6 +14,9 @@ use serde::Serialize;
 pub use conclave_model::Problem;
 
 use super::answer::Answer;
+
+/// When to come again after something was away for a moment.
+const SHORTLY: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
 struct Envelope<'a> {
@@ -58,20 +63,16 @@ pub fn send(answer: Answer) -> HttpResponse {
     builder.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(answer.body)
 }
 
-/// What a store's failure is to a client. What a refusal does not tell is logged by the gate.
+/// What a store's failure is to a client.
 #[must_use]
 pub fn of_store(error: StoreError) -> Problem {
     match error {
         StoreError::Refused(problem) => problem,
         StoreError::Unavailable(cause) => {
-            log::error!("the database is unavailable: {cause}");
             let message = "the database cannot be reached or written now; retry with backoff";
-            Problem::new(ErrorCode::DatabaseUnavailable, message).after(std::time::Duration::from_secs(1))
+            Problem::new(ErrorCode::DatabaseUnavailable, message).after(SHORTLY).because(cause)
         }
-        error @ (StoreError::Fault(_) | StoreError::NewerSchema { .. }) => {
-            log::error!("{error}");
-            Problem::internal()
-        }
+        error @ (StoreError::Fault(_) | StoreError::NewerSchema { .. }) => Problem::internal().because(error),
     }
 }
 
@@ -80,10 +81,7 @@ pub fn of_store(error: StoreError) -> Problem {
 pub fn of_tree(error: TreeError) -> Problem {
     match error {
         TreeError::Store(error) => of_store(error),
-        TreeError::NoAnswer => {
-            log::error!("{error}");
-            Problem::internal()
-        }
+        TreeError::NoAnswer => Problem::internal().because(error),
     }
 }
 
@@ -92,9 +90,8 @@ pub fn of_tree(error: TreeError) -> Problem {
 pub fn of_media(error: MediaError) -> Problem {
     match error {
         MediaError::Unavailable(cause) => {
-            log::warn!("the media plane is unavailable: {cause}");
             let message = "the media plane did not answer; it is safe to retry";
-            Problem::new(ErrorCode::MediaUnavailable, message).after(std::time::Duration::from_secs(1))
+            Problem::new(ErrorCode::MediaUnavailable, message).after(SHORTLY).because(cause)
         }
     }
 }

@@ -40,7 +40,9 @@ pub async fn trace(
     let mut response = result?;
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
-        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", http.method(), http.path());
+        // The pattern, not the path: a path can hold a room code or a stream key.
+        let path = http.match_pattern().unwrap_or_else(|| "no route".to_owned());
+        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {path}", http.method());
     }
     stamp(id, response.headers_mut());
     Ok(response)

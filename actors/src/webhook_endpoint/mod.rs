@@ -62,6 +62,8 @@ impl EndpointMsg {
 pub struct Rested {
     /// When something is due next.
     next_due: Option<Timestamp>,
+    /// The receiver was deleted: there is nothing left to do.
+    gone: bool,
     /// The last answer, if anything was posted.
     last_response: Option<LastResponse>,
 }
@@ -125,7 +127,11 @@ impl EndpointActor {
         let task = tokio::spawn(async move {
             // A run that panics must not leave its endpoint waiting for it: the next tick starts another.
             let rested = AssertUnwindSafe(run.work_off()).catch_unwind().await;
-            let rested = rested.unwrap_or(Rested { next_due: Some(Timestamp::from_millis(0)), last_response: None });
+            let rested = rested.unwrap_or(Rested {
+                next_due: Some(Timestamp::from_millis(0)),
+                gone: false,
+                last_response: None,
+            });
             let _ = me.cast(EndpointMsg::Rested(rested));
         });
         state.run = Some(Running { task, stopping, in_flight });
@@ -134,6 +140,9 @@ impl EndpointActor {
 
     fn rest(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState, rested: Rested) {
         state.run = None;
+        if rested.gone {
+            return me.actor().stop(Some("deleted".into()));
+        }
         if rested.last_response.is_some() {
             state.last_response = rested.last_response;
         }

@@ -34,8 +34,10 @@ pub(super) struct Run {
 
 /// Why a run goes no further before nothing is due.
 enum Halt {
-    /// The endpoint is gone or the actor is stopping.
-    Stopped,
+    /// The receiver was deleted.
+    Gone,
+    /// The actor is stopping.
+    Stopping,
     /// The store does not answer; the next tick tries again.
     Store(StoreError),
 }
@@ -52,14 +54,15 @@ impl Run {
             }
         };
         let next_due = match halted {
-            Some(Halt::Stopped) => None,
+            Some(Halt::Gone) => return Rested { next_due: None, gone: true, last_response },
+            Some(Halt::Stopping) => None,
             Some(Halt::Store(error)) => {
                 log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
                 Some(self.wiring.clock.now())
             }
             None => self.next_due().await,
         };
-        Rested { next_due, last_response }
+        Rested { next_due, gone: false, last_response }
     }
 
     async fn next_due(&self) -> Option<Timestamp> {
@@ -74,7 +77,7 @@ impl Run {
     async fn batch(&self, last: &mut Option<LastResponse>) -> Result<usize, Halt> {
         let store = &self.wiring.store;
         // Read anew for each batch: a receiver that was deleted gets nothing more.
-        let endpoint = store.active_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Stopped)?;
+        let endpoint = store.active_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Gone)?;
         let due = store.due_deliveries(self.endpoint, self.wiring.clock.now(), BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
         let at_once =
@@ -91,7 +94,7 @@ impl Run {
         let mut last = None;
         for delivery in due {
             if self.stopping.load(Ordering::Relaxed) {
-                return Err(Halt::Stopped);
+                return Err(Halt::Stopping);
             }
             last = Some(self.attempt(endpoint, delivery).await?);
         }

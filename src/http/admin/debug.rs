@@ -53,7 +53,7 @@ async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse
     let mut query = Query::parse(request.query_string())?;
     let page = query.page()?;
     let filter = ActorFilter {
-        kind: query.word("kind", kind, "system, project, room, webhook_endpoint")?,
+        kind: query.word("kind", kind, "system, project, room, egress, ingress, webhook_endpoint")?,
         project: query.parsed::<ProjectId>("project")?,
         q: query.text("q"),
     };
@@ -88,7 +88,7 @@ fn line(actor: &ActorView) -> String {
     let depth = match actor.kind {
         Kind::System => 0,
         Kind::Project => 1,
-        Kind::Room | Kind::WebhookEndpoint => 2,
+        Kind::Room | Kind::Egress | Kind::Ingress | Kind::WebhookEndpoint => 2,
     };
     let indent = "  ".repeat(depth);
     let mut line = format!("{indent}{} {} [{}]", actor.kind.as_str(), actor.name, actor.status);

@@ -62,17 +62,17 @@ async fn pass(
         return idempotency::once(operation, call).await;
     }
     // A task of its own: what has begun to change something runs to its end, also when the client hangs up.
-    actix_web::rt::spawn(idempotency::once(operation, call)).await.unwrap_or_else(|error| {
-        log::error!(operation = operation.id; "an operation did not finish: {error}");
-        Err(Problem::internal())
-    })
+    actix_web::rt::spawn(idempotency::once(operation, call))
+        .await
+        .unwrap_or_else(|error| Err(Problem::internal().because(error)))
 }
 
 /// A refusal as a response. A fault is logged here, once, with the request's id.
 fn refuse(operation: &Operation, request: &HttpRequest, problem: &Problem) -> HttpResponse {
     if problem.code.status() >= 500 {
         let id = request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.to_string());
-        log::error!(request_id = id.as_str(), operation = operation.id; "{problem}");
+        let cause = problem.cause.as_deref().unwrap_or("not said");
+        log::error!(request_id = id.as_str(), operation = operation.id; "{problem}; cause: {cause}");
     }
     problem::response(problem)
 }

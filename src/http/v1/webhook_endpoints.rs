@@ -144,10 +144,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
 async fn check(call: &Call, url: String) -> Result<(), Problem> {
     let filter = call.state.webhook_addresses.clone();
     let checked = tokio::task::spawn_blocking(move || check_url(&url, &filter)).await;
-    let checked = checked.map_err(|error| {
-        log::error!("a url could not be checked: {error}");
-        Problem::internal()
-    })?;
+    let checked = checked.map_err(|error| Problem::internal().because(error))?;
     match checked {
         Ok(_) => Ok(()),
         Err(UrlRefusal::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url")),
