@@ -29,6 +29,7 @@ mod rooms;
 mod sessions;
 mod store;
 mod templates;
+mod usage;
 mod vault;
 mod writer;
 

@@ -90,6 +90,7 @@ fn close_session(
         .prepare_cached("UPDATE sessions SET left_at = max(?2, joined_at) WHERE id = ?1 AND left_at IS NULL")
         .and_then(|mut s| s.execute(params![person.session.0, at.millis()]))
         .or_store_error()?;
+    tx.count_time(&room.project_id, person.joined_at, at)?;
     tx.emit(&Event::participant_gone(scene(room, at), &who, clean))
 }
 
@@ -148,6 +149,9 @@ fn insert_session(tx: &Tx<'_>, room: &Room, participant: &Participant, at: Times
             ])
         })
         .or_store_error()?;
+    if inserted > 0 {
+        tx.count_session(&room.project_id, at)?;
+    }
     Ok(inserted > 0)
 }
 

@@ -25,6 +25,7 @@ pub mod sent;
 pub mod session;
 pub mod template;
 pub mod timestamp;
+pub mod usage;
 pub mod webhook;
 
 pub use clock::Clock;

@@ -9,13 +9,13 @@ use conclave_db::Credential;
 use conclave_media::token::Claims;
 use conclave_model::idempotency::{Answer, Keep, KeepAnswer};
 use conclave_model::plan::Plan;
-use conclave_model::project::ProjectStatus;
 use conclave_model::{ErrorCode, Identity, ProjectId, RoomName};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use super::problem::{Problem, of_store};
 use super::query::Query;
+use super::standing::{self, Owner};
 use super::state::AppState;
 use super::{body, operation};
 
@@ -125,16 +125,14 @@ impl Call {
     /// The plan of the calling project, which must be allowed to start work.
     ///
     /// # Errors
-    /// 402 `quota_exceeded` for a suspended project.
-    pub fn plan_for_new_work(&self) -> Result<&Plan, Problem> {
+    /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet.
+    pub async fn plan_for_new_work(&self) -> Result<&Plan, Problem> {
         let Caller::Key(credential) = &self.caller else {
-            return Err(Problem::internal());
+            return Err(Problem::internal().because("a room token cannot start this work"));
         };
-        if credential.project_status == ProjectStatus::Suspended {
-            return Err(Problem::new(ErrorCode::QuotaExceeded, "the project is suspended"));
-        }
-        let unknown = || Problem::internal().because(format!("the plan {:?} is not configured", credential.plan));
-        self.state.plans.get(&credential.plan).ok_or_else(unknown)
+        let owner =
+            Owner { project: &credential.project_id, status: credential.project_status, plan: &credential.plan };
+        standing::permit_new_work(&self.state, owner).await
     }
 
     /// Lets a participant pass only if its acting role holds the operation's permission. Keys always pass. The acting

@@ -20,6 +20,7 @@ pub mod openapi;
 pub mod operation;
 pub mod problem;
 pub mod query;
+pub mod standing;
 pub mod state;
 pub mod trace;
 pub mod v1;

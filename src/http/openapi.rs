@@ -93,6 +93,13 @@ impl Doc {
         self
     }
 
+    /// A query parameter.
+    #[must_use]
+    pub fn query(mut self, param: Param) -> Self {
+        self.params.push(param.render());
+        self
+    }
+
     /// The request's body.
     #[must_use]
     pub fn body<T: ToSchema>(mut self, example: Value) -> Self {

@@ -88,6 +88,7 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
         v1::sessions::OPERATIONS,
         v1::webhook_endpoints::OPERATIONS,
         v1::webhook_deliveries::OPERATIONS,
+        v1::usage::OPERATIONS,
     ]
     .into_iter()
     .flatten()

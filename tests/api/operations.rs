@@ -39,8 +39,6 @@ const PENDING: &[&str] = &[
     "list_broadcasts",
     "get_broadcast",
     "stop_broadcast",
-    "get_usage",
-    "get_plan",
 ];
 
 /// Every code of the contract and of the decisions, with its status.

@@ -6,5 +6,6 @@ pub mod rooms;
 pub mod sessions;
 pub mod templates;
 pub mod tokens;
+pub mod usage;
 pub mod webhook_deliveries;
 pub mod webhook_endpoints;

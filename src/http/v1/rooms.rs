@@ -112,6 +112,7 @@ pub const OPERATIONS: &[Operation] = &[
         codes: &[
             ErrorCode::InvalidRoomName,
             ErrorCode::QuotaExceeded,
+            ErrorCode::InsufficientBalance,
             ErrorCode::RoomLimitReached,
             ErrorCode::TemplateNotFound,
             ErrorCode::RoomExists,
@@ -178,7 +179,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
         metadata: body.metadata.map(|json| json.get().into()),
         template_id: body.template_id.map(|text| id("template_id", &text)).transpose()?,
     };
-    let plan = call.plan_for_new_work()?;
+    let plan = call.plan_for_new_work().await?;
     if let Some(cap) = plan.limits.participants_per_room.filter(|cap| new.max_participants > *cap) {
         let message = format!("the plan lets {cap} people be in a room");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));

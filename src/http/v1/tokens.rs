@@ -94,6 +94,7 @@ pub const OPERATIONS: &[Operation] = &[Operation {
         ErrorCode::InvalidRoomName,
         ErrorCode::InvalidIdentity,
         ErrorCode::QuotaExceeded,
+        ErrorCode::InsufficientBalance,
         ErrorCode::RoomNotFound,
         ErrorCode::TemplateNotFound,
         ErrorCode::RoleNotFound,
@@ -133,7 +134,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
         permissions: body.permissions.unwrap_or_default(),
     };
     let role: Option<RoleName> = body.role.map(|role| id("role", &role)).transpose()?;
-    let plan = call.plan_for_new_work()?;
+    let plan = call.plan_for_new_work().await?;
     let context = call.state.store.token_context(call.project(), room, role).await.map_err(of_store)?;
     refuse_if_full(&context, plan)?;
     mint(&call, &context, plan, wanted)

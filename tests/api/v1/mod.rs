@@ -9,6 +9,7 @@ mod template_settings;
 mod templates;
 mod timers;
 mod tokens;
+mod usage;
 mod webhook_deliveries;
 mod webhook_endpoints;
 mod webhook_retries;

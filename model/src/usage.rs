@@ -1,0 +1,251 @@
+//! Usage: participant minutes by day and by month, and what a plan and a wallet say to them (contract "Usage and
+//! PlanStatus").
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::plan::Plan;
+use crate::project::ProjectStatus;
+use crate::{ErrorCode, Problem, Timestamp};
+
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+const MINUTE_MILLIS: u64 = 60 * 1_000;
+
+/// A calendar day in UTC, written `YYYY-MM-DD`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(i64);
+
+/// A text that is no day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a day, like 2026-01-31")]
+pub struct NotADay;
+
+impl Day {
+    /// The day an instant lies in.
+    #[must_use]
+    pub const fn of(at: Timestamp) -> Self {
+        Self(at.millis().div_euclid(DAY_MILLIS))
+    }
+
+    /// The day that is so many days after 1970-01-01.
+    #[must_use]
+    pub const fn from_number(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Days since 1970-01-01.
+    #[must_use]
+    pub const fn number(self) -> i64 {
+        self.0
+    }
+
+    /// Its first instant.
+    #[must_use]
+    pub const fn start(self) -> Timestamp {
+        Timestamp::from_millis(self.0.saturating_mul(DAY_MILLIS))
+    }
+
+    /// So many days later, or earlier.
+    #[must_use]
+    pub const fn plus(self, days: i64) -> Self {
+        Self(self.0.saturating_add(days))
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = self.start().to_string();
+        f.write_str(start.split('T').next().unwrap_or(&start))
+    }
+}
+
+impl FromStr for Day {
+    type Err = NotADay;
+
+    fn from_str(text: &str) -> Result<Self, NotADay> {
+        if text.len() != 10 {
+            return Err(NotADay);
+        }
+        let start: Timestamp = format!("{text}T00:00:00Z").parse().map_err(|_| NotADay)?;
+        // What lies outside the years that an instant can have was moved into them.
+        Some(Self::of(start)).filter(|day| day.to_string() == text).ok_or(NotADay)
+    }
+}
+
+impl Serialize for Day {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// How much of a stretch of time lies in each day it touches.
+pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Duration)> {
+    let (first, last) = (Day::of(from).number(), Day::of(to).number());
+    (first..=last)
+        .map(Day::from_number)
+        .map(move |day| (day, to.min(day.plus(1).start()).since(from.max(day.start()))))
+        .filter(|(_, within)| !within.is_zero())
+}
+
+/// What one day saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageDay {
+    /// The day.
+    pub day: Day,
+    /// Time that participants spent in rooms on it.
+    pub participant_time: Duration,
+    /// Sessions that began on it.
+    pub sessions: u32,
+}
+
+/// A month so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MonthUse {
+    /// Time that participants spent in rooms.
+    pub participant_time: Duration,
+    /// What the wallet held when the month began, and was credited since, in Ugandan shillings.
+    pub balance_ugx: i64,
+    /// Months before this one are settled.
+    pub settled: bool,
+    /// Rooms open now.
+    pub active_rooms: u32,
+}
+
+/// Minutes, whole and in part.
+#[must_use]
+pub fn minutes(time: Duration) -> f64 {
+    time.as_secs_f64() / 60.0
+}
+
+/// What a month's time past the plan's block costs, each minute begun counting whole. Nothing where no price is set.
+#[must_use]
+pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
+    let (Some(block), Some(price)) = (plan.limits.participant_minutes_per_month, plan.overage_ugx_per_minute) else {
+        return 0;
+    };
+    let used = u64::try_from(participant_time.as_millis()).unwrap_or(u64::MAX);
+    let past = used.saturating_sub(u64::from(block).saturating_mul(MINUTE_MILLIS));
+    i64::try_from(past.div_ceil(MINUTE_MILLIS)).unwrap_or(i64::MAX).saturating_mul(price)
+}
+
+/// Whether a project may start work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It may.
+    Good,
+    /// The operator stopped it.
+    Suspended,
+    /// The month's block is spent, and the plan prices no overage.
+    BlockSpent,
+    /// The month's block is spent, and so is the wallet.
+    WalletEmpty,
+}
+
+impl Standing {
+    /// How a project stands.
+    #[must_use]
+    pub fn of(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
+        let block = plan.limits.participant_minutes_per_month.map(|block| Duration::from_secs(u64::from(block) * 60));
+        let spent = block.is_some_and(|block| month.participant_time >= block);
+        let owed = overage_ugx(plan, month.participant_time);
+        match (status, spent, plan.overage_ugx_per_minute) {
+            (ProjectStatus::Suspended, _, _) => Self::Suspended,
+            (ProjectStatus::Active, true, None) => Self::BlockSpent,
+            (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => Self::WalletEmpty,
+            (ProjectStatus::Active, _, _) => Self::Good,
+        }
+    }
+
+    /// The state that the plan status shows: what refuses work, and why.
+    #[must_use]
+    pub const fn quota_state(self) -> &'static str {
+        match self {
+            Self::Good => "active",
+            Self::Suspended => "suspended",
+            Self::BlockSpent | Self::WalletEmpty => "exceeded",
+        }
+    }
+
+    /// Lets work start, or says why not.
+    ///
+    /// # Errors
+    /// 402 `quota_exceeded` or `insufficient_balance`.
+    pub fn permit(self) -> Result<(), Problem> {
+        let (code, message) = match self {
+            Self::Good => return Ok(()),
+            Self::Suspended => (ErrorCode::QuotaExceeded, "the project is suspended"),
+            Self::BlockSpent => (ErrorCode::QuotaExceeded, "the month's participant minutes are spent"),
+            Self::WalletEmpty => {
+                (ErrorCode::InsufficientBalance, "the month's participant minutes are spent and the wallet is empty")
+            }
+        };
+        Err(Problem::new(code, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{PlanFeatures, PlanLimits};
+    use proptest::prelude::*;
+
+    fn plan(price: Option<i64>) -> Plan {
+        Plan {
+            display_name: String::new(),
+            price_ugx: 0,
+            limits: PlanLimits { participant_minutes_per_month: Some(10), ..PlanLimits::default() },
+            features: PlanFeatures::default(),
+            overage_ugx_per_minute: price,
+        }
+    }
+
+    fn month(seconds: u64, balance_ugx: i64) -> MonthUse {
+        MonthUse { participant_time: Duration::from_secs(seconds), balance_ugx, settled: true, active_rooms: 0 }
+    }
+
+    #[test]
+    fn a_day_reads_and_writes_as_a_date_and_as_nothing_else() {
+        let day: Day = "2024-02-29".parse().unwrap();
+        assert_eq!((day.to_string(), day.plus(1).to_string()), ("2024-02-29".into(), "2024-03-01".into()));
+        for text in ["2023-02-29", "2024-2-29", "24-02-2024", "2024-02-29T", "1969-12-31", "", "0000-00-00"] {
+            assert!(text.parse::<Day>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stretch_over_midnight_counts_on_both_days() {
+        let (from, to) = ("2026-01-31T23:59:00Z".parse().unwrap(), "2026-02-01T00:02:00Z".parse().unwrap());
+        let days: Vec<_> = by_day(from, to).map(|(day, time)| (day.to_string(), time.as_secs())).collect();
+        assert_eq!(days, [("2026-01-31".to_owned(), 60), ("2026-02-01".to_owned(), 120)]);
+    }
+
+    #[test]
+    fn a_spent_block_refuses_or_costs_and_a_suspended_project_is_refused_first() {
+        let of = |price, seconds, balance| Standing::of(&plan(price), ProjectStatus::Active, &month(seconds, balance));
+        assert_eq!(of(None, 599, 0), Standing::Good);
+        assert_eq!(of(None, 600, 0), Standing::BlockSpent);
+        assert_eq!(of(Some(5), 600, 0), Standing::WalletEmpty);
+        assert_eq!(of(Some(5), 661, 10), Standing::WalletEmpty);
+        assert_eq!(of(Some(5), 660, 10), Standing::Good);
+        let suspended = Standing::of(&plan(None), ProjectStatus::Suspended, &month(600, 0));
+        assert_eq!((suspended, suspended.quota_state()), (Standing::Suspended, "suspended"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_days_of_a_stretch_add_up_to_it(from in 0i64..4_000_000_000_000, span in 0u64..400_000_000) {
+            let from = Timestamp::from_millis(from);
+            let to = from.after(Duration::from_millis(span));
+            let total: Duration = by_day(from, to).map(|(_, time)| time).sum();
+            prop_assert_eq!(total, to.since(from));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>()) {
+            let _ = text.parse::<Day>();
+        }
+    }
+}
