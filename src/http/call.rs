@@ -18,6 +18,7 @@ use super::problem::{Problem, of_store};
 use super::query::Query;
 use super::state::AppState;
 use super::{body, operation};
+use crate::config::Plans;
 
 /// Who calls.
 pub enum Caller {
@@ -25,6 +26,8 @@ pub enum Caller {
     Key(Credential),
     /// A participant, by a room token.
     RoomToken(Box<Claims>),
+    /// Nobody we know, on an open operation.
+    Anyone,
 }
 
 /// A call, checked as far as the frame can.
@@ -46,6 +49,8 @@ impl Call {
         match &self.caller {
             Caller::Key(credential) => credential.project_id.clone(),
             Caller::RoomToken(claims) => claims.room.split().0,
+            // A project that nobody has: whatever is looked for in it is not there.
+            Caller::Anyone => ProjectId::new(),
         }
     }
 
@@ -55,6 +60,14 @@ impl Call {
     /// 400 `invalid_request` at what is wrong.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         body::read(&self.body)
+    }
+
+    /// Reads a body that may be left out.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at what is wrong.
+    pub fn read_if_sent<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
+        if self.body.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { self.read() }
     }
 
     /// Refuses a body with anything in it, for calls that take none.
@@ -85,8 +98,7 @@ impl Call {
     }
 
     fn segment(&self, name: &str) -> String {
-        let raw = self.request.match_info().query(name);
-        percent_decode_str(raw).decode_utf8_lossy().into_owned()
+        segment(&self.request, name)
     }
 
     /// A path parameter that parses.
@@ -130,13 +142,7 @@ impl Call {
         let Caller::Key(credential) = &self.caller else {
             return Err(Problem::internal());
         };
-        if credential.project_status == ProjectStatus::Suspended {
-            return Err(Problem::new(ErrorCode::QuotaExceeded, "the project is suspended"));
-        }
-        self.state.plans.get(&credential.plan).ok_or_else(|| {
-            log::error!(project = credential.project_id.as_str(); "the plan {:?} is not configured", credential.plan);
-            Problem::internal()
-        })
+        plan_for_work(&self.state.plans, &credential.project_id, credential.project_status, &credential.plan)
     }
 
     /// Lets a participant pass only if its acting role holds the operation's permission. Keys always pass. The acting
@@ -162,6 +168,31 @@ impl Call {
         let message = format!("the acting role lacks the permission {}", permission.as_str());
         Err(Problem::new(ErrorCode::PermissionDenied, message).at(permission.as_str()))
     }
+}
+
+/// A path parameter as text.
+pub(super) fn segment(request: &HttpRequest, name: &str) -> String {
+    let raw = request.match_info().query(name);
+    percent_decode_str(raw).decode_utf8_lossy().into_owned()
+}
+
+/// The plan of a project, which must be allowed to start work.
+///
+/// # Errors
+/// 402 `quota_exceeded` for a suspended project.
+pub fn plan_for_work<'a>(
+    plans: &'a Plans,
+    project: &ProjectId,
+    status: ProjectStatus,
+    plan: &str,
+) -> Result<&'a Plan, Problem> {
+    if status == ProjectStatus::Suspended {
+        return Err(Problem::new(ErrorCode::QuotaExceeded, "the project is suspended"));
+    }
+    plans.get(plan).ok_or_else(|| {
+        log::error!(project = project.as_str(); "the plan {plan:?} is not configured");
+        Problem::internal()
+    })
 }
 
 /// Reads a room name that stands at `field`.

@@ -1,5 +1,6 @@
 //! `/v1/*`.
 
+mod codes;
 mod roles;
 mod rooms;
 mod template_settings;
