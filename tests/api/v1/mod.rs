@@ -1,5 +1,6 @@
 //! `/v1/*`.
 
+mod code_exchange;
 mod codes;
 mod roles;
 mod rooms;
