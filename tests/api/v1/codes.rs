@@ -313,7 +313,7 @@ fn no_log_line_holds_a_code() {
         .arg(dir.path().join("data"))
         .current_dir(dir.path())
         .env_clear()
-        .env("RUST_LOG", "debug")
+        .env("RUST_LOG", "trace")
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
