@@ -13,6 +13,7 @@
 //! can stand behind it. One file a record.
 
 mod api_keys;
+mod codes;
 mod columns;
 mod deliveries;
 mod endpoints;
@@ -34,6 +35,7 @@ mod vault;
 mod writer;
 
 pub use api_keys::Credential;
+pub use codes::{CodeExchange, CreatedCode, NewCode};
 pub use deliveries::{Attempt, DeliveryFilter, DueDelivery, EndpointQueue};
 pub use error::StoreError;
 pub use idempotency::KeptAnswer;

@@ -98,7 +98,8 @@ fn room(row: &Row<'_>) -> rusqlite::Result<Room> {
     })
 }
 
-fn by_name(sql: &Connection, project: &ProjectId, name: &RoomName) -> Result<Option<Room>, StoreError> {
+/// A project's room by its name.
+pub(crate) fn by_name(sql: &Connection, project: &ProjectId, name: &RoomName) -> Result<Option<Room>, StoreError> {
     sql.prepare_cached(&format!("SELECT {COLUMNS} FROM rooms WHERE project_id = ?1 AND name = ?2"))
         .and_then(|mut s| s.query_row([project.as_str(), name.as_str()], room).optional())
         .or_store_error()
@@ -283,14 +284,7 @@ impl Store {
         self.read(move |sql| {
             let room = by_name(sql, &project, &name)?.ok_or_else(|| StoreError::Refused(Problem::room_not_found()))?;
             let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
-            let capped = role.as_ref().filter(|role| role.max_peer_count.get() > 0);
-            let holders = capped.map_or(Ok(0), |role| {
-                let query = "SELECT count(*) FROM sessions WHERE room_id = ?1 AND left_at IS NULL AND role = ?2";
-                count(sql, query, params![room.id.0, role.name.as_str()])
-            })?;
-            let query = "SELECT count(*) FROM sessions WHERE room_id = ?1 AND left_at IS NULL";
-            let people = count(sql, query, [room.id.0])?;
-            Ok(TokenContext { room, role, holders, people })
+            context_of(sql, room, role)
         })
         .await
     }
@@ -307,7 +301,20 @@ impl Store {
     }
 }
 
-fn room_role(sql: &Connection, room: &Room, name: &RoleName) -> Result<Role, StoreError> {
+/// What minting has to know of a room and a role of its template.
+pub(crate) fn context_of(sql: &Connection, room: Room, role: Option<Role>) -> Result<TokenContext, StoreError> {
+    let capped = role.as_ref().filter(|role| role.max_peer_count.get() > 0);
+    let holders = capped.map_or(Ok(0), |role| {
+        let query = "SELECT count(*) FROM sessions WHERE room_id = ?1 AND left_at IS NULL AND role = ?2";
+        count(sql, query, params![room.id.0, role.name.as_str()])
+    })?;
+    let query = "SELECT count(*) FROM sessions WHERE room_id = ?1 AND left_at IS NULL";
+    let people = count(sql, query, [room.id.0])?;
+    Ok(TokenContext { room, role, holders, people })
+}
+
+/// A role of a room's template, as it stands now.
+pub(crate) fn room_role(sql: &Connection, room: &Room, name: &RoleName) -> Result<Role, StoreError> {
     let Some(template) = &room.template_id else {
         let message = "the room resolves to no template, so it has no roles";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateNotFound, message));

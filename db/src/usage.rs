@@ -94,6 +94,18 @@ fn settled_until(sql: &Connection, project: &ProjectId) -> Result<(i64, Timestam
         .or_store_error()
 }
 
+/// A project's month so far.
+pub(crate) fn month_use(sql: &Connection, project: &ProjectId, now: Timestamp) -> Result<MonthUse, StoreError> {
+    let month = now.month_start();
+    let (balance_ugx, settled_until) = settled_until(sql, project)?;
+    let active_rooms = sql
+        .prepare_cached("SELECT count(*) FROM rooms WHERE project_id = ?1 AND status = 'open'")
+        .and_then(|mut s| s.query_row([project.as_str()], |row| row.get(0)))
+        .or_store_error()?;
+    let participant_time = month_time(sql, project, month, now)?;
+    Ok(MonthUse { participant_time, balance_ugx, settled: settled_until >= month, active_rooms })
+}
+
 impl Store {
     /// A project's days from `from` to `to`, both included.
     ///
@@ -110,17 +122,7 @@ impl Store {
     /// The store's own.
     pub async fn month_use(&self, project: ProjectId) -> Result<MonthUse, StoreError> {
         let now = self.clock().now();
-        self.read(move |sql| {
-            let month = now.month_start();
-            let (balance_ugx, settled_until) = settled_until(sql, &project)?;
-            let active_rooms = sql
-                .prepare_cached("SELECT count(*) FROM rooms WHERE project_id = ?1 AND status = 'open'")
-                .and_then(|mut s| s.query_row([project.as_str()], |row| row.get(0)))
-                .or_store_error()?;
-            let participant_time = month_time(sql, &project, month, now)?;
-            Ok(MonthUse { participant_time, balance_ugx, settled: settled_until >= month, active_rooms })
-        })
-        .await
+        self.read(move |sql| month_use(sql, &project, now)).await
     }
 
     /// Takes the overage of every month that is over from the wallet, once.

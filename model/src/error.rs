@@ -203,6 +203,12 @@ impl Problem {
         Self::new(ErrorCode::RoleNotFound, "no role by that name in the template")
     }
 
+    /// 404 `code_not_found`: the one answer to every code that cannot be used, so that none can be told from another.
+    #[must_use]
+    pub fn code_not_found() -> Self {
+        Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")
+    }
+
     /// 404 `participant_not_found`.
     #[must_use]
     pub fn participant_not_found() -> Self {

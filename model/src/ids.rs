@@ -178,6 +178,16 @@ impl TemplateId {
     }
 }
 
+impl Identity {
+    /// Somebody who came by a room code and named nobody: `guest-` and eight random characters.
+    #[must_use]
+    pub fn guest() -> Self {
+        const RANDOM_CHARACTERS: usize = 8;
+        let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
+        Self(format!("guest-{random}").into())
+    }
+}
+
 impl Default for TemplateId {
     fn default() -> Self {
         Self::new()
@@ -252,6 +262,10 @@ uuid_id!(
     SessionId
 );
 uuid_id!(
+    /// A room code's row.
+    CodeId
+);
+uuid_id!(
     /// A webhook receiver.
     EndpointId
 );
@@ -277,6 +291,14 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(id));
         assert!(id.0.simple().to_string().parse::<SessionId>().is_err());
         assert!(id.0.urn().to_string().parse::<SessionId>().is_err());
+    }
+
+    #[test]
+    fn a_guest_is_an_identity_with_eight_random_characters() {
+        let guest = Identity::guest();
+        assert_eq!(guest.as_str().strip_prefix("guest-").unwrap().len(), 8);
+        assert_eq!(guest.as_str().parse(), Ok(guest.clone()));
+        assert_ne!(guest, Identity::guest());
     }
 
     proptest! {

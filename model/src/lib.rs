@@ -9,6 +9,7 @@
 pub mod address;
 pub mod bounded;
 pub mod clock;
+pub mod code;
 pub mod error;
 pub mod event;
 pub mod idempotency;

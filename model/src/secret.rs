@@ -53,9 +53,20 @@ pub fn random_text(len: usize, alphabet: &[u8]) -> String {
 /// Letters and digits: the alphabet of API keys and sids.
 pub const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// 32 lower-case characters that nobody takes for one another, for what is read out or typed: `0`, `1`, `i` and `l` are
+/// not among them.
+pub const UNAMBIGUOUS: &[u8] = b"abcdefghjkmnopqrstuvwxyz23456789";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_unambiguous_alphabet_has_32_characters_none_of_them_twice_or_easily_mistaken() {
+        let distinct: std::collections::BTreeSet<_> = UNAMBIGUOUS.iter().collect();
+        assert_eq!((UNAMBIGUOUS.len(), distinct.len()), (32, 32));
+        assert!(UNAMBIGUOUS.iter().all(|b| !b.is_ascii_uppercase() && !b"01il".contains(b)));
+    }
 
     #[test]
     fn debug_shows_nothing() {

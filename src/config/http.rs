@@ -50,7 +50,7 @@ pub struct LimitsConfig {
     pub requests_per_second: u32,
     /// Requests at once.
     pub burst: u32,
-    /// Code exchanges a second, in the long run.
+    /// Code exchanges a second, in the long run, for each address and for each code.
     pub exchange_per_second: u32,
     /// Code exchanges at once.
     pub exchange_burst: u32,

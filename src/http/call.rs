@@ -25,6 +25,8 @@ pub enum Caller {
     Key(Credential),
     /// A participant, by a room token.
     RoomToken(Box<Claims>),
+    /// Nobody we know, on an open operation.
+    Anyone,
 }
 
 /// A call, checked as far as the frame can.
@@ -46,6 +48,8 @@ impl Call {
         match &self.caller {
             Caller::Key(credential) => credential.project_id.clone(),
             Caller::RoomToken(claims) => claims.room.split().0,
+            // A project that nobody has: whatever is looked for in it is not there.
+            Caller::Anyone => ProjectId::new(),
         }
     }
 
@@ -55,6 +59,14 @@ impl Call {
     /// 400 `invalid_request` at what is wrong.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         body::read(&self.body)
+    }
+
+    /// Reads a body that may be left out.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at what is wrong.
+    pub fn read_if_sent<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
+        if self.body.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { self.read() }
     }
 
     /// Refuses a body with anything in it, for calls that take none.
@@ -85,8 +97,7 @@ impl Call {
     }
 
     fn segment(&self, name: &str) -> String {
-        let raw = self.request.match_info().query(name);
-        percent_decode_str(raw).decode_utf8_lossy().into_owned()
+        segment(&self.request, name)
     }
 
     /// A path parameter that parses.
@@ -128,7 +139,7 @@ impl Call {
     /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet.
     pub async fn plan_for_new_work(&self) -> Result<&Plan, Problem> {
         let Caller::Key(credential) = &self.caller else {
-            return Err(Problem::internal().because("a room token cannot start this work"));
+            return Err(Problem::internal().because("only a key can start this work"));
         };
         let owner =
             Owner { project: &credential.project_id, status: credential.project_status, plan: &credential.plan };
@@ -158,6 +169,12 @@ impl Call {
         let message = format!("the acting role lacks the permission {}", permission.as_str());
         Err(Problem::new(ErrorCode::PermissionDenied, message).at(permission.as_str()))
     }
+}
+
+/// A path parameter as text.
+pub(super) fn segment(request: &HttpRequest, name: &str) -> String {
+    let raw = request.match_info().query(name);
+    percent_decode_str(raw).decode_utf8_lossy().into_owned()
 }
 
 /// Reads a room name that stands at `field`.

@@ -31,6 +31,8 @@ impl Param {
     pub const TEMPLATE: Self = Self::of_path("id", "The template's id", "^tpl_[0-9a-f]{12}$");
     /// A role's name.
     pub const ROLE: Self = Self::of_path("name", "The role's name", "^[a-zA-Z0-9_-]{1,64}$");
+    /// A room code.
+    pub const CODE: Self = Self::of_path("code", "The room code", conclave_model::code::PATTERN);
     /// A UUID.
     pub const UUID: Self = Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
 
@@ -61,6 +63,7 @@ impl Param {
 struct Body {
     schema: Value,
     example: Value,
+    required: bool,
 }
 
 /// How one operation is described.
@@ -104,15 +107,25 @@ impl Doc {
     #[must_use]
     pub fn body<T: ToSchema>(mut self, example: Value) -> Self {
         let schema = self.register::<T>();
-        self.request = Some(Body { schema, example });
+        self.request = Some(Body { schema, example, required: true });
         self
+    }
+
+    /// The request's body, which may be left out.
+    #[must_use]
+    pub fn optional_body<T: ToSchema>(self, example: Value) -> Self {
+        let mut doc = self.body::<T>(example);
+        if let Some(body) = &mut doc.request {
+            body.required = false;
+        }
+        doc
     }
 
     /// The answer's body.
     #[must_use]
     pub fn answer<T: ToSchema>(mut self, example: Value) -> Self {
         let schema = self.register::<T>();
-        self.answer = Some(Body { schema, example });
+        self.answer = Some(Body { schema, example, required: true });
         self
     }
 
@@ -131,7 +144,7 @@ impl Doc {
             }
         });
         let example = json!({collection: [example], "limit": 50, "offset": 0, "has_more": false});
-        self.answer = Some(Body { schema, example });
+        self.answer = Some(Body { schema, example, required: true });
         self
     }
 
@@ -155,7 +168,10 @@ fn paging() -> [Value; 2] {
 /// Every code an operation is described with: its own, and those that its row of the contract always has.
 #[must_use]
 pub fn error_codes(operation: &Operation) -> Vec<ErrorCode> {
-    let mut codes = vec![ErrorCode::Unauthorized, ErrorCode::RateLimited, ErrorCode::InternalError];
+    let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];
+    if operation.auth != Auth::Open {
+        codes.push(ErrorCode::Unauthorized);
+    }
     if (operation.doc)().takes_body() {
         codes.extend([ErrorCode::InvalidRequest, ErrorCode::PayloadTooLarge]);
     }
@@ -211,6 +227,7 @@ fn describe(operation: &Operation, doc: &Doc) -> Value {
     let security = match operation.auth {
         Auth::Key => json!([{"apiKey": []}]),
         Auth::KeyOrRoomToken(_) => json!([{"apiKey": []}, {"roomToken": []}]),
+        Auth::Open => json!([]),
     };
     let mut described = json!({
         "operationId": operation.id, "tags": [doc.tag], "summary": doc.summary, "parameters": params,
@@ -218,7 +235,7 @@ fn describe(operation: &Operation, doc: &Doc) -> Value {
     });
     if let Some(body) = &doc.request {
         described["requestBody"] = json!({
-            "required": true,
+            "required": body.required,
             "content": {"application/json": {"schema": body.schema, "example": body.example}}
         });
     }

@@ -19,6 +19,8 @@ pub enum Auth {
     Key,
     /// A project API key, or a room token whose role holds the permission.
     KeyOrRoomToken(Permission),
+    /// Anybody, without a credential. What is asked for is guarded by a secret in the path, and has rates of its own.
+    Open,
 }
 
 /// HTTP methods of the API.
@@ -85,6 +87,7 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
         v1::tokens::OPERATIONS,
         v1::templates::OPERATIONS,
         v1::roles::OPERATIONS,
+        v1::codes::OPERATIONS,
         v1::sessions::OPERATIONS,
         v1::webhook_endpoints::OPERATIONS,
         v1::webhook_deliveries::OPERATIONS,

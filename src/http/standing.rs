@@ -7,6 +7,7 @@ use conclave_model::usage::{MonthUse, Standing};
 
 use super::problem::{Problem, of_store};
 use super::state::AppState;
+use crate::config::Plans;
 
 /// Whose standing is asked for, as the database had it a moment ago.
 #[derive(Clone, Copy)]
@@ -23,9 +24,9 @@ pub struct Owner<'a> {
 ///
 /// # Errors
 /// 500 for one that is not configured.
-pub fn plan<'a>(state: &'a AppState, id: &str) -> Result<&'a Plan, Problem> {
+pub fn plan<'a>(plans: &'a Plans, id: &str) -> Result<&'a Plan, Problem> {
     let unknown = || Problem::internal().because(format!("the plan {id:?} is not configured"));
-    state.plans.get(id).ok_or_else(unknown)
+    plans.get(id).ok_or_else(unknown)
 }
 
 /// The month so far, once the months before it are settled.
@@ -46,7 +47,7 @@ pub async fn month(state: &AppState, project: &ProjectId, plan: &Plan) -> Result
 /// # Errors
 /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet.
 pub async fn permit_new_work<'a>(state: &'a AppState, owner: Owner<'_>) -> Result<&'a Plan, Problem> {
-    let plan = plan(state, owner.plan)?;
+    let plan = plan(&state.plans, owner.plan)?;
     if owner.status == ProjectStatus::Suspended {
         Standing::Suspended.permit()?;
     }

@@ -1,5 +1,6 @@
 //! The outermost frame: an id for each request, in its response and in every log line about it, and a 500 for a panic.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 
 use actix_web::body::MessageBody;
@@ -7,7 +8,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage};
+use actix_web::{Error, HttpMessage, HttpRequest};
 use futures_util::FutureExt;
 use uuid::Uuid;
 
@@ -40,12 +41,20 @@ pub async fn trace(
     let mut response = result?;
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
-        // The pattern, not the path: a path can hold a room code or a stream key.
-        let path = http.match_pattern().unwrap_or_else(|| "no route".to_owned());
-        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {path}", http.method());
+        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", http.method(), shown(http));
     }
     stamp(id, response.headers_mut());
     Ok(response)
+}
+
+/// A path as the log may show it. A room code stands in its path and lets its holder in, so such a path is shown as its
+/// pattern, and one that no route takes, where a code may stand all the same, not at all.
+fn shown(request: &HttpRequest) -> Cow<'_, str> {
+    match request.match_pattern() {
+        Some(pattern) if pattern.contains("{code}") => pattern.into(),
+        Some(_) => request.path().into(),
+        None => "(no such route)".into(),
+    }
 }
 
 fn stamp(id: Uuid, headers: &mut HeaderMap) {

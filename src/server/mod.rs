@@ -29,7 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::{CliError, lock_data_dir, open_store_with, run_blocking};
 use crate::config::{Config, MediaCredentials, Mode, Plans};
 use crate::http::gate::idempotency::Turns;
-use crate::http::gate::limits::Limits;
+use crate::http::gate::limits::{Limits, Rate};
 use crate::http::gate::origin::Origins;
 use crate::http::state::AppState;
 pub use dev::DevAccess;
@@ -176,8 +176,11 @@ fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, clock: &Clock) ->
 fn limits(config: &Config, clock: &Clock) -> Limits {
     // The configuration has been validated; a zero that slipped through would mean one.
     let positive = |number: u32| std::num::NonZeroU32::new(number).unwrap_or(std::num::NonZeroU32::MIN);
-    let (rate, burst) = (positive(config.limits.requests_per_second), positive(config.limits.burst));
-    Limits::new(clock, rate, burst, config.http.trusted_proxies.clone())
+    let rate = |per_second, burst| Rate { per_second: positive(per_second), burst: positive(burst) };
+    let set = &config.limits;
+    let calls = rate(set.requests_per_second, set.burst);
+    let exchanges = rate(set.exchange_per_second, set.exchange_burst);
+    Limits::new(clock, calls, exchanges, config.http.trusted_proxies.clone())
 }
 
 fn origins(config: &Config) -> Origins {

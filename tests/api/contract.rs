@@ -76,6 +76,11 @@ impl Described {
         self.operation.pointer("/requestBody/content/application~1json/example")
     }
 
+    /// Whether a request must have a body.
+    pub fn requires_body(&self) -> bool {
+        self.operation["requestBody"]["required"] == true
+    }
+
     /// Whether the description names this refusal.
     pub fn names(&self, status: u16, code: &str) -> bool {
         let codes = &self.operation["responses"][status.to_string()]["x-error-codes"];

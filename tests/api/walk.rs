@@ -104,7 +104,12 @@ fn no_operation_with_a_body_takes_another_media_type_or_none_at_all() {
     for (operation, example) in walk.with_bodies() {
         let request = walk.request(operation).json(example.clone()).header("content-type", "text/plain");
         request.send().expect_error(415, "unsupported_media_type", None);
-        walk.request(operation).send().expect_error(400, "invalid_request", None);
+        let without = walk.request(operation).send();
+        if operation.requires_body() {
+            without.expect_error(400, "invalid_request", None);
+        } else {
+            assert_described(operation, &without);
+        }
     }
 }
 
@@ -333,7 +338,8 @@ fn a_body_that_is_no_json_is_400_wherever_it_breaks_off() {
     let walk = Walk::start();
     for (operation, example) in walk.with_bodies() {
         let text = example.to_string();
-        for end in 0..text.len() {
+        // Nothing at all is fine where a body may be left out.
+        for end in usize::from(!operation.requires_body())..text.len() {
             let answer = walk.request(operation).raw(&text.as_bytes()[..end]).send();
             assert_described(operation, &answer);
             assert_eq!(answer.status, 400, "{}: {}", operation.id(), &text[..end]);

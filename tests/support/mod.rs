@@ -76,6 +76,8 @@ impl TestApp {
         config.http.workers = 1;
         config.limits.requests_per_second = 100_000;
         config.limits.burst = 100_000;
+        config.limits.exchange_per_second = 100_000;
+        config.limits.exchange_burst = 100_000;
         change(&mut config);
         let clock = Clock::manual(START.parse::<Timestamp>().unwrap());
         Self::boot(config, clock, tempfile::tempdir().unwrap())

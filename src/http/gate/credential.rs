@@ -14,11 +14,16 @@ use crate::http::state::AppState;
 /// The header a browser sends its room token in.
 const ROOM_TOKEN: &str = "x-svc-room-token";
 
-/// Says who calls. Whoever has no valid key counts against the client's address first.
+/// Says who calls. Whoever has no valid key counts against the client's address first. On an open operation nobody is
+/// asked, whatever they carry, and the address has a rate of its own.
 ///
 /// # Errors
 /// 401, or 429 when the address is over its rate.
 pub async fn identify(operation: &Operation, state: &AppState, request: &HttpRequest) -> Result<Caller, Problem> {
+    if operation.auth == Auth::Open {
+        state.limits.check_exchanging_address(request)?;
+        return Ok(Caller::Anyone);
+    }
     let bearer = bearer(request);
     let key = bearer.and_then(|text| text.parse::<ApiKey>().ok());
     let found = match key {
@@ -31,7 +36,7 @@ pub async fn identify(operation: &Operation, state: &AppState, request: &HttpReq
             state.limits.check_address(request)?;
             match operation.auth {
                 Auth::KeyOrRoomToken(_) => room_token(state, request, bearer).ok_or_else(|| refusal(found.as_ref())),
-                Auth::Key => Err(refusal(found.as_ref())),
+                Auth::Key | Auth::Open => Err(refusal(found.as_ref())),
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Request rates: per API key, or per client address for calls without a valid key.
+//! Request rates: per API key, or per client address for calls without a valid key. Exchanges of room codes, which could be
+//! guessed otherwise, have a lower rate of their own, per client address and per code.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,6 +8,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
+use conclave_model::code::RoomCodeHash;
 use conclave_model::key::ApiKeyPrefix;
 use conclave_model::{Clock, ErrorCode};
 use governor::clock::Clock as GovernorClock;
@@ -32,11 +34,22 @@ impl GovernorClock for Monotonic {
 
 type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, Monotonic, NoOpMiddleware<Nanos>>;
 
+/// How often something may be done: so many times a second in the long run, so many at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Times a second.
+    pub per_second: NonZeroU32,
+    /// Times at once.
+    pub burst: NonZeroU32,
+}
+
 /// The limiters of one server.
 pub struct Limits {
     clock: Monotonic,
     keys: Keyed<ApiKeyPrefix>,
     addresses: Keyed<IpAddr>,
+    exchanging_addresses: Keyed<IpAddr>,
+    exchanged_codes: Keyed<RoomCodeHash>,
     trusted_proxies: Vec<IpNet>,
 }
 
@@ -47,14 +60,16 @@ impl fmt::Debug for Limits {
 }
 
 impl Limits {
-    /// `rate` requests a second with bursts of `burst`. Behind a proxy of `trusted_proxies` the client's address is the
+    /// `calls` for everything but exchanges of room codes. Behind a proxy of `trusted_proxies` the client's address is the
     /// one it forwards.
     #[must_use]
-    pub fn new(clock: &Clock, rate: NonZeroU32, burst: NonZeroU32, trusted_proxies: Vec<IpNet>) -> Self {
-        let (clock, quota) = (Monotonic(clock.clone()), Quota::per_second(rate).allow_burst(burst));
+    pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: Vec<IpNet>) -> Self {
+        let clock = Monotonic(clock.clone());
         Self {
-            keys: RateLimiter::dashmap_with_clock(quota, clock.clone()),
-            addresses: RateLimiter::dashmap_with_clock(quota, clock.clone()),
+            keys: keyed(calls, &clock),
+            addresses: keyed(calls, &clock),
+            exchanging_addresses: keyed(exchanges, &clock),
+            exchanged_codes: keyed(exchanges, &clock),
             clock,
             trusted_proxies,
         }
@@ -79,10 +94,31 @@ impl Limits {
         }
     }
 
+    /// Counts an exchange by a client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_exchanging_address(&self, request: &HttpRequest) -> Result<(), Problem> {
+        match self.client(request) {
+            Some(address) => check(&self.clock, &self.exchanging_addresses, &address),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts an exchange of a code, whoever asks for it.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_exchanged_code(&self, code: RoomCodeHash) -> Result<(), Problem> {
+        check(&self.clock, &self.exchanged_codes, &code)
+    }
+
     /// Forgets who has not called for long enough to have a full burst again.
     pub fn forget_idle(&self) {
         self.keys.retain_recent();
         self.addresses.retain_recent();
+        self.exchanging_addresses.retain_recent();
+        self.exchanged_codes.retain_recent();
     }
 
     /// The client: the peer, or behind trusted proxies the last address that none of them added.
@@ -97,6 +133,11 @@ impl Limits {
         let mut hops = hops.into_iter().rev().map_while(|hop| hop.parse::<IpAddr>().ok());
         hops.find(|hop| !trusted(hop)).or(Some(peer))
     }
+}
+
+fn keyed<K: Hash + Eq + Clone>(rate: Rate, clock: &Monotonic) -> Keyed<K> {
+    let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
+    RateLimiter::dashmap_with_clock(quota, clock.clone())
 }
 
 fn check<K: Hash + Eq + Clone>(clock: &Monotonic, limiter: &Keyed<K>, key: &K) -> Result<(), Problem> {

@@ -1,7 +1,8 @@
 //! The gate: what every operation stands behind, in the order of precedence that the decisions give.
 //!
 //! 429 by address for calls without a valid key, 401, 403 `origin_rejected`, 429 by key, 413, 415, then the handler with
-//! its 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency stands around the handler.
+//! its 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency stands around the handler. The open operation, which
+//! exchanges a room code, has rates of its own in the same two places: by address, and by code where a key would be counted.
 
 pub mod body;
 pub mod credential;
@@ -13,9 +14,10 @@ use std::sync::Arc;
 
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use conclave_model::code::RoomCode;
 
 use super::answer::Answer;
-use super::call::{Call, Caller};
+use super::call::{Call, Caller, segment};
 use super::operation::{Method, Operation};
 use super::problem::{self, Problem};
 use super::state::AppState;
@@ -53,8 +55,10 @@ async fn pass(
     if request.headers().contains_key(AUTHORIZATION) {
         state.origins.check(request)?;
     }
-    if let Caller::Key(credential) = &caller {
-        state.limits.check_key(&credential.prefix)?;
+    match &caller {
+        Caller::Key(credential) => state.limits.check_key(&credential.prefix)?,
+        Caller::Anyone => check_code(state, request)?,
+        Caller::RoomToken(_) => {}
     }
     let body = body::collect(request, payload).await?;
     let call = Call { state: Arc::clone(state), caller, body, request: request.clone(), keep: None };
@@ -65,6 +69,14 @@ async fn pass(
     actix_web::rt::spawn(idempotency::once(operation, call))
         .await
         .unwrap_or_else(|error| Err(Problem::internal().because(error)))
+}
+
+/// Counts an exchange of the code that the path names. What is no code is not counted: there is nothing to find by it.
+fn check_code(state: &AppState, request: &HttpRequest) -> Result<(), Problem> {
+    match segment(request, "code").parse::<RoomCode>() {
+        Ok(code) => state.limits.check_exchanged_code(code.hash()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// A refusal as a response. A fault is logged here, once, with the request's id.

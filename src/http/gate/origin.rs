@@ -1,7 +1,7 @@
 //! Browsers: which origins may call, and what they are told.
 //!
 //! The API is for servers. A cross-origin call with an Authorization header is refused; preflight is answered for the
-//! console's origins, and for the configured browser origins on the calls that a room token can make.
+//! console's origins, and for the configured browser origins on the calls that a room token can make and the code exchange.
 
 use actix_web::http::Method as HttpMethod;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
@@ -20,7 +20,7 @@ const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("idempotency-repla
 pub struct Origins {
     /// May make every call.
     pub console: Vec<String>,
-    /// May make the calls that a room token can make.
+    /// May make the calls that a room token can make, and exchange room codes.
     pub browser: Vec<String>,
 }
 
@@ -39,8 +39,9 @@ fn listed(list: &[String], origin: &str) -> bool {
     list.iter().any(|listed| listed.eq_ignore_ascii_case(origin))
 }
 
-fn takes_room_tokens(operation: &Operation) -> bool {
-    matches!(operation.auth, Auth::KeyOrRoomToken(_))
+/// Whether apps' pages are meant to call it: what a room token can do, and how one is come by.
+fn is_for_browsers(operation: &Operation) -> bool {
+    matches!(operation.auth, Auth::KeyOrRoomToken(_) | Auth::Open)
 }
 
 impl Origins {
@@ -59,7 +60,7 @@ impl Origins {
     }
 
     fn admits(&self, operation: &Operation, origin: &str) -> bool {
-        listed(&self.console, origin) || (takes_room_tokens(operation) && listed(&self.browser, origin))
+        listed(&self.console, origin) || (is_for_browsers(operation) && listed(&self.browser, origin))
     }
 
     /// Lets a browser of an admitted origin read the response.

@@ -1,5 +1,7 @@
 //! The operations of the API, a file a resource: its wire types, its operations, its handlers.
 
+pub mod codes;
+pub mod minting;
 pub mod participants;
 pub mod roles;
 pub mod rooms;

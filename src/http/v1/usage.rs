@@ -118,7 +118,7 @@ pub const OPERATIONS: &[Operation] = &[
 fn owner(call: &Call) -> Result<(&ProjectId, ProjectStatus, &str), Problem> {
     match &call.caller {
         Caller::Key(credential) => Ok((&credential.project_id, credential.project_status, credential.plan.as_str())),
-        Caller::RoomToken(_) => Err(Problem::internal().because("a room token passed where none is taken")),
+        Caller::RoomToken(_) | Caller::Anyone => Err(Problem::internal().because("passed without a key")),
     }
 }
 
@@ -155,7 +155,7 @@ async fn usage(call: Call) -> Result<Answer, Problem> {
         return Err(Problem::invalid("from", format!("must be at most {WIDEST_WINDOW_DAYS} days before to")));
     }
     let (project, status, id) = owner(&call)?;
-    let plan = standing::plan(&call.state, id)?;
+    let plan = standing::plan(&call.state.plans, id)?;
     let month = standing::month(&call.state, project, plan).await?;
     let days = call.state.store.usage_days(project.clone(), from, to).await.map_err(of_store)?;
     Ok(answer::ok(&Usage {
@@ -168,7 +168,7 @@ async fn usage(call: Call) -> Result<Answer, Problem> {
 async fn plan(call: Call) -> Result<Answer, Problem> {
     // This call lists no 400, so what comes in its query is not looked at.
     let (project, status, id) = owner(&call)?;
-    let plan = standing::plan(&call.state, id)?;
+    let plan = standing::plan(&call.state.plans, id)?;
     let month = standing::month(&call.state, project, plan).await?;
     let today = Day::of(call.state.clock.now());
     Ok(answer::ok(&plan_status(id, plan, status, &month, today)))

@@ -1,5 +1,7 @@
 //! `/v1/*`.
 
+mod code_exchange;
+mod codes;
 mod events;
 mod participants;
 mod roles;

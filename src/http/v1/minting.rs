@@ -1,0 +1,129 @@
+//! How a room token is minted, for whoever asked for one: a server with its key, or the holder of a room code.
+
+use std::time::Duration;
+
+use conclave_db::TokenContext;
+use conclave_media::token::{Grants, TokenRequest};
+use conclave_model::plan::Plan;
+use conclave_model::role::RolePublish;
+use conclave_model::room::RoomStatus;
+use conclave_model::{ErrorCode, Identity, RoleName, Timestamp};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use crate::http::answer::{self, Answer};
+use crate::http::problem::Problem;
+use crate::http::state::AppState;
+
+const DEFAULT_TTL_SECONDS: u64 = 3_600;
+const SHORTEST_TTL_SECONDS: u64 = 60;
+const LONGEST_TTL_SECONDS: u64 = 86_400;
+
+/// A room token.
+#[derive(Serialize, ToSchema)]
+pub struct Token<'a> {
+    /// The token, a JWT, safe for a browser.
+    token: &'a str,
+    /// Websocket url the client connects to.
+    url: &'a str,
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// Absent when no role was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    role: Option<&'a RoleName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    publish_profile: Option<&'a RolePublish>,
+}
+
+impl Token<'_> {
+    /// An example, for the description.
+    pub(super) fn example() -> serde_json::Value {
+        json!({
+            "token": "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl", "url": "ws://127.0.0.1:8080",
+            "expires_at": "2026-01-31T13:00:00.000Z"
+        })
+    }
+}
+
+/// Whom a token is for, beside what its room and role say.
+pub(super) struct Wanted {
+    pub(super) identity: Identity,
+    pub(super) name: String,
+    pub(super) metadata: String,
+    pub(super) ttl: Duration,
+    /// Used only without a role.
+    pub(super) grants: Grants,
+}
+
+/// 0 takes the default; what lies outside the range is clamped, not refused.
+pub(super) fn ttl(seconds: Option<u64>) -> Duration {
+    let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_TTL_SECONDS);
+    Duration::from_secs(seconds.clamp(SHORTEST_TTL_SECONDS, LONGEST_TTL_SECONDS))
+}
+
+/// Refuses a token for a room that has ended or is full, or for a role that is.
+///
+/// # Errors
+/// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
+pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
+    if let Some(cap) = plan.limits.participants_per_room.filter(|cap| context.people >= *cap) {
+        let message = format!("the plan lets {cap} people be in a room, and they are");
+        return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
+    }
+    if context.room.status == RoomStatus::Ended {
+        return Err(Problem::room_ended());
+    }
+    let full = context.role.as_ref().is_some_and(|role| match u32::try_from(role.max_peer_count.get()) {
+        Err(_) => true,
+        Ok(0) => false,
+        Ok(cap) => context.holders >= cap,
+    });
+    if full { Err(Problem::role_capacity_reached()) } else { Ok(()) }
+}
+
+/// Mints a token and answers with it.
+///
+/// # Errors
+/// 500 when it cannot be signed.
+pub(super) fn mint(state: &AppState, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Result<Answer, Problem> {
+    let role = context.role.as_ref();
+    let grants = role.map_or(wanted.grants, |role| Grants::of_role(&role.publish, &role.subscribe, role.hidden));
+    let request = TokenRequest {
+        room: context.room.namespaced_name(),
+        identity: wanted.identity,
+        name: wanted.name,
+        metadata: wanted.metadata,
+        role: role.map(|role| role.name.clone()),
+        max_kbps: role.and_then(|role| role.publish.max_kbps).and_then(|kbps| u32::try_from(kbps.get()).ok()),
+        grants,
+        ttl: wanted.ttl,
+        empty_timeout_seconds: context.room.empty_timeout_seconds,
+        max_participants: plan.effective_cap(context.room.max_participants),
+    };
+    let minted = state.signer.mint(&request, state.clock.now()).map_err(|error| {
+        log::error!("a token could not be signed: {error}");
+        Problem::internal()
+    })?;
+    Ok(answer::created(&Token {
+        token: minted.token.reveal(),
+        url: &state.media_url,
+        expires_at: minted.expires_at,
+        role: role.map(|role| &role.name),
+        publish_profile: role.map(|role| &role.publish),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_is_clamped_and_zero_takes_the_default() {
+        let seconds = |ttl_seconds| ttl(ttl_seconds).as_secs();
+        assert_eq!((seconds(None), seconds(Some(0))), (3_600, 3_600));
+        assert_eq!((seconds(Some(1)), seconds(Some(u64::MAX))), (60, 86_400));
+    }
+}
