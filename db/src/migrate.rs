@@ -6,7 +6,8 @@ use crate::StoreError;
 use crate::error::OrStoreError;
 
 /// Every migration, in order. One that has shipped is never edited; a change is a new file.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_init.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_init.sql"), include_str!("migrations/0002_role_changes.sql")];
 
 /// The schema this program writes.
 pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;

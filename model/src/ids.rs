@@ -252,6 +252,10 @@ uuid_id!(
     SessionId
 );
 uuid_id!(
+    /// One change of one participant's role.
+    RoleChangeId
+);
+uuid_id!(
     /// A webhook receiver.
     EndpointId
 );
