@@ -1,6 +1,8 @@
 //! The operations of the API, a file a resource: its wire types, its operations, its handlers.
 
+pub mod moderation;
 pub mod participants;
+pub mod role_changes;
 pub mod roles;
 pub mod rooms;
 pub mod sessions;
