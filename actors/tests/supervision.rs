@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use conclave_actors::card::Registry;
 use conclave_actors::debug::ActorView;
-use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::room::WantedRole;
+use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, TreeError, Wiring};
 use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreOptions, Vault};
 use conclave_media::{
@@ -22,7 +22,9 @@ use conclave_model::participant::{Participant, ParticipantKind, ParticipantState
 use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
-use conclave_model::{Clock, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp, TrackSid};
+use conclave_model::{
+    Clock, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp, TrackSid,
+};
 
 /// A media plane that panics, as often as it is told to, inside the handler of a join.
 #[derive(Default)]
@@ -353,8 +355,7 @@ fn a_role_that_the_media_plane_does_not_take_is_not_written() {
             role: role.parse().unwrap(),
             by: ChangedBy::ApiKey("vk_test_0123".parse().unwrap()),
         };
-        let change =
-            |wanted| stage.tree.change_role(stage.project.clone(), "stage".parse().unwrap(), wanted, None);
+        let change = |wanted| stage.tree.change_role(stage.project.clone(), "stage".parse().unwrap(), wanted, None);
         assert!(matches!(change(wanted("alice", "guest")).await, Err(TreeError::Media(_))));
         assert!(matches!(change(wanted("bob", "guest")).await, Err(TreeError::Store(_))), "it was not even asked");
         assert_eq!(stage.actor("stage").await.state["participants"], serde_json::json!({"host": ["alice"]}));

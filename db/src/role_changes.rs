@@ -2,6 +2,7 @@
 
 use conclave_model::event::{ChangedBy, Event, Who};
 use conclave_model::idempotency::KeepAnswer;
+use conclave_model::key::ApiKeyPrefix;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::Participant;
 use conclave_model::role_change::{RoleChange, RoleChanged};
@@ -72,7 +73,7 @@ fn insert(tx: &Tx<'_>, project: &ProjectId, room: RoomId, change: &RoleChange) -
                 change.role.as_str(),
                 change.previous_role.as_ref().map(RoleName::as_str),
                 change.changed_by_identity().map(Identity::as_str),
-                change.changed_by_api_key_prefix().map(conclave_model::key::ApiKeyPrefix::as_str),
+                change.changed_by_api_key_prefix().map(ApiKeyPrefix::as_str),
                 change.created_at.millis(),
             ])
         })

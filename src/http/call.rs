@@ -17,10 +17,10 @@ use conclave_model::{ErrorCode, Identity, ProjectId, RoomName};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
+use super::body;
 use super::problem::{Problem, of_store};
 use super::query::Query;
 use super::state::AppState;
-use super::body;
 
 /// Who calls.
 pub enum Caller {

@@ -57,11 +57,7 @@ fn refused(problem: Problem) -> TreeError {
 }
 
 /// A role of the room's template as it stands now.
-fn role_of<'a>(
-    state: &RoomState,
-    roles: &'a BTreeMap<RoleName, Role>,
-    name: &RoleName,
-) -> Result<&'a Role, TreeError> {
+fn role_of<'a>(state: &RoomState, roles: &'a BTreeMap<RoleName, Role>, name: &RoleName) -> Result<&'a Role, TreeError> {
     if state.room.template_id.is_none() {
         let message = "the room resolves to no template, so it has no roles";
         return Err(refused(Problem::new(ErrorCode::TemplateNotFound, message)));

@@ -1,10 +1,12 @@
 //! Role changes: giving somebody in a room another role, and the log of it (contract "Participants and data").
 
 use conclave_actors::room::WantedRole;
+use conclave_model::key::ApiKeyPrefix;
+use conclave_model::page::Page;
 use conclave_model::participant::Participant;
 use conclave_model::role::Permission;
 use conclave_model::role_change::{RoleChange, RoleChanged};
-use conclave_model::{ErrorCode, RoleName, Timestamp};
+use conclave_model::{ErrorCode, Identity, RoleName, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -75,8 +77,8 @@ impl<'a> From<&'a RoleChange> for RoleChangeJson<'a> {
             participant_sid: change.participant_sid.as_str(),
             role: change.role.as_str(),
             previous_role: change.previous_role.as_ref().map(RoleName::as_str),
-            changed_by_identity: change.changed_by_identity().map(conclave_model::Identity::as_str),
-            changed_by_api_key_prefix: change.changed_by_api_key_prefix().map(conclave_model::key::ApiKeyPrefix::as_str),
+            changed_by_identity: change.changed_by_identity().map(Identity::as_str),
+            changed_by_api_key_prefix: change.changed_by_api_key_prefix().map(ApiKeyPrefix::as_str),
             created_at: change.created_at,
         }
     }
@@ -168,7 +170,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     query.finish()?;
     let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
     let changes = call.state.store.role_changes(room.project_id, room.id, who, page).await.map_err(of_store)?;
-    let page = conclave_model::page::Page {
+    let page = Page {
         items: changes.items.iter().map(RoleChangeJson::from).collect(),
         request: changes.request,
         has_more: changes.has_more,

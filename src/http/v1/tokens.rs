@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conclave_db::TokenContext;
+use conclave_media::RoleGrant;
 use conclave_media::token::{Grants, TokenRequest};
 use conclave_model::plan::Plan;
 use conclave_model::role::RolePublish;
@@ -163,14 +164,17 @@ fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
 
 fn mint(call: &Call, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Result<Answer, Problem> {
     let role = context.role.as_ref();
-    let grants = match role {
-        Some(role) => Grants::of_role(&role.publish, &role.subscribe, role.hidden),
-        None => Grants {
-            can_publish: wanted.permissions.can_publish.unwrap_or(true),
-            can_subscribe: wanted.permissions.can_subscribe.unwrap_or(true),
-            can_publish_data: wanted.permissions.can_publish_data.unwrap_or(true),
-            ..Grants::default()
-        },
+    let (max_kbps, grants) = match role.map(RoleGrant::from) {
+        Some(grant) => (grant.max_kbps, grant.grants),
+        None => (
+            None,
+            Grants {
+                can_publish: wanted.permissions.can_publish.unwrap_or(true),
+                can_subscribe: wanted.permissions.can_subscribe.unwrap_or(true),
+                can_publish_data: wanted.permissions.can_publish_data.unwrap_or(true),
+                ..Grants::default()
+            },
+        ),
     };
     let request = TokenRequest {
         room: context.room.namespaced_name(),
@@ -178,7 +182,7 @@ fn mint(call: &Call, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Res
         name: wanted.name,
         metadata: wanted.metadata,
         role: role.map(|role| role.name.clone()),
-        max_kbps: role.and_then(|role| role.publish.max_kbps).and_then(|kbps| u32::try_from(kbps.get()).ok()),
+        max_kbps,
         grants,
         ttl: wanted.ttl,
         empty_timeout_seconds: context.room.empty_timeout_seconds,

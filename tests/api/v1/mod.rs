@@ -1,7 +1,9 @@
 //! `/v1/*`.
 
 mod events;
+mod moderation;
 mod participants;
+mod role_changes;
 mod roles;
 mod rooms;
 mod sessions;
