@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{Receiver, Response, TestApp, eventually};
-use crate::tools::{fields, jwt, refuses_bad_pages, walk_pages};
+use crate::tools::{fields, jwt, other_project, refuses_bad_pages, walk_pages};
 
 const LOG: &str = "/v1/rooms/stage/role-changes";
 
@@ -174,6 +174,36 @@ fn what_does_not_exist_is_told_apart() {
     app.delete("/v1/rooms/stage").send().expect_empty(204);
     change(&app, "alice", "voice").expect_error(404, "participant_not_found", None);
     assert_eq!(log(&app, ""), Vec::<Value>::new());
+}
+
+#[test]
+fn a_room_without_a_template_has_no_roles_to_give() {
+    let app = stage();
+    let other = other_project(&app, "self_hosted");
+    let post = |path: &str, body: Value| app.post(path).bearer(&other.key).json(body).send();
+    assert_eq!(post("/v1/rooms", json!({"name": "bare"})).expect(201)["template_id"], Value::Null);
+    let token = post("/v1/tokens", json!({"room": "bare", "identity": "alice"})).expect(201);
+    app.join_with(token["token"].as_str().unwrap()).expect(201);
+    let refused = post("/v1/rooms/bare/participants/alice/role", json!({"role": "voice"}));
+    refused.expect_error(404, "template_not_found", None);
+    // One project's rooms are nothing to another, in the log either.
+    app.get("/v1/rooms/bare/role-changes").send().expect_error(404, "room_not_found", None);
+    app.post("/v1/rooms/bare/participants/alice/role").json(json!({"role": "voice"})).send().expect_error(
+        404,
+        "room_not_found",
+        None,
+    );
+}
+
+#[test]
+fn a_role_that_was_given_is_held_and_the_one_before_no_longer() {
+    let app = TestApp::start();
+    let room = app.room_with_roles("stage", &roles());
+    let role = |name: &str| format!("/v1/templates/{}/roles/{name}", room["template_id"].as_str().unwrap());
+    app.join("stage", "alice", "voice");
+    change(&app, "alice", "pupil").expect(200);
+    app.delete(&role("pupil")).send().expect_error(409, "role_referenced", None);
+    app.delete(&role("voice")).send().expect_empty(204);
 }
 
 #[test]
