@@ -27,9 +27,9 @@ impl RoomActor {
         }
         let roles = self.wiring.store.room_roles(state.room.template_id.clone()).await?;
         let role = role_of(state, &roles, &wanted.role)?;
-        // The role may be newer than the rules that were said at the last join.
-        self.set_subscription_rules(state, &roles).await?;
+        // The template may have changed since the rules were said at the last join, to no rule at all even.
         let room = state.room.namespaced_name();
+        self.wiring.media.set_subscription_rules(&room, rules_of(&roles)).await?;
         let changed = self.wiring.media.set_role(&room, &wanted.identity, RoleGrant::from(role)).await?;
         let Some(participant) = changed else { return Err(refused(Problem::participant_not_found())) };
         let new = NewRoleChange { room: state.room.id, role: wanted.role, participant, by: wanted.by };
@@ -38,18 +38,24 @@ impl RoomActor {
         Ok(changed)
     }
 
-    /// Tells the media plane who receives whom.
+    /// Tells the media plane who receives whom, if the template limits that.
     pub(super) async fn set_subscription_rules(
         &self,
         state: &RoomState,
         roles: &BTreeMap<RoleName, Role>,
     ) -> Result<(), MediaError> {
-        if roles.values().all(|role| role.subscribe.to_roles.is_none()) {
+        let rules = rules_of(roles);
+        if rules.is_empty() {
             return Ok(());
         }
-        let rules = roles.iter().map(|(name, role)| (name.clone(), role.subscribe.to_roles.clone())).collect();
         self.wiring.media.set_subscription_rules(&state.room.namespaced_name(), rules).await
     }
+}
+
+/// Whom each role receives that does not receive everyone.
+fn rules_of(roles: &BTreeMap<RoleName, Role>) -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
+    let limited = roles.iter().filter(|(_, role)| role.subscribe.to_roles.is_some());
+    limited.map(|(name, role)| (name.clone(), role.subscribe.to_roles.clone())).collect()
 }
 
 fn refused(problem: Problem) -> TreeError {

@@ -259,6 +259,19 @@ fn the_same_role_again_brings_what_the_template_says_now() {
 }
 
 #[test]
+fn the_same_role_again_receives_whom_the_template_says_now() {
+    let app = TestApp::start();
+    let room = app.room_with_roles("stage", &roles());
+    let (alice, bob) = (app.join("stage", "alice", "pupil"), app.join("stage", "bob", "voice"));
+    let track = app.publish(&bob, "audio", "microphone");
+    assert_eq!(app.subscriptions(&alice), Vec::<String>::new());
+    let role = format!("/v1/templates/{}/roles/pupil", room["template_id"].as_str().unwrap());
+    app.put(&role).json(json!({})).send().expect(200);
+    change(&app, "alice", "pupil").expect(200);
+    assert_eq!(app.subscriptions(&alice), [track]);
+}
+
+#[test]
 fn the_log_is_newest_first_by_identity_and_in_pages_and_outlives_the_room() {
     let app = stage();
     app.join("stage", "alice", "voice");
