@@ -5,8 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use conclave_db::{NewRoom, StoreError};
-use conclave_media::{Report, ReportAnswer, ReportSink};
+use conclave_media::{MediaError, Report, ReportAnswer, ReportSink};
 use conclave_model::idempotency::KeepAnswer;
+use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
 use conclave_model::{EndpointId, ProjectId, RoomName};
 use ractor::{Actor, RpcReplyPort};
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::card::{Card, Inspectable, Kind, Mailbox};
 use crate::project::ProjectMsg;
 use crate::relay::EventRelay;
+use crate::room::WantedRole;
 use crate::system::{SystemActor, SystemMsg};
 use crate::wiring::Wiring;
 
@@ -28,7 +30,10 @@ pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
 pub enum TreeError {
     /// The store refused or failed.
     #[error(transparent)]
-    Store(StoreError),
+    Store(#[from] StoreError),
+    /// The media plane did not do its part, and nothing was written.
+    #[error(transparent)]
+    Media(#[from] MediaError),
     /// No actor answered in time.
     #[error("no actor answered in time")]
     NoAnswer,
@@ -128,6 +133,20 @@ impl Tree {
         self.ask(project, |reply| ProjectMsg::EndRoom { name, reply }).await
     }
 
+    /// Gives somebody in a room another role: on the media plane first, then in the records.
+    ///
+    /// # Errors
+    /// Refused when nobody by that identity is in the room, or its template lacks the role; the media plane's own.
+    pub async fn change_role(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        wanted: WantedRole,
+        keep: Option<KeepAnswer<RoleChanged>>,
+    ) -> Result<RoleChanged, TreeError> {
+        self.ask(project, |reply| ProjectMsg::ChangeRole { name, wanted, keep, reply }).await
+    }
+
     /// A receiver is new, or something was put back in its queue.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
         self.tell(project, ProjectMsg::Queued(vec![endpoint]));
@@ -144,27 +163,29 @@ impl Tree {
         let _ = self.system.cast(message);
     }
 
-    async fn ask<T, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
+    async fn ask<T, E, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
-        F: FnOnce(RpcReplyPort<Result<T, StoreError>>) -> ProjectMsg,
+        E: Into<TreeError> + Send + 'static,
+        F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
     {
         let answer = match self.projects.get(&project) {
             Some(running) => running.call(message, CALL_TIMEOUT).await,
             None => self.ask_through_system(project, message).await,
         };
-        answer.map_err(|_| TreeError::NoAnswer)?.map_err(TreeError::Store)
+        answer.map_err(|_| TreeError::NoAnswer)?.map_err(Into::into)
     }
 
     /// The way of a call whose project does not run yet.
-    async fn ask_through_system<T, F>(
+    async fn ask_through_system<T, E, F>(
         &self,
         project: ProjectId,
         message: F,
-    ) -> Result<Result<T, StoreError>, crate::card::NoAnswer>
+    ) -> Result<Result<T, E>, crate::card::NoAnswer>
     where
         T: Send + 'static,
-        F: FnOnce(RpcReplyPort<Result<T, StoreError>>) -> ProjectMsg,
+        E: Send + 'static,
+        F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
     {
         let wrap = |reply| SystemMsg::ToProject { project, message: Box::new(message(reply)) };
         self.system.call(wrap, CALL_TIMEOUT).await

@@ -8,18 +8,23 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use conclave_actors::card::Registry;
 use conclave_actors::debug::ActorView;
+use conclave_actors::room::WantedRole;
 use conclave_actors::webhook_endpoint::sender::Sender;
-use conclave_actors::{EventRelay, Settings, Tree, Wiring};
+use conclave_actors::{EventRelay, Settings, Tree, TreeError, Wiring};
 use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreOptions, Vault};
-use conclave_media::{Fact, MediaError, MediaPlane, Report, ReportAnswer, ReportSink};
+use conclave_media::{
+    Fact, MediaError, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportSink, RoleGrant, ServerData,
+};
 use conclave_model::address::AddressFilter;
-use conclave_model::event::Who;
+use conclave_model::event::{ChangedBy, Who};
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
 use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
-use conclave_model::{Clock, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
+use conclave_model::{
+    Clock, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp, TrackSid,
+};
 
 /// A media plane that panics, as often as it is told to, inside the handler of a join.
 #[derive(Default)]
@@ -49,6 +54,30 @@ impl MediaPlane for BrittlePlane {
 
     async fn remove_participant(&self, _: &NamespacedRoom, _: &ParticipantSid) -> Result<bool, MediaError> {
         Ok(false)
+    }
+
+    async fn mute_track(
+        &self,
+        _: &NamespacedRoom,
+        _: &Identity,
+        _: &TrackSid,
+        _: bool,
+    ) -> Result<MuteOutcome, MediaError> {
+        Ok(MuteOutcome::NoSuchParticipant)
+    }
+
+    async fn send_data(&self, _: &NamespacedRoom, _: ServerData) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    /// Away: it does not answer.
+    async fn set_role(
+        &self,
+        _: &NamespacedRoom,
+        _: &Identity,
+        _: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        Err(MediaError::Unavailable("away".into()))
     }
 
     async fn close_room(&self, _: &NamespacedRoom) -> Result<(), MediaError> {
@@ -313,5 +342,26 @@ fn siblings_and_the_project_do_not_notice() {
         assert_eq!((project.status, project.restarts), ("running", 0));
         assert_eq!(project.state["open_rooms"], 2);
         assert_eq!(stage.open_sessions().await, ["dora", "emil"]);
+    });
+}
+
+#[test]
+fn a_role_that_the_media_plane_does_not_take_is_not_written() {
+    run(async {
+        let stage = Stage::set().await;
+        stage.join("stage", "alice").await.unwrap().unwrap();
+        let wanted = |identity: &str, role: &str| WantedRole {
+            identity: identity.parse().unwrap(),
+            role: role.parse().unwrap(),
+            by: ChangedBy::ApiKey("vk_test_0123".parse().unwrap()),
+        };
+        let change = |wanted| stage.tree.change_role(stage.project.clone(), "stage".parse().unwrap(), wanted, None);
+        assert!(matches!(change(wanted("alice", "guest")).await, Err(TreeError::Media(_))));
+        assert!(matches!(change(wanted("bob", "guest")).await, Err(TreeError::Store(_))), "it was not even asked");
+        assert_eq!(stage.actor("stage").await.state["participants"], serde_json::json!({"host": ["alice"]}));
+        let room = stage.store.room(stage.project.clone(), "stage".parse().unwrap()).await.unwrap();
+        let page = PageRequest { limit: 50, offset: 0 };
+        let log = stage.store.role_changes(stage.project.clone(), room.id, None, page).await.unwrap();
+        assert_eq!(log.items, []);
     });
 }

@@ -33,7 +33,8 @@ pub struct LeaveOutcome {
     pub people: Vec<LivePerson>,
 }
 
-fn scene(room: &Room, occurred_at: Timestamp) -> Scene {
+/// Where and when an event of a room happened.
+pub(crate) fn scene(room: &Room, occurred_at: Timestamp) -> Scene {
     Scene { project_id: room.project_id.clone(), room: room.name.clone(), occurred_at }
 }
 

@@ -11,4 +11,6 @@ pub mod embedded;
 pub mod port;
 pub mod token;
 
-pub use port::{Fact, MediaError, MediaPlane, Refusal, Report, ReportAnswer, ReportSink};
+pub use port::{
+    Fact, MediaError, MediaPlane, MuteOutcome, Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData,
+};

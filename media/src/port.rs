@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use conclave_model::event::{PublishLimit, TrackFacts, Who};
-use conclave_model::participant::Participant;
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp};
+use conclave_model::participant::{DataKind, Participant, Track};
+use conclave_model::role::Role;
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 use tokio::sync::oneshot;
+
+use crate::token::Grants;
 
 /// A media plane. Calls are idempotent where the contract lets them be, and never change a record: whatever they cause is
 /// reported like everything else.
@@ -27,6 +30,29 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Disconnects one join. Says whether there was anybody to disconnect.
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError>;
 
+    /// Mutes or unmutes a track of somebody in a room. One that is so already stays so, and that is a success.
+    async fn mute_track(
+        &self,
+        room: &NamespacedRoom,
+        who: &Identity,
+        track: &TrackSid,
+        muted: bool,
+    ) -> Result<MuteOutcome, MediaError>;
+
+    /// Sends a message from the server to people in a room. Whoever it is meant for and is not there does not get it.
+    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError>;
+
+    /// Gives somebody in a room what a role comes to: grants, and the attributes that name the role and its ceiling, in
+    /// place of what its token said. Its client gets a refreshed token, tracks that the role does not allow stop and are
+    /// reported, and who receives whom follows the new role. The participant as it is then; `None` when nobody by that
+    /// identity is there.
+    async fn set_role(
+        &self,
+        room: &NamespacedRoom,
+        who: &Identity,
+        role: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError>;
+
     /// Closes the live side of a room and disconnects everybody. Nothing to close is a success.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
@@ -38,6 +64,51 @@ pub trait MediaPlane: Send + Sync + 'static {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
     ) -> Result<(), MediaError>;
+}
+
+/// What muting a track came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MuteOutcome {
+    /// The track, as it is now.
+    Done(Track),
+    /// Nobody by that identity is in the room.
+    NoSuchParticipant,
+    /// The participant publishes no track with that sid.
+    NoSuchTrack,
+}
+
+/// A message from the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerData {
+    /// The bytes.
+    pub data: Vec<u8>,
+    /// The topic.
+    pub topic: Option<String>,
+    /// How it travels.
+    pub kind: DataKind,
+    /// Whom it is meant for; empty is everyone.
+    pub to: Vec<Identity>,
+}
+
+/// What holding a role comes to on a media plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleGrant {
+    /// Its name.
+    pub role: RoleName,
+    /// What its holder may do.
+    pub grants: Grants,
+    /// Ceiling over everything its holder publishes, in kilobits a second.
+    pub max_kbps: Option<u32>,
+}
+
+impl From<&Role> for RoleGrant {
+    fn from(role: &Role) -> Self {
+        Self {
+            role: role.name.clone(),
+            grants: Grants::of_role(&role.publish, &role.subscribe, role.hidden),
+            max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
+        }
+    }
 }
 
 /// Why a call to the media plane came to nothing.

@@ -215,6 +215,12 @@ impl Problem {
         Self::new(ErrorCode::ParticipantNotFound, "nobody by that identity is in the room")
     }
 
+    /// 404 `track_not_found`.
+    #[must_use]
+    pub fn track_not_found() -> Self {
+        Self::new(ErrorCode::TrackNotFound, "the participant publishes no track with that sid")
+    }
+
     /// 409 `role_capacity_reached`, at `role`.
     #[must_use]
     pub fn role_capacity_reached() -> Self {

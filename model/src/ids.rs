@@ -266,6 +266,10 @@ uuid_id!(
     CodeId
 );
 uuid_id!(
+    /// One change of one participant's role.
+    RoleChangeId
+);
+uuid_id!(
     /// A webhook receiver.
     EndpointId
 );

@@ -20,6 +20,7 @@ pub mod participant;
 pub mod plan;
 pub mod project;
 pub mod role;
+pub mod role_change;
 pub mod room;
 pub mod secret;
 pub mod sent;

@@ -153,6 +153,16 @@ words!(
 );
 
 words!(
+    /// How a data message travels.
+    DataKind {
+        /// Every message arrives, in order.
+        Reliable = "reliable",
+        /// Late messages are dropped rather than waited for.
+        Lossy = "lossy",
+    }
+);
+
+words!(
     /// Where a track comes from.
     TrackSource {
         /// A camera.

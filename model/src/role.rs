@@ -148,6 +148,16 @@ pub struct RolePermissions {
 pub enum Permission {
     /// End the room.
     EndRoom,
+    /// Remove somebody.
+    RemoveOthers,
+    /// Mute somebody's track.
+    MuteOthers,
+    /// Unmute somebody's track.
+    UnmuteOthers,
+    /// Give somebody another role.
+    ChangeRole,
+    /// Send data through the server.
+    SendData,
 }
 
 impl Permission {
@@ -156,6 +166,11 @@ impl Permission {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EndRoom => "end_room",
+            Self::RemoveOthers => "remove_others",
+            Self::MuteOthers => "mute_others",
+            Self::UnmuteOthers => "unmute_others",
+            Self::ChangeRole => "change_role",
+            Self::SendData => "send_data",
         }
     }
 }
@@ -166,6 +181,11 @@ impl RolePermissions {
     pub const fn allows(&self, permission: Permission) -> bool {
         match permission {
             Permission::EndRoom => self.end_room,
+            Permission::RemoveOthers => self.remove_others,
+            Permission::MuteOthers => self.mute_others,
+            Permission::UnmuteOthers => self.unmute_others,
+            Permission::ChangeRole => self.change_role,
+            Permission::SendData => self.send_data,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A call that passed the gate: who calls, with what, and what a handler needs to answer.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -7,17 +8,19 @@ use actix_web::HttpRequest;
 use actix_web::web::Bytes;
 use conclave_db::Credential;
 use conclave_media::token::Claims;
+use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::{Answer, Keep, KeepAnswer};
 use conclave_model::plan::Plan;
+use conclave_model::role::Permission;
 use conclave_model::{ErrorCode, Identity, ProjectId, RoomName};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
+use super::body;
 use super::problem::{Problem, of_store};
 use super::query::Query;
 use super::standing::{self, Owner};
 use super::state::AppState;
-use super::{body, operation};
 
 /// Who calls.
 pub enum Caller {
@@ -42,6 +45,18 @@ pub struct Call {
 }
 
 impl Call {
+    /// Who calls, as logs of changes name it.
+    ///
+    /// # Errors
+    /// 500 for a call without a credential, which changes nothing that is logged so.
+    pub fn changed_by(&self) -> Result<ChangedBy, Problem> {
+        match &self.caller {
+            Caller::Key(credential) => Ok(ChangedBy::ApiKey(credential.prefix.clone())),
+            Caller::RoomToken(claims) => Ok(ChangedBy::Identity(claims.identity.clone())),
+            Caller::Anyone => Err(Problem::internal().because("passed without a credential")),
+        }
+    }
+
     /// The project whose resources this call can reach.
     #[must_use]
     pub fn project(&self) -> ProjectId {
@@ -146,16 +161,13 @@ impl Call {
         standing::permit_new_work(&self.state, owner).await
     }
 
-    /// Lets a participant pass only if its acting role holds the operation's permission. Keys always pass. The acting
+    /// Lets a participant pass only if its acting role holds the permission. Keys always pass. The acting
     /// role is the one held live in the room, else the token's; permissions are the template's of this moment.
     ///
     /// # Errors
     /// 403 `permission_denied`, `field` the permission.
-    pub async fn permit(&self, operation: &operation::Operation) -> Result<(), Problem> {
-        let (Caller::RoomToken(claims), operation::Auth::KeyOrRoomToken(permission)) = (&self.caller, operation.auth)
-        else {
-            return Ok(());
-        };
+    pub async fn permit(&self, permission: Permission) -> Result<(), Problem> {
+        let Caller::RoomToken(claims) = &self.caller else { return Ok(()) };
         let (project, room) = claims.room.split();
         let held = self
             .state
@@ -192,7 +204,7 @@ pub fn room_name(field: &'static str, text: &str) -> Result<RoomName, Problem> {
 ///
 /// # Errors
 /// 400 `invalid_identity`.
-pub fn identity(field: &'static str, text: &str) -> Result<Identity, Problem> {
+pub fn identity(field: impl Into<Cow<'static, str>>, text: &str) -> Result<Identity, Problem> {
     text.parse().map_err(|_| {
         let message = "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -";
         Problem::new(ErrorCode::InvalidIdentity, message).at(field)

@@ -239,8 +239,9 @@ fn describe(operation: &Operation, doc: &Doc) -> Value {
             "content": {"application/json": {"schema": body.schema, "example": body.example}}
         });
     }
-    if let Auth::KeyOrRoomToken(permission) = operation.auth {
-        described["x-permission"] = permission.as_str().into();
+    if let Auth::KeyOrRoomToken(permissions) = operation.auth {
+        let names: Vec<&str> = permissions.iter().map(|permission| permission.as_str()).collect();
+        described["x-permission"] = names.join("|").into();
     }
     described
 }

@@ -17,8 +17,9 @@ use super::v1;
 pub enum Auth {
     /// A project API key.
     Key,
-    /// A project API key, or a room token whose role holds the permission.
-    KeyOrRoomToken(Permission),
+    /// A project API key, or a room token whose role holds the permission; where there are several, the one that the
+    /// request calls for.
+    KeyOrRoomToken(&'static [Permission]),
     /// Anybody, without a credential. What is asked for is guarded by a secret in the path, and has rates of its own.
     Open,
 }
@@ -84,6 +85,8 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
     [
         v1::rooms::OPERATIONS,
         v1::participants::OPERATIONS,
+        v1::moderation::OPERATIONS,
+        v1::role_changes::OPERATIONS,
         v1::tokens::OPERATIONS,
         v1::templates::OPERATIONS,
         v1::roles::OPERATIONS,

@@ -81,6 +81,7 @@ pub fn of_store(error: StoreError) -> Problem {
 pub fn of_tree(error: TreeError) -> Problem {
     match error {
         TreeError::Store(error) => of_store(error),
+        TreeError::Media(error) => of_media(error),
         TreeError::NoAnswer => Problem::internal().because(error),
     }
 }

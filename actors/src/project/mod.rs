@@ -13,6 +13,7 @@ use std::sync::Arc;
 use conclave_db::{NewRoom, RoomSnapshot, StoreError};
 use conclave_media::{Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
+use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
 use conclave_model::{EndpointId, ProjectId, RoomName, Timestamp};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspection, Mailbox};
 use crate::child::Child;
-use crate::room::RoomMsg;
+use crate::room::{RoleReply, RoomMsg, WantedRole};
 use crate::timer::Timer;
 use crate::webhook_endpoint::EndpointMsg;
 use crate::wiring::Wiring;
@@ -59,6 +60,17 @@ pub enum ProjectMsg {
         /// Answered once it is durable.
         reply: RpcReplyPort<Result<(), StoreError>>,
     },
+    /// Give somebody in a room another role.
+    ChangeRole {
+        /// In which room.
+        name: RoomName,
+        /// Who gets which role, by whom.
+        wanted: WantedRole,
+        /// The answer to keep with it.
+        keep: Option<KeepAnswer<RoleChanged>>,
+        /// Answered once it is durable.
+        reply: RoleReply,
+    },
     /// Something happened in a room on the media plane.
     Report {
         /// What.
@@ -94,6 +106,7 @@ impl ProjectMsg {
             Self::CreateRoom { .. } => "create_room",
             Self::RoomCreated { .. } => "room_created",
             Self::EndRoom { .. } => "end_room",
+            Self::ChangeRole { .. } => "change_role",
             Self::Report { .. } => "report",
             Self::Queued(_) => "queued",
             Self::EndpointDeleted(_) => "endpoint_deleted",
@@ -183,8 +196,15 @@ impl Actor for ProjectActor {
             ProjectMsg::RoomCreated { result, reply } => {
                 self.room_created(&me, state, *result, reply);
             }
-            ProjectMsg::EndRoom { name, reply } => self.end_room(&me, state, &name, reply),
-            ProjectMsg::Report { report, answer } => self.pass_report(&me, state, report, answer),
+            ProjectMsg::EndRoom { name, reply } => self.pass_to_room(&me, state, &name, RoomMsg::End(reply)),
+            ProjectMsg::ChangeRole { name, wanted, keep, reply } => {
+                let change = RoomMsg::ChangeRole { wanted: Box::new(wanted), keep, reply };
+                self.pass_to_room(&me, state, &name, change);
+            }
+            ProjectMsg::Report { report, answer } => {
+                let (_, name) = report.room.split();
+                self.pass_to_room(&me, state, &name, RoomMsg::Report { report, answer });
+            }
             ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,
             ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),
             ProjectMsg::Restore(key) => self.restore(&me, state, key).await,

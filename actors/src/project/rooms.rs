@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use conclave_db::{NewRoom, StoreError};
-use conclave_media::{Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
-use ractor::RpcReplyPort;
-use tokio::sync::oneshot;
 
 use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
 use crate::card::Mailbox;
@@ -57,35 +54,19 @@ impl ProjectActor {
         let _ = reply.send(result);
     }
 
-    /// Passes the wish to end a room on to it.
-    pub(super) fn end_room(
+    /// Passes a message on to its room. One that is no child has ended since its sender looked, since every open room is
+    /// among the children, or was never made here.
+    pub(super) fn pass_to_room(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         name: &RoomName,
-        reply: RpcReplyPort<Result<(), StoreError>>,
+        message: RoomMsg,
     ) {
         if state.rooms.contains_key(name) {
-            self.send_to_room(me, state, name, RoomMsg::End(reply));
+            self.send_to_room(me, state, name, message);
         } else {
-            // Every open room is among the children, so this one has ended since its caller looked.
-            let _ = reply.send(Ok(()));
-        }
-    }
-
-    /// Passes a report on to its room. A room that is no child has ended, or was never made here.
-    pub(super) fn pass_report(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        report: Report,
-        answer: oneshot::Sender<Result<(), Refusal>>,
-    ) {
-        let (_, name) = report.room.split();
-        if state.rooms.contains_key(&name) {
-            self.send_to_room(me, state, &name, RoomMsg::Report { report, answer });
-        } else {
-            let _ = answer.send(Err(Refusal::RoomEnded));
+            message.answer_as_ended();
         }
     }
 

@@ -5,20 +5,39 @@
 //! and when nobody is inside: a room at rest is a deadline that its project keeps, and takes no more memory than that.
 
 mod reports;
+mod roles;
 mod state;
 
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaError, Refusal, Report};
-use conclave_model::ParticipantSid;
+use conclave_model::event::ChangedBy;
+use conclave_model::idempotency::KeepAnswer;
 use conclave_model::participant::Participant;
+use conclave_model::role_change::RoleChanged;
+use conclave_model::{Identity, ParticipantSid, Problem, RoleName};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspection, Mailbox};
+use crate::tree::TreeError;
 use crate::wiring::Wiring;
 pub(crate) use state::{RoomState, inspect_at_rest};
+
+/// The reply to changing a role.
+pub type RoleReply = RpcReplyPort<Result<RoleChanged, TreeError>>;
+
+/// Who is to get which role, and who says so.
+#[derive(Debug, Clone)]
+pub struct WantedRole {
+    /// Who.
+    pub identity: Identity,
+    /// Which; a role of the room's template.
+    pub role: RoleName,
+    /// Who says so.
+    pub by: ChangedBy,
+}
 
 /// What a room actor understands.
 #[derive(Debug)]
@@ -32,6 +51,15 @@ pub enum RoomMsg {
     },
     /// End the room.
     End(RpcReplyPort<Result<(), StoreError>>),
+    /// Give somebody another role.
+    ChangeRole {
+        /// Who gets which role, by whom.
+        wanted: Box<WantedRole>,
+        /// The answer to keep with it.
+        keep: Option<KeepAnswer<RoleChanged>>,
+        /// Answered once it is durable.
+        reply: RoleReply,
+    },
     /// The empty timer fired. Whether the room is still empty is for the state to say.
     EmptyTimeout,
     /// Hold the records against the media plane.
@@ -53,6 +81,10 @@ impl RoomMsg {
         match self {
             Self::Report { answer, .. } => drop(answer.send(Err(Refusal::RoomEnded))),
             Self::End(reply) => drop(reply.send(Ok(()))),
+            Self::ChangeRole { reply, .. } => {
+                let nobody = StoreError::Refused(Problem::participant_not_found());
+                let _ = reply.send(Err(nobody.into()));
+            }
             Self::EmptyTimeout | Self::Reconcile | Self::Seen { .. } | Self::Inspect(_) => {}
         }
     }
@@ -61,6 +93,7 @@ impl RoomMsg {
         match self {
             Self::Report { .. } => "report",
             Self::End(_) => "end",
+            Self::ChangeRole { .. } => "change_role",
             Self::EmptyTimeout => "empty_timeout",
             Self::Reconcile => "reconcile",
             Self::Seen { .. } => "seen",
@@ -112,6 +145,10 @@ impl Actor for RoomActor {
             RoomMsg::End(reply) => {
                 let ended = Box::pin(self.end(&me, state)).await;
                 let _ = reply.send(ended);
+            }
+            RoomMsg::ChangeRole { wanted, keep, reply } => {
+                let changed = Box::pin(self.change_role(state, *wanted, keep)).await;
+                let _ = reply.send(changed);
             }
             RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
             RoomMsg::Reconcile => self.ask_media(&me, state),

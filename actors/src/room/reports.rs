@@ -64,7 +64,12 @@ impl RoomActor {
         if role_is_full(state, &participant, &roles) {
             return self.turn_away(state, &participant, at).await;
         }
-        self.set_subscription_rules(state, &roles).await?;
+        // Before the newcomer can receive anybody.
+        let ruled = self.set_subscription_rules(state, &roles).await;
+        ruled.map_err(|error| {
+            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not taken: {error}");
+            Refusal::Unavailable
+        })?;
         let joined = self.wiring.store.record_join(state.room.id, participant, at).await;
         let joined = joined.map_err(|error| self.refusal(&error))?;
         state.renew(joined.room, joined.people);
@@ -81,19 +86,6 @@ impl RoomActor {
         let aborted = self.wiring.store.record_join_aborted(state.room.id, Who::from(participant), at).await;
         aborted.map_err(|error| self.refusal(&error))?;
         Err(Refusal::RoleFull)
-    }
-
-    /// Tells the media plane who receives whom, before the newcomer can receive anybody.
-    async fn set_subscription_rules(&self, state: &RoomState, roles: &BTreeMap<RoleName, Role>) -> Result<(), Refusal> {
-        if roles.values().all(|role| role.subscribe.to_roles.is_none()) {
-            return Ok(());
-        }
-        let rules = roles.iter().map(|(name, role)| (name.clone(), role.subscribe.to_roles.clone())).collect();
-        let set = self.wiring.media.set_subscription_rules(&state.room.namespaced_name(), rules).await;
-        set.map_err(|error| {
-            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not taken: {error}");
-            Refusal::Unavailable
-        })
     }
 
     /// Somebody left: the people and perhaps the deadline are new.

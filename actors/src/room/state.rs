@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conclave_db::{LivePerson, RoomSnapshot};
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{Identity, RoleName, Timestamp};
+use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 use serde_json::json;
 
 use crate::card::Inspection;
@@ -53,6 +53,18 @@ impl RoomState {
     /// Who holds a role, not counting `except`, who is about to be replaced by a join of its own.
     pub(super) fn holders(&self, role: &RoleName, except: &Identity) -> usize {
         self.people.iter().filter(|p| p.role.as_ref() == Some(role) && p.identity != *except).count()
+    }
+
+    /// Whether somebody by that identity is inside.
+    pub(super) fn holds(&self, identity: &Identity) -> bool {
+        self.people.iter().any(|person| person.identity == *identity)
+    }
+
+    /// Takes over a change of role that was written.
+    pub(super) fn give_role(&mut self, sid: &ParticipantSid, role: &RoleName) {
+        if let Some(person) = self.people.iter_mut().find(|person| person.sid == *sid) {
+            person.role = Some(role.clone());
+        }
     }
 
     /// Takes over what a write gave back.

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use conclave_model::{Identity, Timestamp};
+use conclave_model::participant::DataKind;
+use conclave_model::{Identity, RoleName, Timestamp, TrackSid};
 use serde::Serialize;
 
 /// The most entries that are kept for one participant; the oldest give way.
@@ -32,22 +33,29 @@ pub enum Notice {
         topic: Option<Arc<str>>,
         /// How it travelled.
         kind: DataKind,
-        /// Who sent it; absent for a hidden sender.
+        /// Who sent it; absent for a hidden sender and for the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         from_identity: Option<Identity>,
+    },
+    /// The server muted a track of this participant.
+    Muted {
+        /// Which.
+        track_sid: TrackSid,
+    },
+    /// The server unmuted a track of this participant.
+    Unmuted {
+        /// Which.
+        track_sid: TrackSid,
+    },
+    /// The server gave this participant another role.
+    RoleChanged {
+        /// Which.
+        role: RoleName,
     },
     /// The server disconnected this participant.
     Removed,
     /// The room was closed.
     RoomEnded,
-}
-
-/// How a data message travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DataKind {
-    /// Every message arrives, in order.
-    Reliable,
 }
 
 /// A bounded list of what was received, oldest first.

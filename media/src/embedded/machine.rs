@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 
 use conclave_model::event::{PublishLimit, TrackFacts};
-use conclave_model::participant::{Participant, Track};
+use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 
 use super::departed::Departed;
-use super::inbox::{DataKind, Notice};
+use super::inbox::Notice;
 use super::person::Person;
 use super::publish::{Denied, NewTrack, permit, permit_data};
 use super::room::Room;
@@ -119,7 +119,7 @@ impl Machine {
     /// Publishes a track.
     pub fn publish(&mut self, sid: &ParticipantSid, wanted: NewTrack, now: Timestamp) -> Result<Track, Denied> {
         let person = self.active_mut(sid)?;
-        permit(&person.grants, &wanted)?;
+        permit(&person.grants, wanted.kind, wanted.source)?;
         let track = Track {
             sid: fresh("TR_", |sid| person.participant().tracks.iter().any(|track| track.sid == *sid)),
             kind: wanted.kind,
@@ -201,7 +201,13 @@ impl Machine {
         self.active(sid)?;
         // What lasted until this measure counts, though no tick came in between.
         self.settle(sid, now);
-        let person = self.active_mut(sid)?;
+        self.measure(sid, kbps, now);
+        Ok(())
+    }
+
+    /// Holds a bitrate against the ceiling as it is now, and keeps the deadline in step.
+    fn measure(&mut self, sid: &ParticipantSid, kbps: u32, now: Timestamp) {
+        let Some(person) = self.people.get_mut(sid) else { return };
         let before = person.meter.deadline();
         person.meter.measure(kbps, person.max_kbps(), now);
         let after = person.meter.deadline();
@@ -209,7 +215,6 @@ impl Machine {
             before.map(|at| self.deadlines.remove(&(at, sid.clone())));
             after.map(|at| self.deadlines.insert((at, sid.clone())));
         }
-        Ok(())
     }
 
     /// When [`Machine::tick`] has something to do next.
@@ -320,6 +325,8 @@ fn fresh<Sid: FromStr>(prefix: &str, taken: impl Fn(&Sid) -> bool) -> Sid {
         }
     }
 }
+
+mod moderation;
 
 #[cfg(test)]
 mod properties;

@@ -29,11 +29,16 @@ pub(super) struct Crossing {
 }
 
 impl Meter {
-    /// Takes a measure in. Without a ceiling nothing is ever exceeded.
+    /// What was measured last, in kilobits a second.
+    pub fn kbps(&self) -> u32 {
+        self.kbps
+    }
+
+    /// Takes a measure in. Without a ceiling nothing is exceeded, and what was is back under the last one there was.
     pub fn measure(&mut self, kbps: u32, max_kbps: Option<u32>, now: Timestamp) {
         self.kbps = kbps;
-        self.max_kbps = max_kbps.unwrap_or(u32::MAX);
-        let crossed = (self.kbps > self.max_kbps) != self.exceeded;
+        self.max_kbps = max_kbps.unwrap_or(self.max_kbps);
+        let crossed = max_kbps.is_some_and(|ceiling| kbps > ceiling) != self.exceeded;
         self.deadline = crossed.then(|| self.deadline.unwrap_or_else(|| now.after(PATIENCE)));
     }
 
@@ -86,5 +91,14 @@ mod tests {
         let mut meter = Meter::default();
         meter.measure(u32::MAX, None, at(0));
         assert_eq!(meter.deadline(), None);
+    }
+
+    #[test]
+    fn a_ceiling_that_goes_away_clears_by_its_last_value() {
+        let mut meter = Meter::default();
+        meter.measure(150, Some(100), at(0));
+        assert!(meter.settle(at(5)).is_some_and(|crossing| crossing.exceeded));
+        meter.measure(150, None, at(6));
+        assert_eq!(meter.settle(at(11)), Some(Crossing { exceeded: false, kbps: 150, max_kbps: 100 }));
     }
 }

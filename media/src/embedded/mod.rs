@@ -25,7 +25,7 @@ mod publish;
 mod room;
 mod sandbox;
 
-pub use inbox::{DataKind, InboxEntry, Notice};
+pub use inbox::{InboxEntry, Notice};
 pub use plane::EmbeddedPlane;
 pub use publish::{Denied, NewTrack};
 pub use sandbox::{Joined, SandboxError, View};

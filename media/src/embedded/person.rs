@@ -1,12 +1,13 @@
 //! Somebody on the media plane: what others may know, what its token granted, and what it has received.
 
 use conclave_model::event::{TrackFacts, Who};
-use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, Track};
+use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, ROLE_ATTRIBUTE, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 
 use super::inbox::Inbox;
 use super::meter::Meter;
-use super::publish::Denied;
+use super::publish::{Denied, permit};
+use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig};
 
 /// One join of somebody.
@@ -127,6 +128,27 @@ impl Person {
         let track = tracks.remove(at);
         self.participant.is_publisher = !tracks.is_empty();
         Ok(track)
+    }
+
+    /// Gives it another role, in place of what its token said.
+    pub fn set_role(&mut self, grant: RoleGrant) {
+        let attributes = &mut self.participant.attributes;
+        attributes.insert(ROLE_ATTRIBUTE.to_owned(), grant.role.to_string());
+        match grant.max_kbps {
+            Some(kbps) => attributes.insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
+            None => attributes.remove(MAX_KBPS_ATTRIBUTE),
+        };
+        self.role = Some(grant.role);
+        self.grants = grant.grants;
+    }
+
+    /// Takes away the tracks that its grants do not allow.
+    pub fn take_forbidden_tracks(&mut self) -> Vec<Track> {
+        let grants = &self.grants;
+        let tracks = &mut self.participant.tracks;
+        let taken = tracks.extract_if(.., |track| permit(grants, track.kind, track.source).is_err()).collect();
+        self.participant.is_publisher = !tracks.is_empty();
+        taken
     }
 
     /// A track, to change it.

@@ -11,12 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use conclave_model::participant::Participant;
-use conclave_model::{Clock, Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp};
+use conclave_model::{Clock, Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::machine::Machine;
-use crate::port::{MediaError, MediaPlane, Refusal, Report, ReportAnswer, ReportSink};
+use super::publish::Denied;
+use crate::port::{
+    MediaError, MediaPlane, MuteOutcome, Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData,
+};
 use crate::token::TokenSigner;
 
 /// The media plane in this process. Cheap to clone; all clones are the same plane.
@@ -145,6 +148,38 @@ impl MediaPlane for EmbeddedPlane {
 
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
         Ok(self.0.act(|machine, now| machine.remove(room, sid, now)).0)
+    }
+
+    async fn mute_track(
+        &self,
+        room: &NamespacedRoom,
+        who: &Identity,
+        track: &TrackSid,
+        muted: bool,
+    ) -> Result<MuteOutcome, MediaError> {
+        let (done, _) = self.0.act(|machine, now| machine.mute_by_server(room, who, track, muted, now));
+        Ok(match done {
+            Ok(track) => MuteOutcome::Done(track),
+            Err(Denied::NoSuchTrack) => MuteOutcome::NoSuchTrack,
+            Err(_) => MuteOutcome::NoSuchParticipant,
+        })
+    }
+
+    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
+        self.0.act(|machine, now| machine.send_server_data(room, message, now));
+        Ok(())
+    }
+
+    async fn set_role(
+        &self,
+        room: &NamespacedRoom,
+        who: &Identity,
+        role: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        let (done, _) = self.0.act(|machine, now| machine.set_role(room, who, role, now));
+        // A ceiling that is new may have been passed already.
+        self.0.keep_time();
+        Ok(done.ok())
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {

@@ -174,9 +174,9 @@ pub const OPERATIONS: &[Operation] = &[
         secret_answer: true,
         success: &[201],
         codes: &[
+            ErrorCode::InvalidIdentity,
             ErrorCode::QuotaExceeded,
             ErrorCode::InsufficientBalance,
-            ErrorCode::QuotaExceeded,
             ErrorCode::CodeNotFound,
             ErrorCode::RoleNotFound,
             ErrorCode::RoomEnded,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conclave_db::TokenContext;
+use conclave_media::RoleGrant;
 use conclave_media::token::{Grants, TokenRequest};
 use conclave_model::plan::Plan;
 use conclave_model::role::RolePublish;
@@ -90,23 +91,23 @@ pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), 
 /// 500 when it cannot be signed.
 pub(super) fn mint(state: &AppState, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Result<Answer, Problem> {
     let role = context.role.as_ref();
-    let grants = role.map_or(wanted.grants, |role| Grants::of_role(&role.publish, &role.subscribe, role.hidden));
+    let (max_kbps, grants) = match role.map(RoleGrant::from) {
+        Some(grant) => (grant.max_kbps, grant.grants),
+        None => (None, wanted.grants),
+    };
     let request = TokenRequest {
         room: context.room.namespaced_name(),
         identity: wanted.identity,
         name: wanted.name,
         metadata: wanted.metadata,
         role: role.map(|role| role.name.clone()),
-        max_kbps: role.and_then(|role| role.publish.max_kbps).and_then(|kbps| u32::try_from(kbps.get()).ok()),
+        max_kbps,
         grants,
         ttl: wanted.ttl,
         empty_timeout_seconds: context.room.empty_timeout_seconds,
         max_participants: plan.effective_cap(context.room.max_participants),
     };
-    let minted = state.signer.mint(&request, state.clock.now()).map_err(|error| {
-        log::error!("a token could not be signed: {error}");
-        Problem::internal()
-    })?;
+    let minted = state.signer.mint(&request, state.clock.now()).map_err(|error| Problem::internal().because(error))?;
     Ok(answer::created(&Token {
         token: minted.token.reveal(),
         url: &state.media_url,

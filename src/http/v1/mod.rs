@@ -2,7 +2,9 @@
 
 pub mod codes;
 pub mod minting;
+pub mod moderation;
 pub mod participants;
+pub mod role_changes;
 pub mod roles;
 pub mod rooms;
 pub mod sessions;

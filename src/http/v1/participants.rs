@@ -12,7 +12,8 @@ use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
 use crate::http::problem::{Problem, of_media, of_store};
 
-fn example() -> serde_json::Value {
+/// An example, for the description.
+pub(super) fn example() -> serde_json::Value {
     json!({
         "sid": "PA_8fK2mQ0aLx7c", "identity": "alice", "name": "Alice", "state": "active", "kind": "standard",
         "metadata": "", "attributes": {"svc.role": "host"}, "is_publisher": true,

@@ -155,7 +155,7 @@ const END: Operation = Operation {
     id: "end_room",
     method: Method::Delete,
     path: "/v1/rooms/{name}",
-    auth: Auth::KeyOrRoomToken(Permission::EndRoom),
+    auth: Auth::KeyOrRoomToken(&[Permission::EndRoom]),
     idempotent: false,
     secret_answer: false,
     success: &[204],
@@ -207,7 +207,7 @@ async fn get(call: Call) -> Result<Answer, Problem> {
 async fn end(call: Call) -> Result<Answer, Problem> {
     let name = call.room()?;
     call.no_query()?;
-    call.permit(&END).await?;
+    call.permit(Permission::EndRoom).await?;
     let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
     call.state.tree.end_room(room.project_id, room.name).await.map_err(of_tree)?;
     Ok(answer::no_content())

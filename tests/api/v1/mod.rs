@@ -3,7 +3,9 @@
 mod code_exchange;
 mod codes;
 mod events;
+mod moderation;
 mod participants;
+mod role_changes;
 mod roles;
 mod rooms;
 mod sessions;

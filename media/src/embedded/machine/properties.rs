@@ -8,6 +8,9 @@ use proptest::sample::Index;
 
 use super::tests::{camera, claims};
 use super::*;
+use crate::embedded::publish::permit;
+use crate::port::{RoleGrant, ServerData};
+use crate::token::Grants;
 
 const CAP: u32 = 2;
 
@@ -20,6 +23,9 @@ enum Step {
     Unpublish(Index),
     Leave(Index, bool),
     Remove(Index),
+    Mute(Index, bool),
+    Data(Index, bool),
+    Role(Index, u8),
     Close { room: bool },
     Bitrate(Index, u32),
     Wait(u64),
@@ -35,6 +41,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => anyone().prop_map(Step::Unpublish),
         2 => (anyone(), any::<bool>()).prop_map(|(who, clean)| Step::Leave(who, clean)),
         1 => anyone().prop_map(Step::Remove),
+        1 => (anyone(), any::<bool>()).prop_map(|(who, muted)| Step::Mute(who, muted)),
+        1 => (anyone(), any::<bool>()).prop_map(|(who, all)| Step::Data(who, all)),
+        2 => (anyone(), 0u8..3).prop_map(|(who, role)| Step::Role(who, role)),
         1 => any::<bool>().prop_map(|room| Step::Close { room }),
         2 => (anyone(), 0u32..200).prop_map(|(who, kbps)| Step::Bitrate(who, kbps)),
         2 => (0u64..8).prop_map(Step::Wait),
@@ -51,6 +60,15 @@ struct Story {
     pending: HashSet<ParticipantSid>,
     /// Reported as inside, with the room, the tracks and the side of the ceiling.
     inside: HashMap<ParticipantSid, (NamespacedRoom, HashSet<TrackSid>, bool)>,
+}
+
+/// A role without a ceiling, one with a low one, and one that may not publish.
+fn grant(role: u8) -> RoleGrant {
+    RoleGrant {
+        role: format!("r{role}").parse().unwrap(),
+        max_kbps: (role == 1).then_some(50),
+        grants: Grants { can_publish: role != 2, ..Grants::default() },
+    }
 }
 
 fn room(other: bool) -> NamespacedRoom {
@@ -78,6 +96,19 @@ impl Story {
             Step::Remove(who) => {
                 let (sid, room) = self.someone(who);
                 self.machine.remove(&room, &sid, *now);
+            }
+            Step::Mute(who, muted) => self.mute(&self.someone(who), *muted, *now),
+            Step::Data(who, all) => {
+                let (sid, room) = self.someone(who);
+                let to = self.identity(&sid).filter(|_| !*all).into_iter().collect();
+                let message = ServerData { data: vec![1], topic: None, kind: DataKind::Lossy, to };
+                self.machine.send_server_data(&room, message, *now);
+            }
+            Step::Role(who, role) => {
+                let (sid, room) = self.someone(who);
+                if let Some(identity) = self.identity(&sid) {
+                    drop(self.machine.set_role(&room, &identity, grant(*role), *now));
+                }
             }
             Step::Close { room: which } => self.machine.close_room(&room(*which), *now),
             Step::Bitrate(who, kbps) => drop(self.machine.set_bitrate(&self.someone(who).0, *kbps, *now)),
@@ -109,6 +140,18 @@ impl Story {
         let track = self.inside.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some(track) = track {
             self.machine.unpublish(sid, &track, now).unwrap();
+        }
+    }
+
+    fn identity(&self, sid: &ParticipantSid) -> Option<Identity> {
+        self.machine.people.get(sid).map(|person| person.identity().clone())
+    }
+
+    fn mute(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom), muted: bool, now: Timestamp) {
+        let track = self.inside.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
+        if let Some((track, identity)) = track.zip(self.identity(sid)) {
+            let track = self.machine.mute_by_server(room, &identity, &track, muted, now).unwrap();
+            assert_eq!(track.muted, muted);
         }
     }
 
@@ -153,6 +196,10 @@ impl Story {
         for person in &listed {
             let tracks: HashSet<_> = person.tracks.iter().map(|track| track.sid.clone()).collect();
             prop_assert_eq!(self.inside.get(&person.sid).map(|(_, open, _)| open), Some(&tracks));
+        }
+        for person in self.machine.people.values() {
+            let tracks = &person.participant().tracks;
+            prop_assert!(tracks.iter().all(|track| permit(&person.grants, track.kind, track.source).is_ok()));
         }
         let unseen = self.inside.keys().filter(|sid| self.pending.contains(*sid)).count();
         prop_assert_eq!(listed.len() + unseen, self.inside.len());

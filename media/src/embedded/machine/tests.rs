@@ -6,7 +6,7 @@ use super::*;
 use crate::embedded::inbox::InboxEntry;
 use crate::token::{Grants, RoomConfig};
 
-const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 pub(super) fn room() -> NamespacedRoom {
     "prj_0123456789ab.stand-up".parse().unwrap()
@@ -46,7 +46,7 @@ fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
     sid
 }
 
-fn joined(machine: &mut Machine, who: &str) -> ParticipantSid {
+pub(super) fn joined(machine: &mut Machine, who: &str) -> ParticipantSid {
     join(machine, claims(&room(), who, None))
 }
 
@@ -54,12 +54,12 @@ pub(super) fn camera() -> NewTrack {
     NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false }
 }
 
-fn microphone() -> NewTrack {
+pub(super) fn microphone() -> NewTrack {
     NewTrack { kind: TrackKind::Audio, source: TrackSource::Microphone, name: Some("mic".into()), muted: true }
 }
 
 /// The reports in short: what, and whose join.
-fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
+pub(super) fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
     let short = |report: Report| match report.fact {
         Fact::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
         Fact::ParticipantLeft { who, clean: true } => ("left", who.sid),

@@ -1,0 +1,138 @@
+use std::time::Duration;
+
+use conclave_model::participant::{DataKind, TrackKind, TrackSource};
+use conclave_model::{RoleName, Timestamp};
+
+use super::*;
+use crate::embedded::inbox::InboxEntry;
+use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, told};
+use crate::token::Grants;
+
+fn id(who: &str) -> Identity {
+    who.parse().unwrap()
+}
+
+fn notices(machine: &Machine, sid: &ParticipantSid) -> Vec<Notice> {
+    machine.person(sid).unwrap().inbox.entries().into_iter().map(|entry: InboxEntry| entry.notice).collect()
+}
+
+fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGrant {
+    RoleGrant { role: role.parse().unwrap(), max_kbps, grants: Grants { sources, ..Grants::default() } }
+}
+
+#[test]
+fn the_server_mutes_once_and_tells_the_publisher() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
+    machine.take_reports();
+    for _ in 0..2 {
+        assert!(machine.mute_by_server(&room(), &id("alice"), &track, true, NOW).unwrap().muted);
+    }
+    assert_eq!(told(&mut machine), [("muted", alice.clone())]);
+    assert!(!machine.mute_by_server(&room(), &id("alice"), &track, false, NOW).unwrap().muted);
+    assert_eq!(told(&mut machine), [("unmuted", alice.clone())]);
+    let track_sid = track.clone();
+    assert_eq!(notices(&machine, &alice), [Notice::Muted { track_sid: track.clone() }, Notice::Unmuted { track_sid }]);
+    // The one who is muted may unmute itself: that is no notice.
+    machine.mute(&alice, &track, true, NOW).unwrap();
+    assert_eq!(notices(&machine, &alice).len(), 2);
+}
+
+#[test]
+fn who_and_what_is_not_there_is_told_apart() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    machine.begin_join(claims(&room(), "bob", None), NOW).unwrap();
+    let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
+    let other: NamespacedRoom = "prj_0123456789ab.other".parse().unwrap();
+    let mut mute =
+        |room: &NamespacedRoom, who: &str, track: &TrackSid| machine.mute_by_server(room, &id(who), track, true, NOW);
+    assert_eq!(mute(&room(), "alice", &"TR_x".parse().unwrap()), Err(Denied::NoSuchTrack));
+    assert_eq!(mute(&room(), "nobody", &track), Err(Denied::NoSuchParticipant));
+    assert_eq!(mute(&other, "alice", &track), Err(Denied::NoSuchParticipant));
+    assert_eq!(mute(&room(), "bob", &track), Err(Denied::NoSuchParticipant), "not let in yet");
+    let refused = machine.set_role(&room(), &id("bob"), grant("host", None, vec![]), NOW);
+    assert_eq!(refused, Err(Denied::NoSuchParticipant));
+    assert!(notices(&machine, &alice).is_empty());
+}
+
+#[test]
+fn the_servers_data_reaches_everyone_or_those_it_names() {
+    let mut machine = Machine::default();
+    let mut deaf = claims(&room(), "deaf", None);
+    deaf.grants.can_subscribe = false;
+    let deaf = machine.begin_join(deaf, NOW).unwrap();
+    machine.complete_join(&deaf);
+    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+    let message = |kind, to| ServerData { data: b"hi".to_vec(), topic: Some("t".into()), kind, to };
+    machine.send_server_data(&room(), message(DataKind::Reliable, vec![]), NOW);
+    machine.send_server_data(&room(), message(DataKind::Lossy, vec![id("bob"), id("nobody")]), NOW);
+    let got = |kind| Notice::Data { data: "aGk=".into(), topic: Some("t".into()), kind, from_identity: None };
+    assert_eq!(notices(&machine, &bob), [got(DataKind::Reliable), got(DataKind::Lossy)]);
+    assert_eq!(notices(&machine, &alice), [got(DataKind::Reliable)]);
+    assert_eq!(notices(&machine, &deaf), [got(DataKind::Reliable)]);
+    assert!(machine.send_data(&alice, "aGk=", None, NOW).is_ok());
+    assert_eq!(notices(&machine, &deaf).len(), 1, "what people send is for those who may receive them");
+}
+
+#[test]
+fn a_role_brings_its_grants_and_attributes_and_stops_what_it_does_not_allow() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    let camera = machine.publish(&alice, camera(), NOW).unwrap();
+    let microphone = machine.publish(&alice, microphone(), NOW).unwrap();
+    machine.take_reports();
+    let changed =
+        machine.set_role(&room(), &id("alice"), grant("voice", Some(64), vec![TrackSource::Microphone]), NOW).unwrap();
+    assert_eq!((changed.sid.clone(), changed.role()), (alice.clone(), Some("voice".parse().unwrap())));
+    assert_eq!(changed.attributes["svc.publish.max_kbps"], "64");
+    assert_eq!((changed.tracks.as_slice(), changed.is_publisher), ([microphone].as_slice(), true));
+    let reports = machine.take_reports();
+    let [crate::port::Report { fact: Fact::TrackUnpublished { who, track }, .. }] = &reports[..] else {
+        panic!("{reports:?}")
+    };
+    assert_eq!((&track.sid, track.kind), (&camera.sid, TrackKind::Video));
+    assert_eq!(who.role, Some("voice".parse::<RoleName>().unwrap()));
+    assert_eq!(notices(&machine, &alice), [Notice::RoleChanged { role: "voice".parse().unwrap() }]);
+    let token = machine.person(&alice).unwrap().claims();
+    assert_eq!((token.role(), token.max_kbps()), (changed.role(), Some(64)));
+    assert_eq!(token.grants.sources, [TrackSource::Microphone]);
+
+    let silent =
+        RoleGrant { grants: Grants { can_publish: false, ..Grants::default() }, ..grant("viewer", None, vec![]) };
+    let changed = machine.set_role(&room(), &id("alice"), silent, NOW).unwrap();
+    assert_eq!((changed.tracks.len(), changed.is_publisher), (0, false));
+    assert!(!changed.attributes.contains_key("svc.publish.max_kbps"));
+}
+
+#[test]
+fn who_receives_whom_follows_the_new_role() {
+    let mut machine = Machine::default();
+    let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
+    machine.set_subscription_rules(&room(), [(guest, Some(vec![host]))].into());
+    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+    let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
+    assert_eq!(machine.subscriptions(&bob), std::slice::from_ref(&track));
+    machine.set_role(&room(), &id("bob"), grant("guest", None, vec![]), NOW).unwrap();
+    assert_eq!(machine.subscriptions(&bob), []);
+    machine.set_role(&room(), &id("alice"), grant("host", None, vec![]), NOW).unwrap();
+    assert_eq!(machine.subscriptions(&bob), [track]);
+}
+
+#[test]
+fn a_new_ceiling_is_held_against_what_is_published_already() {
+    let mut machine = Machine::default();
+    let at = |seconds: u64| -> Timestamp { NOW.after(Duration::from_secs(seconds)) };
+    let alice = joined(&mut machine, "alice");
+    machine.set_bitrate(&alice, 150, NOW).unwrap();
+    assert_eq!(machine.next_deadline(), None);
+    machine.set_role(&room(), &id("alice"), grant("low", Some(100), vec![]), NOW).unwrap();
+    assert_eq!(machine.next_deadline(), Some(at(5)));
+    machine.take_reports();
+    machine.set_role(&room(), &id("alice"), grant("high", Some(200), vec![]), at(6)).unwrap();
+    assert_eq!(told(&mut machine), [("exceeded", alice.clone())], "what lasted under the old ceiling counts");
+    machine.tick(at(11));
+    assert_eq!(told(&mut machine), [("cleared", alice)]);
+    assert_eq!(machine.next_deadline(), None);
+}

@@ -1,0 +1,208 @@
+//! What is done to live participants and leaves no record: removing, muting, sending data (contract "Participants and
+//! data"). The media plane does it; what it causes is reported like everything else that happens in a room.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use conclave_media::{MuteOutcome, ServerData};
+use conclave_model::participant::{DataKind, Track};
+use conclave_model::role::Permission;
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::sent::sent;
+use conclave_model::{ErrorCode, Identity, TrackSid};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use crate::http::answer::{self, Answer};
+use crate::http::call::{Call, identity};
+use crate::http::openapi::{Doc, Param};
+use crate::http::operation::{Auth, Method, Operation};
+use crate::http::problem::{Problem, of_media, of_store};
+
+/// Which way a track is to be muted.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MuteTrack {
+    /// A track that the participant publishes.
+    #[schema(value_type = String)]
+    track_sid: TrackSid,
+    /// true mutes, false unmutes.
+    muted: bool,
+}
+
+/// A track that was muted or unmuted.
+#[derive(Serialize, ToSchema)]
+pub struct MutedTrack {
+    /// As it is now.
+    track: Track,
+}
+
+/// A message from the server.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendData {
+    /// The bytes, in standard base64.
+    #[schema(content_encoding = "base64")]
+    data: String,
+    /// Default reliable.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
+    kind: Option<DataKind>,
+    /// Whom it is meant for; absent or empty is everyone.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
+    destination_identities: Option<Vec<String>>,
+    /// What it is about, for its receivers.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
+    topic: Option<String>,
+}
+
+/// A message that was sent.
+#[derive(Serialize, ToSchema)]
+pub struct DataSent {
+    /// Always true.
+    sent: bool,
+    /// Size of the decoded message.
+    bytes: usize,
+}
+
+/// What the server does to people inside.
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        id: "remove_participant",
+        method: Method::Delete,
+        path: "/v1/rooms/{name}/participants/{identity}",
+        auth: Auth::KeyOrRoomToken(&[Permission::RemoveOthers]),
+        idempotent: false,
+        secret_answer: false,
+        success: &[204],
+        codes: &[
+            ErrorCode::InvalidRoomName,
+            ErrorCode::InvalidIdentity,
+            ErrorCode::RoomNotFound,
+            ErrorCode::ParticipantNotFound,
+            ErrorCode::MediaUnavailable,
+        ],
+        handler: |call| Box::pin(remove(call)),
+        doc: || {
+            Doc::new("participants", "Disconnect a participant; the token stays valid")
+                .path(Param::ROOM)
+                .path(Param::IDENTITY)
+        },
+    },
+    Operation {
+        id: "mute_track",
+        method: Method::Post,
+        path: "/v1/rooms/{name}/participants/{identity}/mute",
+        auth: Auth::KeyOrRoomToken(&[Permission::MuteOthers, Permission::UnmuteOthers]),
+        idempotent: true,
+        secret_answer: false,
+        success: &[200],
+        codes: &[
+            ErrorCode::InvalidRoomName,
+            ErrorCode::InvalidIdentity,
+            ErrorCode::RoomNotFound,
+            ErrorCode::ParticipantNotFound,
+            ErrorCode::TrackNotFound,
+            ErrorCode::MediaUnavailable,
+        ],
+        handler: |call| Box::pin(mute(call)),
+        doc: || {
+            let track = json!({"sid": "TR_3cD9xY1kQmZb", "kind": "audio", "source": "microphone", "muted": true});
+            Doc::new("participants", "Mute or unmute a participant's track")
+                .path(Param::ROOM)
+                .path(Param::IDENTITY)
+                .body::<MuteTrack>(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
+                .answer::<MutedTrack>(json!({"track": track}))
+        },
+    },
+    Operation {
+        id: "send_data",
+        method: Method::Post,
+        path: "/v1/rooms/{name}/send-data",
+        auth: Auth::KeyOrRoomToken(&[Permission::SendData]),
+        idempotent: true,
+        secret_answer: false,
+        success: &[200],
+        codes: &[
+            ErrorCode::InvalidRoomName,
+            ErrorCode::InvalidIdentity,
+            ErrorCode::RoomNotFound,
+            ErrorCode::MediaUnavailable,
+        ],
+        handler: |call| Box::pin(send_data(call)),
+        doc: || {
+            let example = json!({
+                "data": "aGVsbG8=", "kind": "reliable", "destination_identities": ["alice"], "topic": "chat"
+            });
+            Doc::new("participants", "Send data to everyone in a room, or to some")
+                .path(Param::ROOM)
+                .body::<SendData>(example)
+                .answer::<DataSent>(json!({"sent": true, "bytes": 5}))
+        },
+    },
+];
+
+async fn room(call: &Call) -> Result<Room, Problem> {
+    call.state.store.room(call.project(), call.room()?).await.map_err(of_store)
+}
+
+/// The room that somebody is said to be in: nobody is in one that has ended.
+async fn live_room(call: &Call) -> Result<Room, Problem> {
+    let room = room(call).await?;
+    if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::participant_not_found()) }
+}
+
+async fn remove(call: Call) -> Result<Answer, Problem> {
+    call.room()?;
+    let identity = call.identity()?;
+    call.no_query()?;
+    call.permit(Permission::RemoveOthers).await?;
+    let (room, media) = (live_room(&call).await?.namespaced_name(), &call.state.media);
+    let inside = media.participant(&room, &identity).await.map_err(of_media)?;
+    let inside = inside.ok_or_else(Problem::participant_not_found)?;
+    let removed = media.remove_participant(&room, &inside.sid).await.map_err(of_media)?;
+    if removed { Ok(answer::no_content()) } else { Err(Problem::participant_not_found()) }
+}
+
+async fn mute(call: Call) -> Result<Answer, Problem> {
+    call.room()?;
+    let identity = call.identity()?;
+    call.no_query()?;
+    let MuteTrack { track_sid, muted } = call.read()?;
+    call.permit(if muted { Permission::MuteOthers } else { Permission::UnmuteOthers }).await?;
+    let room = live_room(&call).await?.namespaced_name();
+    let outcome = call.state.media.mute_track(&room, &identity, &track_sid, muted).await.map_err(of_media)?;
+    match outcome {
+        MuteOutcome::Done(track) => Ok(answer::ok(&MutedTrack { track })),
+        MuteOutcome::NoSuchParticipant => Err(Problem::participant_not_found()),
+        MuteOutcome::NoSuchTrack => Err(Problem::track_not_found()),
+    }
+}
+
+fn destinations(given: &[String]) -> Result<Vec<Identity>, Problem> {
+    let each = given.iter().enumerate();
+    each.map(|(at, text)| identity(format!("destination_identities[{at}]"), text)).collect()
+}
+
+async fn send_data(call: Call) -> Result<Answer, Problem> {
+    call.room()?;
+    call.no_query()?;
+    let body: SendData = call.read()?;
+    let message = ServerData {
+        data: STANDARD.decode(&body.data).map_err(|_| Problem::invalid("data", "must be standard base64"))?,
+        topic: body.topic,
+        kind: body.kind.unwrap_or(DataKind::Reliable),
+        to: destinations(body.destination_identities.as_deref().unwrap_or_default())?,
+    };
+    call.permit(Permission::SendData).await?;
+    let room = room(&call).await?;
+    if room.status == RoomStatus::Ended {
+        let message = "the room has ended, so nobody is there to receive data";
+        return Err(Problem::new(ErrorCode::RoomNotFound, message));
+    }
+    let bytes = message.data.len();
+    call.state.media.send_data(&room.namespaced_name(), message).await.map_err(of_media)?;
+    Ok(answer::ok(&DataSent { sent: true, bytes }))
+}
