@@ -80,6 +80,47 @@ pub struct Operation {
     pub doc: fn() -> Doc,
 }
 
+impl Operation {
+    /// An operation that takes a key alone and has nothing special about it; what is special is said by the methods
+    /// below.
+    #[must_use]
+    pub const fn new(
+        id: &'static str,
+        method: Method,
+        path: &'static str,
+        success: &'static [u16],
+        handler: fn(Call) -> Outcome,
+        doc: fn() -> Doc,
+    ) -> Self {
+        let (idempotent, secret_answer) = (false, false);
+        Self { id, method, path, auth: Auth::Key, idempotent, secret_answer, success, codes: &[], handler, doc }
+    }
+
+    /// Others than keys may call it.
+    #[must_use]
+    pub const fn auth(self, auth: Auth) -> Self {
+        Self { auth, ..self }
+    }
+
+    /// It takes an `Idempotency-Key`.
+    #[must_use]
+    pub const fn idempotent(self) -> Self {
+        Self { idempotent: true, ..self }
+    }
+
+    /// Its answer holds a secret.
+    #[must_use]
+    pub const fn secret_answer(self) -> Self {
+        Self { secret_answer: true, ..self }
+    }
+
+    /// It can answer with these error codes of its own.
+    #[must_use]
+    pub const fn codes(self, codes: &'static [ErrorCode]) -> Self {
+        Self { codes, ..self }
+    }
+}
+
 /// Every operation there is, in the order of the contract.
 pub fn all() -> impl Iterator<Item = &'static Operation> {
     [

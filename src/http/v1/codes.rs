@@ -114,83 +114,75 @@ fn example(code: &str) -> serde_json::Value {
 
 /// Room codes.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "list_codes",
-        method: Method::Get,
-        path: "/v1/rooms/{name}/codes",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound],
-        handler: |call| Box::pin(list(call)),
-        doc: || {
+    Operation::new(
+        "list_codes",
+        Method::Get,
+        "/v1/rooms/{name}/codes",
+        &[200],
+        |call| Box::pin(list(call)),
+        || {
             Doc::new("codes", "List a room's codes, newest first, those that cannot be used any more too")
                 .path(Param::ROOM)
                 .page::<RoomCodeJson>("codes", example("abcd-****-****"), &[])
         },
-    },
-    Operation {
-        id: "create_code",
-        method: Method::Post,
-        path: "/v1/rooms/{name}/codes",
-        auth: Auth::Key,
-        idempotent: true,
-        secret_answer: true,
-        success: &[201],
-        codes: &[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-            ErrorCode::TemplateNotFound,
-            ErrorCode::RoleNotFound,
-        ],
-        handler: |call| Box::pin(create(call)),
-        doc: || {
+    )
+    .codes(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound]),
+    Operation::new(
+        "create_code",
+        Method::Post,
+        "/v1/rooms/{name}/codes",
+        &[201],
+        |call| Box::pin(create(call)),
+        || {
             Doc::new("codes", "Create a room code; the answer shows it whole, this once")
                 .path(Param::ROOM)
                 .body::<CreateCode>(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
                 .answer::<RoomCodeJson>(example("abcd-efgh-jkmn"))
         },
-    },
-    Operation {
-        id: "disable_code",
-        method: Method::Delete,
-        path: "/v1/codes/{code}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[204],
-        codes: &[ErrorCode::CodeNotFound],
-        handler: |call| Box::pin(disable(call)),
-        doc: || Doc::new("codes", "Disable a room code; tokens it has given stay valid").path(Param::CODE),
-    },
-    Operation {
-        id: "exchange_code",
-        method: Method::Post,
-        path: "/v1/codes/{code}/exchange",
-        auth: Auth::Open,
-        idempotent: false,
-        secret_answer: true,
-        success: &[201],
-        codes: &[
-            ErrorCode::InvalidIdentity,
-            ErrorCode::QuotaExceeded,
-            ErrorCode::InsufficientBalance,
-            ErrorCode::CodeNotFound,
-            ErrorCode::RoleNotFound,
-            ErrorCode::RoomEnded,
-            ErrorCode::RoleCapacityReached,
-            ErrorCode::DatabaseUnavailable,
-        ],
-        handler: |call| Box::pin(exchange(call)),
-        doc: || {
+    )
+    .idempotent()
+    .secret_answer()
+    .codes(&[
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+        ErrorCode::TemplateNotFound,
+        ErrorCode::RoleNotFound,
+    ]),
+    Operation::new(
+        "disable_code",
+        Method::Delete,
+        "/v1/codes/{code}",
+        &[204],
+        |call| Box::pin(disable(call)),
+        || Doc::new("codes", "Disable a room code; tokens it has given stay valid").path(Param::CODE),
+    )
+    .codes(&[ErrorCode::CodeNotFound]),
+    Operation::new(
+        "exchange_code",
+        Method::Post,
+        "/v1/codes/{code}/exchange",
+        &[201],
+        |call| Box::pin(exchange(call)),
+        || {
             Doc::new("codes", "Exchange a room code for a room token")
                 .path(Param::CODE)
                 .optional_body::<ExchangeCode>(json!({"identity": "alice"}))
                 .answer::<Token<'_>>(Token::example())
         },
-    },
+    )
+    .auth(Auth::Open)
+    .secret_answer()
+    .codes(&[
+        ErrorCode::InvalidIdentity,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::InsufficientBalance,
+        ErrorCode::CodeNotFound,
+        ErrorCode::RoleNotFound,
+        ErrorCode::RoomEnded,
+        ErrorCode::RoleCapacityReached,
+        ErrorCode::DatabaseUnavailable,
+    ]),
 ];
 
 fn render_created(created: &CreatedCode) -> Answer {

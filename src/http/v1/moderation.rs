@@ -69,46 +69,33 @@ pub struct DataSent {
 
 /// What the server does to people inside.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "remove_participant",
-        method: Method::Delete,
-        path: "/v1/rooms/{name}/participants/{identity}",
-        auth: Auth::KeyOrRoomToken(&[Permission::RemoveOthers]),
-        idempotent: false,
-        secret_answer: false,
-        success: &[204],
-        codes: &[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-            ErrorCode::ParticipantNotFound,
-            ErrorCode::MediaUnavailable,
-        ],
-        handler: |call| Box::pin(remove(call)),
-        doc: || {
+    Operation::new(
+        "remove_participant",
+        Method::Delete,
+        "/v1/rooms/{name}/participants/{identity}",
+        &[204],
+        |call| Box::pin(remove(call)),
+        || {
             Doc::new("participants", "Disconnect a participant; the token stays valid")
                 .path(Param::ROOM)
                 .path(Param::IDENTITY)
         },
-    },
-    Operation {
-        id: "mute_track",
-        method: Method::Post,
-        path: "/v1/rooms/{name}/participants/{identity}/mute",
-        auth: Auth::KeyOrRoomToken(&[Permission::MuteOthers, Permission::UnmuteOthers]),
-        idempotent: true,
-        secret_answer: false,
-        success: &[200],
-        codes: &[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-            ErrorCode::ParticipantNotFound,
-            ErrorCode::TrackNotFound,
-            ErrorCode::MediaUnavailable,
-        ],
-        handler: |call| Box::pin(mute(call)),
-        doc: || {
+    )
+    .auth(Auth::KeyOrRoomToken(&[Permission::RemoveOthers]))
+    .codes(&[
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+        ErrorCode::ParticipantNotFound,
+        ErrorCode::MediaUnavailable,
+    ]),
+    Operation::new(
+        "mute_track",
+        Method::Post,
+        "/v1/rooms/{name}/participants/{identity}/mute",
+        &[200],
+        |call| Box::pin(mute(call)),
+        || {
             let track = json!({"sid": "TR_3cD9xY1kQmZb", "kind": "audio", "source": "microphone", "muted": true});
             Doc::new("participants", "Mute or unmute a participant's track")
                 .path(Param::ROOM)
@@ -116,23 +103,24 @@ pub const OPERATIONS: &[Operation] = &[
                 .body::<MuteTrack>(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
                 .answer::<MutedTrack>(json!({"track": track}))
         },
-    },
-    Operation {
-        id: "send_data",
-        method: Method::Post,
-        path: "/v1/rooms/{name}/send-data",
-        auth: Auth::KeyOrRoomToken(&[Permission::SendData]),
-        idempotent: true,
-        secret_answer: false,
-        success: &[200],
-        codes: &[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-            ErrorCode::MediaUnavailable,
-        ],
-        handler: |call| Box::pin(send_data(call)),
-        doc: || {
+    )
+    .auth(Auth::KeyOrRoomToken(&[Permission::MuteOthers, Permission::UnmuteOthers]))
+    .idempotent()
+    .codes(&[
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+        ErrorCode::ParticipantNotFound,
+        ErrorCode::TrackNotFound,
+        ErrorCode::MediaUnavailable,
+    ]),
+    Operation::new(
+        "send_data",
+        Method::Post,
+        "/v1/rooms/{name}/send-data",
+        &[200],
+        |call| Box::pin(send_data(call)),
+        || {
             let example = json!({
                 "data": "aGVsbG8=", "kind": "reliable", "destination_identities": ["alice"], "topic": "chat"
             });
@@ -141,7 +129,15 @@ pub const OPERATIONS: &[Operation] = &[
                 .body::<SendData>(example)
                 .answer::<DataSent>(json!({"sent": true, "bytes": 5}))
         },
-    },
+    )
+    .auth(Auth::KeyOrRoomToken(&[Permission::SendData]))
+    .idempotent()
+    .codes(&[
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+        ErrorCode::MediaUnavailable,
+    ]),
 ];
 
 async fn room(call: &Call) -> Result<Room, Problem> {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::http::answer::{self, Answer};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_media, of_store};
 
 /// An example, for the description.
@@ -24,53 +24,47 @@ pub(super) fn example() -> serde_json::Value {
 
 /// Live participants.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "list_participants",
-        method: Method::Get,
-        path: "/v1/rooms/{name}/participants",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[
-            ErrorCode::InvalidRequest,
-            ErrorCode::InvalidRoomName,
-            ErrorCode::RoomNotFound,
-            ErrorCode::MediaUnavailable,
-        ],
-        handler: |call| Box::pin(list(call)),
-        doc: || {
+    Operation::new(
+        "list_participants",
+        Method::Get,
+        "/v1/rooms/{name}/participants",
+        &[200],
+        |call| Box::pin(list(call)),
+        || {
             Doc::new("participants", "List who is in a room").path(Param::ROOM).page::<Participant>(
                 "participants",
                 example(),
                 &[],
             )
         },
-    },
-    Operation {
-        id: "get_participant",
-        method: Method::Get,
-        path: "/v1/rooms/{name}/participants/{identity}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[
-            ErrorCode::InvalidRequest,
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-            ErrorCode::ParticipantNotFound,
-            ErrorCode::MediaUnavailable,
-        ],
-        handler: |call| Box::pin(get(call)),
-        doc: || {
+    )
+    .codes(&[
+        ErrorCode::InvalidRequest,
+        ErrorCode::InvalidRoomName,
+        ErrorCode::RoomNotFound,
+        ErrorCode::MediaUnavailable,
+    ]),
+    Operation::new(
+        "get_participant",
+        Method::Get,
+        "/v1/rooms/{name}/participants/{identity}",
+        &[200],
+        |call| Box::pin(get(call)),
+        || {
             Doc::new("participants", "Read one participant")
                 .path(Param::ROOM)
                 .path(Param::IDENTITY)
                 .answer::<Participant>(example())
         },
-    },
+    )
+    .codes(&[
+        ErrorCode::InvalidRequest,
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+        ErrorCode::ParticipantNotFound,
+        ErrorCode::MediaUnavailable,
+    ]),
 ];
 
 async fn room(call: &Call) -> Result<Room, Problem> {

@@ -94,25 +94,13 @@ fn example() -> serde_json::Value {
 
 /// Role changes.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "change_role",
-        method: Method::Post,
-        path: "/v1/rooms/{name}/participants/{identity}/role",
-        auth: Auth::KeyOrRoomToken(&[Permission::ChangeRole]),
-        idempotent: true,
-        secret_answer: false,
-        success: &[200],
-        codes: &[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-            ErrorCode::ParticipantNotFound,
-            ErrorCode::TemplateNotFound,
-            ErrorCode::RoleNotFound,
-            ErrorCode::MediaUnavailable,
-        ],
-        handler: |call| Box::pin(change(call)),
-        doc: || {
+    Operation::new(
+        "change_role",
+        Method::Post,
+        "/v1/rooms/{name}/participants/{identity}/role",
+        &[200],
+        |call| Box::pin(change(call)),
+        || {
             let result = json!({
                 "role_change": example(), "participant": participants::example(), "applies_live": true, "note": NOTE
             });
@@ -122,23 +110,31 @@ pub const OPERATIONS: &[Operation] = &[
                 .body::<ChangeRole>(json!({"role": "host"}))
                 .answer::<RoleChangeResult<'_>>(result)
         },
-    },
-    Operation {
-        id: "list_role_changes",
-        method: Method::Get,
-        path: "/v1/rooms/{name}/role-changes",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound],
-        handler: |call| Box::pin(list(call)),
-        doc: || {
+    )
+    .auth(Auth::KeyOrRoomToken(&[Permission::ChangeRole]))
+    .idempotent()
+    .codes(&[
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+        ErrorCode::ParticipantNotFound,
+        ErrorCode::TemplateNotFound,
+        ErrorCode::RoleNotFound,
+        ErrorCode::MediaUnavailable,
+    ]),
+    Operation::new(
+        "list_role_changes",
+        Method::Get,
+        "/v1/rooms/{name}/role-changes",
+        &[200],
+        |call| Box::pin(list(call)),
+        || {
             Doc::new("participants", "List a room's role changes, newest first")
                 .path(Param::ROOM)
                 .page::<RoleChangeJson<'_>>("role_changes", example(), &[Param::query("identity", "Of this identity")])
         },
-    },
+    )
+    .codes(&[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound]),
 ];
 
 fn render(changed: &RoleChanged) -> Answer {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::http::answer::{self, Answer};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 
 fn example() -> serde_json::Value {
@@ -32,53 +32,44 @@ fn example() -> serde_json::Value {
 
 /// Roles.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "put_role",
-        method: Method::Put,
-        path: "/v1/templates/{id}/roles/{name}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200, 201],
-        codes: &[ErrorCode::TemplateNotFound],
-        handler: |call| Box::pin(put(call)),
-        doc: || {
+    Operation::new(
+        "put_role",
+        Method::Put,
+        "/v1/templates/{id}/roles/{name}",
+        &[200, 201],
+        |call| Box::pin(put(call)),
+        || {
             Doc::new("roles", "Create or replace a role")
                 .path(Param::TEMPLATE)
                 .path(Param::ROLE)
                 .body::<RoleInput>(json!({"permissions": {"end_room": true}}))
                 .answer::<Role>(example())
         },
-    },
-    Operation {
-        id: "get_role",
-        method: Method::Get,
-        path: "/v1/templates/{id}/roles/{name}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound],
-        handler: |call| Box::pin(get(call)),
-        doc: || Doc::new("roles", "Read a role").path(Param::TEMPLATE).path(Param::ROLE).answer::<Role>(example()),
-    },
-    Operation {
-        id: "delete_role",
-        method: Method::Delete,
-        path: "/v1/templates/{id}/roles/{name}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[204],
-        codes: &[
-            ErrorCode::InvalidRequest,
-            ErrorCode::TemplateNotFound,
-            ErrorCode::RoleNotFound,
-            ErrorCode::RoleReferenced,
-        ],
-        handler: |call| Box::pin(delete(call)),
-        doc: || Doc::new("roles", "Delete a role").path(Param::TEMPLATE).path(Param::ROLE),
-    },
+    )
+    .codes(&[ErrorCode::TemplateNotFound]),
+    Operation::new(
+        "get_role",
+        Method::Get,
+        "/v1/templates/{id}/roles/{name}",
+        &[200],
+        |call| Box::pin(get(call)),
+        || Doc::new("roles", "Read a role").path(Param::TEMPLATE).path(Param::ROLE).answer::<Role>(example()),
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound]),
+    Operation::new(
+        "delete_role",
+        Method::Delete,
+        "/v1/templates/{id}/roles/{name}",
+        &[204],
+        |call| Box::pin(delete(call)),
+        || Doc::new("roles", "Delete a role").path(Param::TEMPLATE).path(Param::ROLE),
+    )
+    .codes(&[
+        ErrorCode::InvalidRequest,
+        ErrorCode::TemplateNotFound,
+        ErrorCode::RoleNotFound,
+        ErrorCode::RoleReferenced,
+    ]),
 ];
 
 /// The template and the role a path names.

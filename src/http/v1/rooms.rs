@@ -101,68 +101,58 @@ fn example() -> serde_json::Value {
 
 /// Rooms.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "create_room",
-        method: Method::Post,
-        path: "/v1/rooms",
-        auth: Auth::Key,
-        idempotent: true,
-        secret_answer: false,
-        success: &[201],
-        codes: &[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::QuotaExceeded,
-            ErrorCode::InsufficientBalance,
-            ErrorCode::RoomLimitReached,
-            ErrorCode::TemplateNotFound,
-            ErrorCode::RoomExists,
-        ],
-        handler: |call| Box::pin(create(call)),
-        doc: || {
+    Operation::new(
+        "create_room",
+        Method::Post,
+        "/v1/rooms",
+        &[201],
+        |call| Box::pin(create(call)),
+        || {
             Doc::new("rooms", "Create a room")
                 .body::<CreateRoom>(json!({"name": "standup", "metadata": {"team": "blue"}}))
                 .answer::<RoomJson>(example())
         },
-    },
-    Operation {
-        id: "list_rooms",
-        method: Method::Get,
-        path: "/v1/rooms",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest],
-        handler: |call| Box::pin(list(call)),
-        doc: || Doc::new("rooms", "List rooms, newest first, ended ones too").page::<RoomJson>("rooms", example(), &[]),
-    },
-    Operation {
-        id: "get_room",
-        method: Method::Get,
-        path: "/v1/rooms/{name}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::RoomNotFound],
-        handler: |call| Box::pin(get(call)),
-        doc: || Doc::new("rooms", "Read a room's record").path(Param::ROOM).answer::<RoomJson>(example()),
-    },
+    )
+    .idempotent()
+    .codes(&[
+        ErrorCode::InvalidRoomName,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::InsufficientBalance,
+        ErrorCode::RoomLimitReached,
+        ErrorCode::TemplateNotFound,
+        ErrorCode::RoomExists,
+    ]),
+    Operation::new(
+        "list_rooms",
+        Method::Get,
+        "/v1/rooms",
+        &[200],
+        |call| Box::pin(list(call)),
+        || Doc::new("rooms", "List rooms, newest first, ended ones too").page::<RoomJson>("rooms", example(), &[]),
+    )
+    .codes(&[ErrorCode::InvalidRequest]),
+    Operation::new(
+        "get_room",
+        Method::Get,
+        "/v1/rooms/{name}",
+        &[200],
+        |call| Box::pin(get(call)),
+        || Doc::new("rooms", "Read a room's record").path(Param::ROOM).answer::<RoomJson>(example()),
+    )
+    .codes(&[ErrorCode::RoomNotFound]),
     END,
 ];
 
-const END: Operation = Operation {
-    id: "end_room",
-    method: Method::Delete,
-    path: "/v1/rooms/{name}",
-    auth: Auth::KeyOrRoomToken(&[Permission::EndRoom]),
-    idempotent: false,
-    secret_answer: false,
-    success: &[204],
-    codes: &[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable],
-    handler: |call| Box::pin(end(call)),
-    doc: || Doc::new("rooms", "End a room and disconnect everyone").path(Param::ROOM),
-};
+const END: Operation = Operation::new(
+    "end_room",
+    Method::Delete,
+    "/v1/rooms/{name}",
+    &[204],
+    |call| Box::pin(end(call)),
+    || Doc::new("rooms", "End a room and disconnect everyone").path(Param::ROOM),
+)
+.auth(Auth::KeyOrRoomToken(&[Permission::EndRoom]))
+.codes(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable]);
 
 fn render_created(room: &Room) -> Answer {
     answer::created(&RoomJson::from(room))

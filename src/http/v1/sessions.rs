@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::http::answer::{self, Answer};
 use crate::http::call::{Call, identity, room_name};
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 use crate::http::query::Query;
 
@@ -120,63 +120,54 @@ const PROJECT_FILTERS: &[Param] =
 
 /// Sessions.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "list_sessions",
-        method: Method::Get,
-        path: "/v1/sessions",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity],
-        handler: |call| Box::pin(list(call)),
-        doc: || {
+    Operation::new(
+        "list_sessions",
+        Method::Get,
+        "/v1/sessions",
+        &[200],
+        |call| Box::pin(list(call)),
+        || {
             Doc::new("sessions", "List sessions, newest first").page::<SessionJson>(
                 "sessions",
                 example(),
                 PROJECT_FILTERS,
             )
         },
-    },
-    Operation {
-        id: "get_session",
-        method: Method::Get,
-        path: "/v1/sessions/{id}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::SessionNotFound],
-        handler: |call| Box::pin(get(call)),
-        doc: || {
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity]),
+    Operation::new(
+        "get_session",
+        Method::Get,
+        "/v1/sessions/{id}",
+        &[200],
+        |call| Box::pin(get(call)),
+        || {
             Doc::new("sessions", "Read a session with its tracks")
                 .path(Param::UUID)
                 .answer::<SessionDetail>(detail_example())
         },
-    },
-    Operation {
-        id: "list_room_sessions",
-        method: Method::Get,
-        path: "/v1/rooms/{name}/sessions",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[
-            ErrorCode::InvalidRequest,
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::RoomNotFound,
-        ],
-        handler: |call| Box::pin(list_of_room(call)),
-        doc: || {
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::SessionNotFound]),
+    Operation::new(
+        "list_room_sessions",
+        Method::Get,
+        "/v1/rooms/{name}/sessions",
+        &[200],
+        |call| Box::pin(list_of_room(call)),
+        || {
             Doc::new("sessions", "List a room's sessions, newest first").path(Param::ROOM).page::<SessionJson>(
                 "sessions",
                 example(),
                 FILTERS,
             )
         },
-    },
+    )
+    .codes(&[
+        ErrorCode::InvalidRequest,
+        ErrorCode::InvalidRoomName,
+        ErrorCode::InvalidIdentity,
+        ErrorCode::RoomNotFound,
+    ]),
 ];
 
 fn filter(query: &mut Query, room: Option<RoomName>) -> Result<SessionFilter, Problem> {

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::http::answer::{self, Answer};
 use crate::http::call::{Call, id};
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 
 const REGION_NOTE: &str =
@@ -142,17 +142,13 @@ fn settings_example() -> serde_json::Value {
 
 /// Templates and their settings.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "create_template",
-        method: Method::Post,
-        path: "/v1/templates",
-        auth: Auth::Key,
-        idempotent: true,
-        secret_answer: false,
-        success: &[201],
-        codes: &[ErrorCode::TemplateExists],
-        handler: |call| Box::pin(create(call)),
-        doc: || {
+    Operation::new(
+        "create_template",
+        Method::Post,
+        "/v1/templates",
+        &[201],
+        |call| Box::pin(create(call)),
+        || {
             Doc::new("templates", "Create a template and its roles")
                 .body::<CreateTemplate>(json!({
                     "name": "meeting",
@@ -160,98 +156,82 @@ pub const OPERATIONS: &[Operation] = &[
                 }))
                 .answer::<TemplateJson>(example())
         },
-    },
-    Operation {
-        id: "list_templates",
-        method: Method::Get,
-        path: "/v1/templates",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest],
-        handler: |call| Box::pin(list(call)),
-        doc: || Doc::new("templates", "List templates").page::<TemplateJson>("templates", example(), &[]),
-    },
-    Operation {
-        id: "get_template",
-        method: Method::Get,
-        path: "/v1/templates/{id}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound],
-        handler: |call| Box::pin(get(call)),
-        doc: || Doc::new("templates", "Read a template").path(Param::TEMPLATE).answer::<TemplateJson>(example()),
-    },
-    Operation {
-        id: "update_template",
-        method: Method::Patch,
-        path: "/v1/templates/{id}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists],
-        handler: |call| Box::pin(update(call)),
-        doc: || {
+    )
+    .idempotent()
+    .codes(&[ErrorCode::TemplateExists]),
+    Operation::new(
+        "list_templates",
+        Method::Get,
+        "/v1/templates",
+        &[200],
+        |call| Box::pin(list(call)),
+        || Doc::new("templates", "List templates").page::<TemplateJson>("templates", example(), &[]),
+    )
+    .codes(&[ErrorCode::InvalidRequest]),
+    Operation::new(
+        "get_template",
+        Method::Get,
+        "/v1/templates/{id}",
+        &[200],
+        |call| Box::pin(get(call)),
+        || Doc::new("templates", "Read a template").path(Param::TEMPLATE).answer::<TemplateJson>(example()),
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound]),
+    Operation::new(
+        "update_template",
+        Method::Patch,
+        "/v1/templates/{id}",
+        &[200],
+        |call| Box::pin(update(call)),
+        || {
             Doc::new("templates", "Change what is sent of a template")
                 .path(Param::TEMPLATE)
                 .body::<UpdateTemplate>(json!({"name": "all-hands"}))
                 .answer::<TemplateJson>(example())
         },
-    },
-    Operation {
-        id: "delete_template",
-        method: Method::Delete,
-        path: "/v1/templates/{id}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[204],
-        codes: &[
-            ErrorCode::InvalidRequest,
-            ErrorCode::TemplateNotFound,
-            ErrorCode::TemplateInUse,
-            ErrorCode::TemplateIsDefault,
-        ],
-        handler: |call| Box::pin(delete(call)),
-        doc: || Doc::new("templates", "Delete a template with its roles").path(Param::TEMPLATE),
-    },
-    Operation {
-        id: "get_template_settings",
-        method: Method::Get,
-        path: "/v1/templates/{id}/settings",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound],
-        handler: |call| Box::pin(get_settings(call)),
-        doc: || {
+    )
+    .codes(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists]),
+    Operation::new(
+        "delete_template",
+        Method::Delete,
+        "/v1/templates/{id}",
+        &[204],
+        |call| Box::pin(delete(call)),
+        || Doc::new("templates", "Delete a template with its roles").path(Param::TEMPLATE),
+    )
+    .codes(&[
+        ErrorCode::InvalidRequest,
+        ErrorCode::TemplateNotFound,
+        ErrorCode::TemplateInUse,
+        ErrorCode::TemplateIsDefault,
+    ]),
+    Operation::new(
+        "get_template_settings",
+        Method::Get,
+        "/v1/templates/{id}/settings",
+        &[200],
+        |call| Box::pin(get_settings(call)),
+        || {
             Doc::new("templates", "Read a template's settings")
                 .path(Param::TEMPLATE)
                 .answer::<TemplateSettingsDetail>(settings_example())
         },
-    },
-    Operation {
-        id: "update_template_settings",
-        method: Method::Patch,
-        path: "/v1/templates/{id}/settings",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::TemplateNotFound],
-        handler: |call| Box::pin(update_settings(call)),
-        doc: || {
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound]),
+    Operation::new(
+        "update_template_settings",
+        Method::Patch,
+        "/v1/templates/{id}/settings",
+        &[200],
+        |call| Box::pin(update_settings(call)),
+        || {
             Doc::new("templates", "Set a template's region")
                 .path(Param::TEMPLATE)
                 .body::<UpdateTemplateSettings>(json!({"region": "eu-west"}))
                 .answer::<TemplateSettingsDetail>(settings_example())
         },
-    },
+    )
+    .codes(&[ErrorCode::TemplateNotFound]),
 ];
 
 fn render_created(template: &Template) -> Answer {

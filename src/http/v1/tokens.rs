@@ -11,7 +11,7 @@ use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
 use crate::http::answer::Answer;
 use crate::http::call::{Call, id, identity, room_name};
 use crate::http::openapi::Doc;
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 
 /// A token to be minted.
@@ -66,33 +66,32 @@ impl Permissions {
 }
 
 /// Tokens.
-pub const OPERATIONS: &[Operation] = &[Operation {
-    id: "create_token",
-    method: Method::Post,
-    path: "/v1/tokens",
-    auth: Auth::Key,
-    idempotent: true,
-    secret_answer: true,
-    success: &[201],
-    codes: &[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::InsufficientBalance,
-        ErrorCode::RoomNotFound,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::RoleNotFound,
-        ErrorCode::RoomEnded,
-        ErrorCode::RoleCapacityReached,
-        ErrorCode::DatabaseUnavailable,
-    ],
-    handler: |call| Box::pin(create(call)),
-    doc: || {
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "create_token",
+    Method::Post,
+    "/v1/tokens",
+    &[201],
+    |call| Box::pin(create(call)),
+    || {
         Doc::new("tokens", "Mint a room token")
             .body::<CreateToken>(json!({"room": "standup", "identity": "alice", "role": "host"}))
             .answer::<Token<'_>>(Token::example())
     },
-}];
+)
+.idempotent()
+.secret_answer()
+.codes(&[
+    ErrorCode::InvalidRoomName,
+    ErrorCode::InvalidIdentity,
+    ErrorCode::QuotaExceeded,
+    ErrorCode::InsufficientBalance,
+    ErrorCode::RoomNotFound,
+    ErrorCode::TemplateNotFound,
+    ErrorCode::RoleNotFound,
+    ErrorCode::RoomEnded,
+    ErrorCode::RoleCapacityReached,
+    ErrorCode::DatabaseUnavailable,
+])];
 
 async fn create(call: Call) -> Result<Answer, Problem> {
     call.no_query()?;

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::http::answer::{self, Answer};
 use crate::http::call::{Call, Caller};
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 use crate::http::standing;
 
@@ -80,17 +80,13 @@ fn plan_example() -> serde_json::Value {
 
 /// Usage and the plan.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "get_usage",
-        method: Method::Get,
-        path: "/v1/usage",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::DatabaseUnavailable],
-        handler: |call| Box::pin(usage(call)),
-        doc: || {
+    Operation::new(
+        "get_usage",
+        Method::Get,
+        "/v1/usage",
+        &[200],
+        |call| Box::pin(usage(call)),
+        || {
             Doc::new("usage", "Read participant minutes by day")
                 .query(Param::query("from", "First day, YYYY-MM-DD; default 29 days before `to`"))
                 .query(Param::query("to", "Last day, YYYY-MM-DD; default today in UTC"))
@@ -99,19 +95,16 @@ pub const OPERATIONS: &[Operation] = &[
                     "total_participant_minutes": 12.5, "plan": plan_example()
                 }))
         },
-    },
-    Operation {
-        id: "get_plan",
-        method: Method::Get,
-        path: "/v1/plan",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[],
-        handler: |call| Box::pin(plan(call)),
-        doc: || Doc::new("usage", "Read how the project stands with its plan").answer::<PlanStatus<'_>>(plan_example()),
-    },
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::DatabaseUnavailable]),
+    Operation::new(
+        "get_plan",
+        Method::Get,
+        "/v1/plan",
+        &[200],
+        |call| Box::pin(plan(call)),
+        || Doc::new("usage", "Read how the project stands with its plan").answer::<PlanStatus<'_>>(plan_example()),
+    ),
 ];
 
 /// Who calls: these calls take keys alone.

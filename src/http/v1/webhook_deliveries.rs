@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::http::answer::{self, Answer};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 
 /// One event on its way to one receiver.
@@ -84,38 +84,31 @@ const FILTERS: &[Param] = &[
 
 /// Webhook deliveries.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "list_webhook_deliveries",
-        method: Method::Get,
-        path: "/v1/webhook-deliveries",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest],
-        handler: |call| Box::pin(list(call)),
-        doc: || {
+    Operation::new(
+        "list_webhook_deliveries",
+        Method::Get,
+        "/v1/webhook-deliveries",
+        &[200],
+        |call| Box::pin(list(call)),
+        || {
             Doc::new("webhooks", "List deliveries, newest first").page::<WebhookDelivery>(
                 "webhook_deliveries",
                 example(),
                 FILTERS,
             )
         },
-    },
-    Operation {
-        id: "retry_webhook_delivery",
-        method: Method::Post,
-        path: "/v1/webhook-deliveries/{id}/retry",
-        auth: Auth::Key,
-        idempotent: true,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable],
-        handler: |call| Box::pin(retry(call)),
-        doc: || {
-            Doc::new("webhooks", "Queue a failed delivery again").path(Param::UUID).answer::<WebhookDelivery>(example())
-        },
-    },
+    )
+    .codes(&[ErrorCode::InvalidRequest]),
+    Operation::new(
+        "retry_webhook_delivery",
+        Method::Post,
+        "/v1/webhook-deliveries/{id}/retry",
+        &[200],
+        |call| Box::pin(retry(call)),
+        || Doc::new("webhooks", "Queue a failed delivery again").path(Param::UUID).answer::<WebhookDelivery>(example()),
+    )
+    .idempotent()
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable]),
 ];
 
 fn render_retried(delivery: &Delivery) -> Answer {

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::http::answer::{self, Answer};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
+use crate::http::operation::{Method, Operation};
 use crate::http::problem::{Problem, of_store};
 
 /// A receiver to be registered.
@@ -65,50 +65,39 @@ fn created_example() -> serde_json::Value {
 
 /// Webhook endpoints.
 pub const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: "list_webhook_endpoints",
-        method: Method::Get,
-        path: "/v1/webhook-endpoints",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[200],
-        codes: &[ErrorCode::InvalidRequest],
-        handler: |call| Box::pin(list(call)),
-        doc: || {
-            Doc::new("webhooks", "List webhook endpoints").page::<WebhookEndpoint>("webhook_endpoints", example(), &[])
-        },
-    },
-    Operation {
-        id: "create_webhook_endpoint",
-        method: Method::Post,
-        path: "/v1/webhook-endpoints",
-        auth: Auth::Key,
-        idempotent: true,
-        secret_answer: true,
-        success: &[201],
-        codes: &[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl],
-        handler: |call| Box::pin(create(call)),
-        doc: || {
+    Operation::new(
+        "list_webhook_endpoints",
+        Method::Get,
+        "/v1/webhook-endpoints",
+        &[200],
+        |call| Box::pin(list(call)),
+        || Doc::new("webhooks", "List webhook endpoints").page::<WebhookEndpoint>("webhook_endpoints", example(), &[]),
+    )
+    .codes(&[ErrorCode::InvalidRequest]),
+    Operation::new(
+        "create_webhook_endpoint",
+        Method::Post,
+        "/v1/webhook-endpoints",
+        &[201],
+        |call| Box::pin(create(call)),
+        || {
             Doc::new("webhooks", "Register a webhook endpoint")
                 .body::<CreateWebhookEndpoint>(json!({"url": "https://example.com/hooks"}))
                 .answer::<WebhookEndpointCreated<'_>>(created_example())
         },
-    },
-    Operation {
-        id: "delete_webhook_endpoint",
-        method: Method::Delete,
-        path: "/v1/webhook-endpoints/{id}",
-        auth: Auth::Key,
-        idempotent: false,
-        secret_answer: false,
-        success: &[204],
-        codes: &[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound],
-        handler: |call| Box::pin(delete(call)),
-        doc: || {
-            Doc::new("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped").path(Param::UUID)
-        },
-    },
+    )
+    .idempotent()
+    .secret_answer()
+    .codes(&[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl]),
+    Operation::new(
+        "delete_webhook_endpoint",
+        Method::Delete,
+        "/v1/webhook-endpoints/{id}",
+        &[204],
+        |call| Box::pin(delete(call)),
+        || Doc::new("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped").path(Param::UUID),
+    )
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound]),
 ];
 
 fn render_created(endpoint: &Endpoint) -> Answer {
