@@ -11,6 +11,7 @@ use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
 use crate::rooms::{TokenContext, by_id, by_name, context_of, room_role};
 use crate::usage::month_use;
@@ -210,15 +211,9 @@ impl Store {
     ) -> Result<Page<RoomCodeRecord>, StoreError> {
         self.read(move |sql| {
             let room = by_name(sql, &project, &room)?.ok_or_else(|| StoreError::Refused(Problem::room_not_found()))?;
-            let query = format!(
-                "SELECT {COLUMNS} FROM codes WHERE room_id = ?1 ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3"
-            );
-            let mut statement = sql.prepare_cached(&query).or_store_error()?;
-            let rows = statement
-                .query_map(params![room.id.0, page.limit + 1, page.offset], record)
-                .and_then(Iterator::collect)
-                .or_store_error()?;
-            Ok(Page::of_fetched(rows, page))
+            let mut wanted = Conditions::of_project("project_id", &project);
+            wanted.and("room_id = ?", Some(room.id.0));
+            wanted.page(sql, &format!("SELECT {COLUMNS} FROM codes"), "created_at DESC, id DESC", page, record)
         })
         .await
     }

@@ -7,8 +7,8 @@ use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId, Time
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
-use crate::sessions::Conditions;
 use crate::{Store, StoreError};
 
 /// Which deliveries are wanted; `None` is every.

@@ -7,8 +7,8 @@ use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
-use crate::sessions::Conditions;
 use crate::vault::{Sealed, Vault};
 use crate::{Store, StoreError};
 

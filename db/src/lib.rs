@@ -15,6 +15,7 @@
 mod api_keys;
 mod codes;
 mod columns;
+mod conditions;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -40,7 +41,6 @@ pub use codes::{CodeExchange, CreatedCode, NewCode};
 pub use deliveries::{Attempt, DeliveryFilter, DueDelivery, EndpointQueue};
 pub use error::StoreError;
 pub use idempotency::KeptAnswer;
-pub use live::{JoinOutcome, LeaveOutcome};
 pub use outbox::CommittedEvent;
 pub use role_changes::NewRoleChange;
 pub use rooms::{LivePerson, NewRoom, RoomSnapshot, TokenContext};

@@ -11,27 +11,9 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use crate::columns::Columns;
 use crate::error::OrStoreError;
-use crate::rooms::{LivePerson, by_id, people};
+use crate::rooms::{LivePerson, RoomSnapshot, by_id, people};
 use crate::writer::Tx;
 use crate::{Store, StoreError};
-
-/// What a join came to.
-#[derive(Debug, Clone)]
-pub struct JoinOutcome {
-    /// The room as it is now.
-    pub room: Room,
-    /// Who is in it now.
-    pub people: Vec<LivePerson>,
-}
-
-/// What a leave, or another change of who is inside, came to.
-#[derive(Debug, Clone)]
-pub struct LeaveOutcome {
-    /// The room as it is now; its deadline is set when it has become empty.
-    pub room: Room,
-    /// Who is in it now.
-    pub people: Vec<LivePerson>,
-}
 
 /// Where and when an event of a room happened.
 pub(crate) fn scene(room: &Room, occurred_at: Timestamp) -> Scene {
@@ -166,7 +148,7 @@ fn record_join(
     id: RoomId,
     participant: &Participant,
     at: Timestamp,
-) -> Result<JoinOutcome, StoreError> {
+) -> Result<RoomSnapshot, StoreError> {
     let mut room = existing_open_room(tx, id)?;
     // Two live participants cannot share an identity: whoever holds it still has left, and the report of it was lost.
     for stale in people(tx.sql, id)?.iter().filter(|p| p.identity == participant.identity && p.sid != participant.sid) {
@@ -180,7 +162,7 @@ fn record_join(
         }
         tx.emit(&Event::participant_joined(scene(&room, at), &Who::from(participant)))?;
     }
-    Ok(JoinOutcome { room, people: people(tx.sql, id)? })
+    Ok(RoomSnapshot { room, people: people(tx.sql, id)? })
 }
 
 fn record_leaves(
@@ -189,7 +171,7 @@ fn record_leaves(
     gone: impl Fn(&LivePerson) -> bool,
     at: Timestamp,
     clean: bool,
-) -> Result<LeaveOutcome, StoreError> {
+) -> Result<RoomSnapshot, StoreError> {
     let mut room = by_id(tx.sql, id)?;
     let before = people(tx.sql, id)?;
     let (gone, left): (Vec<_>, Vec<_>) = before.into_iter().partition(gone);
@@ -199,7 +181,7 @@ fn record_leaves(
     if !gone.is_empty() {
         start_timer_if_empty(tx, &mut room, &left, at)?;
     }
-    Ok(LeaveOutcome { room, people: left })
+    Ok(RoomSnapshot { room, people: left })
 }
 
 fn session_of(tx: &Tx<'_>, id: RoomId, sid: &ParticipantSid) -> Result<Option<SessionId>, StoreError> {
@@ -280,7 +262,7 @@ impl Store {
         room: RoomId,
         participant: Participant,
         at: Timestamp,
-    ) -> Result<JoinOutcome, StoreError> {
+    ) -> Result<RoomSnapshot, StoreError> {
         self.write(move |tx| record_join(tx, room, &participant, at)).await
     }
 
@@ -294,7 +276,7 @@ impl Store {
         sid: ParticipantSid,
         at: Timestamp,
         clean: bool,
-    ) -> Result<LeaveOutcome, StoreError> {
+    ) -> Result<RoomSnapshot, StoreError> {
         self.write(move |tx| record_leaves(tx, room, |person| person.sid == sid, at, clean)).await
     }
 
@@ -308,7 +290,7 @@ impl Store {
         room: RoomId,
         lost: Vec<ParticipantSid>,
         at: Timestamp,
-    ) -> Result<LeaveOutcome, StoreError> {
+    ) -> Result<RoomSnapshot, StoreError> {
         self.write(move |tx| record_leaves(tx, room, |person| lost.contains(&person.sid), at, false)).await
     }
 

@@ -11,10 +11,10 @@ use rusqlite::types::Type;
 use rusqlite::{Row, params};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
 use crate::live::scene;
 use crate::rooms::{LivePerson, by_id, people};
-use crate::sessions::Conditions;
 use crate::writer::Tx;
 use crate::{Store, StoreError};
 

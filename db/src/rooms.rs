@@ -14,6 +14,7 @@ use conclave_model::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
 use crate::writer::Tx;
 use crate::{Store, StoreError, templates};
@@ -35,7 +36,7 @@ pub struct NewRoom {
     pub template_id: Option<TemplateId>,
 }
 
-/// What an actor takes a room up from.
+/// A room and who is in it, at one moment: what an actor takes a room up from, and what a change of it gives back.
 #[derive(Debug, Clone)]
 pub struct RoomSnapshot {
     /// The record.
@@ -230,16 +231,8 @@ impl Store {
     /// The store's own.
     pub async fn rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
         self.read(move |sql| {
-            let query = format!(
-                "SELECT {COLUMNS} FROM rooms WHERE project_id = ?1
-                 ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3"
-            );
-            let mut statement = sql.prepare_cached(&query).or_store_error()?;
-            let rows = statement
-                .query_map(params![project.as_str(), page.limit + 1, page.offset], room)
-                .and_then(Iterator::collect)
-                .or_store_error()?;
-            Ok(Page::of_fetched(rows, page))
+            let wanted = Conditions::of_project("project_id", &project);
+            wanted.page(sql, &format!("SELECT {COLUMNS} FROM rooms"), "created_at DESC, id DESC", page, room)
         })
         .await
     }

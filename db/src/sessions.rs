@@ -4,9 +4,10 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::{ParticipantKind, TrackKind, TrackSource};
 use conclave_model::session::{Session, SessionTrack};
 use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, SessionId, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
 use crate::{Store, StoreError};
 
@@ -63,46 +64,6 @@ fn tracks(sql: &Connection, id: SessionId) -> Result<Vec<SessionTrack>, StoreErr
         )
         .or_store_error()?;
     statement.query_map([id.0], track).and_then(Iterator::collect).or_store_error()
-}
-
-/// Conditions and their values, so that only what is asked for is in the statement and indexes can serve it.
-pub(crate) struct Conditions {
-    text: String,
-    values: Vec<Box<dyn ToSql>>,
-}
-
-impl Conditions {
-    /// The one condition every list has.
-    pub(crate) fn of_project(column: &str, project: &ProjectId) -> Self {
-        Self { text: format!("{column} = ?"), values: vec![Box::new(project.as_str().to_owned())] }
-    }
-
-    /// Adds `condition`, which holds one `?`, when there is a value for it.
-    pub(crate) fn and(&mut self, condition: &str, value: Option<impl ToSql + 'static>) {
-        if let Some(value) = value {
-            self.text.push_str(" AND ");
-            self.text.push_str(condition);
-            self.values.push(Box::new(value));
-        }
-    }
-
-    /// Fetches one row more than the page holds.
-    pub(crate) fn page<T>(
-        mut self,
-        sql: &Connection,
-        select: &str,
-        order: &str,
-        page: PageRequest,
-        read: fn(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Page<T>, StoreError> {
-        let query = format!("{select} WHERE {} ORDER BY {order} LIMIT ? OFFSET ?", self.text);
-        self.values.push(Box::new(page.limit + 1));
-        self.values.push(Box::new(page.offset));
-        let mut statement = sql.prepare_cached(&query).or_store_error()?;
-        let values = rusqlite::params_from_iter(self.values);
-        let rows = statement.query_map(values, read).and_then(Iterator::collect).or_store_error()?;
-        Ok(Page::of_fetched(rows, page))
-    }
 }
 
 impl Store {

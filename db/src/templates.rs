@@ -10,6 +10,7 @@ use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, Templa
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
+use crate::conditions::Conditions;
 use crate::error::OrStoreError;
 use crate::writer::Tx;
 use crate::{Store, StoreError};
@@ -230,17 +231,12 @@ impl Store {
     /// The store's own.
     pub async fn templates(&self, project: ProjectId, page: PageRequest) -> Result<Page<Template>, StoreError> {
         self.read(move |sql| {
-            let query = format!(
-                "SELECT {COLUMNS} FROM {FROM} WHERE t.project_id = ?1
-                 ORDER BY t.created_at DESC, t.id DESC LIMIT ?2 OFFSET ?3"
-            );
-            let mut statement = sql.prepare_cached(&query).or_store_error()?;
-            let rows: Vec<Template> = statement
-                .query_map(params![project.as_str(), page.limit + 1, page.offset], template)
-                .and_then(Iterator::collect)
-                .or_store_error()?;
-            let rows: Result<_, _> = rows.into_iter().map(|found| with_roles(sql, found)).collect();
-            Ok(Page::of_fetched(rows?, page))
+            let select = format!("SELECT {COLUMNS} FROM {FROM}");
+            let wanted = Conditions::of_project("t.project_id", &project);
+            let Page { items, request, has_more } =
+                wanted.page(sql, &select, "t.created_at DESC, t.id DESC", page, template)?;
+            let items: Result<_, _> = items.into_iter().map(|found| with_roles(sql, found)).collect();
+            Ok(Page { items: items?, request, has_more })
         })
         .await
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::{LeaveOutcome, StoreError};
+use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{Fact, MediaError, Refusal, Report};
 use conclave_model::event::Who;
 use conclave_model::participant::Participant;
@@ -72,7 +72,7 @@ impl RoomActor {
         })?;
         let joined = self.wiring.store.record_join(state.room.id, participant, at).await;
         let joined = joined.map_err(|error| self.refusal(&error))?;
-        state.renew(joined.room, joined.people);
+        state.renew(joined);
         self.arm_empty_timer(me, state);
         Ok(())
     }
@@ -89,8 +89,8 @@ impl RoomActor {
     }
 
     /// Somebody left: the people and perhaps the deadline are new.
-    fn follow(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: LeaveOutcome) {
-        state.renew(left.room, left.people);
+    fn follow(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
+        state.renew(left);
         self.arm_empty_timer(me, state);
     }
 
@@ -119,7 +119,7 @@ impl RoomActor {
     /// Ends the record, then the live side, then itself. The live side may be away: the record does not wait for it.
     pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
         let ended = self.wiring.store.end_room(state.room.id).await?;
-        state.renew(ended, Vec::new());
+        state.renew(RoomSnapshot { room: ended, people: Vec::new() });
         state.empty_timer = None;
         let (media, room) = (Arc::clone(&self.wiring.media), state.room.namespaced_name());
         tokio::spawn(async move {

@@ -68,9 +68,9 @@ impl RoomState {
     }
 
     /// Takes over what a write gave back.
-    pub(super) fn renew(&mut self, room: Room, people: Vec<LivePerson>) {
-        *self.room = room;
-        self.people = people;
+    pub(super) fn renew(&mut self, now: RoomSnapshot) {
+        *self.room = now.room;
+        self.people = now.people;
     }
 
     /// What the debug endpoint shows.
