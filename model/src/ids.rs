@@ -194,6 +194,15 @@ impl Default for TemplateId {
     }
 }
 
+impl DestinationId {
+    /// A fresh destination id.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(format!("dst_{}", random_hex12()).into())
+    }
+}
+
 impl NamespacedRoom {
     /// The media plane's name of a project's room: project id, a dot, then the room name.
     #[must_use]
@@ -243,6 +252,23 @@ text_id!(
 text_id!(
     /// A role's name, unique in its template.
     RoleName, "^[a-zA-Z0-9_-]{1,64}$", |t| is_word(t, 64)
+);
+text_id!(
+    /// A destination: `dst_` and twelve hex digits.
+    DestinationId, "^dst_[0-9a-f]{12}$", |t| is_prefixed_hex(t, "dst_")
+);
+text_id!(
+    /// A destination's name, unique in its template.
+    DestinationName, "^[a-zA-Z0-9_-]{1,64}$", |t| is_word(t, 64)
+);
+text_id!(
+    /// A bucket or container of somebody's object storage. It can become part of a host name, so it holds nothing that
+    /// would end one.
+    BucketName, "^[a-zA-Z0-9._$-]{1,255}$", |t| sized(t, 255) && t.bytes().all(|b| word(b) || b == b'.' || b == b'$')
+);
+text_id!(
+    /// A region or an account of somebody's object storage. It can become part of a host name, as a bucket can.
+    StorageLabel, "^[a-zA-Z0-9_-]{1,64}$", |t| is_word(t, 64)
 );
 text_id!(
     /// The media plane's id of one join.
@@ -324,6 +350,7 @@ mod tests {
         fn no_text_makes_an_id_parser_panic(text in any::<String>()) {
             let _ = text.parse::<ProjectId>();
             let _ = text.parse::<TemplateId>();
+            let _ = text.parse::<DestinationId>();
             let _ = text.parse::<NamespacedRoom>();
             let _ = text.parse::<SessionId>();
         }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::{ErrorCode, Problem};
+
 /// One plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +44,44 @@ pub struct PlanFeatures {
     pub streaming: bool,
 }
 
+/// What a plan may or may not include (contract "Failures", `feature_not_in_plan`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Recordings, and destinations they go to.
+    Recording,
+    /// Broadcasts, ingress, and destinations of broadcasts.
+    Streaming,
+}
+
+impl Feature {
+    /// The feature as a plan and a refusal name it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Recording => "recording",
+            Self::Streaming => "streaming",
+        }
+    }
+}
+
+impl PlanFeatures {
+    /// Lets through what is included.
+    ///
+    /// # Errors
+    /// 402 `feature_not_in_plan`, `field` the feature.
+    pub fn permit(self, feature: Feature) -> Result<(), Problem> {
+        let included = match feature {
+            Feature::Recording => self.recording,
+            Feature::Streaming => self.streaming,
+        };
+        if included {
+            return Ok(());
+        }
+        let message = format!("the plan does not include {}", feature.as_str());
+        Err(Problem::new(ErrorCode::FeatureNotInPlan, message).at(feature.as_str()))
+    }
+}
+
 impl Plan {
     /// The cap a room of this plan really has: its own, the plan's, or the smaller of both. `None` is no cap.
     #[must_use]
@@ -71,5 +111,13 @@ mod tests {
         assert_eq!(plan(Some(10)).effective_cap(0), Some(10));
         assert_eq!(plan(Some(10)).effective_cap(4), Some(4));
         assert_eq!(plan(None).effective_cap(4), Some(4));
+    }
+
+    #[test]
+    fn a_feature_that_is_not_included_is_refused_by_its_name() {
+        let features = PlanFeatures { recording: true, streaming: false };
+        assert_eq!(features.permit(Feature::Recording), Ok(()));
+        let refusal = features.permit(Feature::Streaming).unwrap_err();
+        assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::FeatureNotInPlan, Some("streaming")));
     }
 }

@@ -1,0 +1,218 @@
+//! RTMP urls: where a broadcast is sent. The last part of one is a stream key, and whoever has that can stream in the
+//! name of its owner.
+
+use std::fmt;
+
+use url::Url;
+
+use crate::{ErrorCode, Problem, Secret};
+
+/// What stands in the place of a stream key wherever a url is shown.
+pub const REDACTED: &str = "REDACTED";
+
+/// Urls of one broadcast at most (contract "Limits").
+pub const MOST_URLS: usize = 8;
+
+/// An `rtmp://` or `rtmps://` url with a host. It is kept as it was sent, since a stream key must reach its service byte
+/// for byte; neither `Debug` nor `Display` shows more than [`RtmpUrl::redacted`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct RtmpUrl {
+    text: Secret,
+    host: Box<str>,
+    redacted: Box<str>,
+}
+
+/// Why a text is no such url. It never repeats the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnRtmpUrl {
+    /// Characters that one parser reads as another does not.
+    #[error("must be printable ASCII without spaces or backslashes; percent-encode the rest")]
+    Characters,
+    /// Another scheme, or no url at all.
+    #[error("must be an rtmp:// or rtmps:// url")]
+    Scheme,
+    /// No host, or one that is neither a name nor an address.
+    #[error("must name a host: letters, digits, dots and hyphens, or an address")]
+    Host,
+    /// A url that was read back and is now written.
+    #[error("holds the literal REDACTED in the place of a stream key; send the key itself")]
+    Redacted,
+}
+
+impl RtmpUrl {
+    /// Reads a url.
+    ///
+    /// # Errors
+    /// What is not allowed.
+    pub fn parse(text: &str) -> Result<Self, NotAnRtmpUrl> {
+        if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
+            return Err(NotAnRtmpUrl::Characters);
+        }
+        if text.contains(REDACTED) {
+            return Err(NotAnRtmpUrl::Redacted);
+        }
+        let url = Url::parse(text).map_err(|error| match error {
+            url::ParseError::RelativeUrlWithoutBase => NotAnRtmpUrl::Scheme,
+            _ => NotAnRtmpUrl::Host,
+        })?;
+        if !matches!(url.scheme(), "rtmp" | "rtmps") {
+            return Err(NotAnRtmpUrl::Scheme);
+        }
+        let host = url.host_str().filter(|host| is_host(host)).ok_or(NotAnRtmpUrl::Host)?;
+        Ok(Self { text: Secret::new(text), host: host.into(), redacted: redacted(&url, host).into() })
+    }
+
+    /// The url with its stream key. Only for the media plane, and for what is sealed.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        self.text.reveal()
+    }
+
+    /// The url as it may be shown: `rtmp://host[:port]/app/REDACTED`. User name, password and query are left out.
+    #[must_use]
+    pub fn redacted(&self) -> &str {
+        &self.redacted
+    }
+
+    /// The host, an IPv6 address in brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// The parser takes nearly every text for the host of a url that is not http, percent-encoded ones too, and what a
+/// media server makes of those is its own affair.
+fn is_host(host: &str) -> bool {
+    let name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    // What stands in brackets has been parsed as an address.
+    !host.is_empty() && (host.starts_with('[') || host.bytes().all(name))
+}
+
+/// With fewer than two parts in the path nothing tells an application from a stream key, so all of it is left out.
+fn redacted(url: &Url, host: &str) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let mut parts = url.path().split('/').filter(|part| !part.is_empty());
+    let app = match (parts.next(), parts.next()) {
+        (Some(app), Some(_)) => format!("/{app}"),
+        _ => String::new(),
+    };
+    format!("{}://{host}{port}{app}/{REDACTED}", url.scheme())
+}
+
+impl fmt::Display for RtmpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.redacted)
+    }
+}
+
+impl fmt::Debug for RtmpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.redacted, f)
+    }
+}
+
+/// Reads the urls of a broadcast or a destination that stand at `field`.
+///
+/// # Errors
+/// 400 `invalid_request` at `field` for a wrong number of them, 400 `invalid_url` at `field[2]` for one that is none.
+pub fn parse_urls(field: &str, texts: &[String]) -> Result<Vec<RtmpUrl>, Problem> {
+    if !(1..=MOST_URLS).contains(&texts.len()) {
+        return Err(Problem::invalid(field.to_owned(), format!("must hold 1 to {MOST_URLS} urls")));
+    }
+    let parse = |(index, text): (usize, &String)| {
+        let refuse = |error: NotAnRtmpUrl| Problem::new(ErrorCode::InvalidUrl, error.to_string());
+        RtmpUrl::parse(text).map_err(|error| refuse(error).at(format!("{field}[{index}]")))
+    };
+    texts.iter().enumerate().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_url_is_kept_as_it_was_sent_and_shown_without_its_key() {
+        for (text, shown) in [
+            ("rtmp://a.example.com/live2/abcd-1234", "rtmp://a.example.com/live2/REDACTED"),
+            ("rtmps://a.example.com:443/live/x/y?z=1#f", "rtmps://a.example.com:443/live/REDACTED"),
+            ("rtmp://[2606:4700::1]:1935/app/key", "rtmp://[2606:4700::1]:1935/app/REDACTED"),
+            ("rtmp://me:word@example.com/app/key", "rtmp://example.com/app/REDACTED"),
+            ("rtmp://example.com/key", "rtmp://example.com/REDACTED"),
+            ("rtmp://example.com/key/", "rtmp://example.com/REDACTED"),
+            ("rtmp://example.com//key", "rtmp://example.com/REDACTED"),
+            ("rtmp://example.com/app?token=t/key", "rtmp://example.com/REDACTED"),
+            ("rtmp://example.com", "rtmp://example.com/REDACTED"),
+            ("RTMP://example.com/app/a{b}", "rtmp://example.com/app/REDACTED"),
+        ] {
+            let url = RtmpUrl::parse(text).expect(text);
+            assert_eq!((url.reveal(), url.redacted()), (text, shown));
+            assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_rtmp_url_with_a_host_is_refused() {
+        use NotAnRtmpUrl::{Characters, Host, Redacted, Scheme};
+        for (text, why) in [
+            ("", Scheme),
+            ("example.com/app/key", Scheme),
+            ("https://example.com/app/key", Scheme),
+            ("rtmpt://example.com/app/key", Scheme),
+            ("rtmp:/app/key", Host),
+            ("rtmp:example.com/app/key", Host),
+            ("rtmp:///app/key", Host),
+            ("rtmp://example.com:99999/app/key", Host),
+            ("rtmp://127%2e0.0.1/app/key", Host),
+            ("rtmp://[::1/app/key", Host),
+            (" rtmp://example.com/app/key", Characters),
+            ("rtmp://example.com/app/k\ney", Characters),
+            ("rtmp://127.0.0.1\\@example.com/app/key", Characters),
+            ("rtmp://example.com/app/REDACTED", Redacted),
+            ("rtmp://example.com/app/key?REDACTED", Redacted),
+        ] {
+            assert_eq!(RtmpUrl::parse(text), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_to_eight_urls_are_read_and_a_bad_one_is_named() {
+        let good = |count: usize| vec!["rtmp://example.com/a/b".to_owned(); count];
+        assert!(parse_urls("urls", &good(1)).is_ok() && parse_urls("urls", &good(8)).is_ok());
+        for count in [0, 9] {
+            let refusal = parse_urls("config.urls", &good(count)).unwrap_err();
+            assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::InvalidRequest, Some("config.urls")));
+        }
+        let mut urls = good(3);
+        urls[2] = "rtmp://".into();
+        let refusal = parse_urls("urls", &urls).unwrap_err();
+        assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::InvalidUrl, Some("urls[2]")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_never_holds_the_key_a_password_or_a_query(
+            app in "[a-z][a-z0-9._-]{0,11}",
+            slashes in "/{1,3}",
+            key in "k3y-[!-\\[\\]-~]{4,40}",
+            password in "[a-z0-9]{0,8}",
+        ) {
+            let text = format!("rtmp://u53r:p4ss{password}@example.com/{app}{slashes}{key}?qu3ry={key}");
+            if let Ok(url) = RtmpUrl::parse(&text) {
+                let shown = format!("{url} {url:?} {}", url.redacted());
+                for hidden in ["k3y-", "u53r", "p4ss", "qu3ry"] {
+                    prop_assert!(!shown.contains(hidden));
+                }
+                prop_assert_eq!(url.reveal(), text);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic_and_what_is_shown_is_never_taken_back(text in any::<String>()) {
+            if let Ok(url) = RtmpUrl::parse(&format!("rtmp://{text}")) {
+                prop_assert_eq!(RtmpUrl::parse(url.redacted()), Err(NotAnRtmpUrl::Redacted));
+            }
+        }
+    }
+}
