@@ -12,5 +12,6 @@ pub mod port;
 pub mod token;
 
 pub use port::{
-    Fact, MediaError, MediaPlane, MuteOutcome, Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData,
+    CreatedIngress, EgressOutput, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress,
+    Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
 };

@@ -5,9 +5,11 @@
 
 use serde::Serialize;
 
+use crate::egress::{JobKind, JobStatus};
+use crate::ingress::IngressStatus;
 use crate::key::ApiKeyPrefix;
 use crate::participant::{Participant, Track, TrackKind, TrackSource};
-use crate::{Identity, ParticipantSid, ProjectId, RoleName, RoomName, Timestamp, TrackSid};
+use crate::{EgressId, Identity, IngressId, ParticipantSid, ProjectId, RoleName, RoomName, Timestamp, TrackSid};
 
 macro_rules! event_types {
     ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
@@ -157,6 +159,16 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     track_muted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    egress_id: Option<EgressId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording_status: Option<JobStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broadcast_status: Option<JobStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingress_id: Option<IngressId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingress_status: Option<IngressStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     publish_kbps: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     publish_max_kbps: Option<u32>,
@@ -188,6 +200,11 @@ impl Event {
             track_kind: None,
             track_source: None,
             track_muted: None,
+            egress_id: None,
+            recording_status: None,
+            broadcast_status: None,
+            ingress_id: None,
+            ingress_status: None,
             publish_kbps: None,
             publish_max_kbps: None,
         }
@@ -268,6 +285,57 @@ impl Event {
             changed_by_identity: identity,
             changed_by_api_key_prefix: prefix,
             ..Self::of_participant(EventType::ParticipantRoleChanged, scene, who)
+        }
+    }
+}
+
+// Jobs and ingress endpoints.
+impl Event {
+    fn of_job(event_type: EventType, scene: Scene, kind: JobKind, egress_id: &EgressId, status: JobStatus) -> Self {
+        let (recording_status, broadcast_status) = match kind {
+            JobKind::Recording => (Some(status), None),
+            JobKind::Broadcast => (None, Some(status)),
+        };
+        Self { egress_id: Some(egress_id.clone()), recording_status, broadcast_status, ..Self::bare(event_type, scene) }
+    }
+
+    /// `recording.started` or `broadcast.started`.
+    #[must_use]
+    pub fn job_started(scene: Scene, kind: JobKind, egress_id: &EgressId) -> Self {
+        let event_type = match kind {
+            JobKind::Recording => EventType::RecordingStarted,
+            JobKind::Broadcast => EventType::BroadcastStarted,
+        };
+        Self::of_job(event_type, scene, kind, egress_id, JobStatus::Starting)
+    }
+
+    /// What a move to another status is told as: `*.failed` for a failure, `*.ended` for the other final ones, else
+    /// `*.updated` (decisions section 4).
+    #[must_use]
+    pub fn job_moved(scene: Scene, kind: JobKind, egress_id: &EgressId, status: JobStatus) -> Self {
+        use EventType as E;
+        let [updated, ended, failed] = match kind {
+            JobKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
+            JobKind::Broadcast => [E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed],
+        };
+        let event_type = match status {
+            JobStatus::Failed => failed,
+            status if status.is_final() => ended,
+            _ => updated,
+        };
+        Self::of_job(event_type, scene, kind, egress_id, status)
+    }
+
+    /// `ingress.started` when an encoder publishes, `ingress.ended` when it does no more.
+    #[must_use]
+    pub fn ingress(scene: Scene, ingress_id: &IngressId, identity: &Identity, status: IngressStatus) -> Self {
+        let publishing = status == IngressStatus::Publishing;
+        let event_type = if publishing { EventType::IngressStarted } else { EventType::IngressEnded };
+        Self {
+            participant_identity: Some(identity.clone()),
+            ingress_id: Some(ingress_id.clone()),
+            ingress_status: Some(status),
+            ..Self::bare(event_type, scene)
         }
     }
 }

@@ -279,9 +279,26 @@ text_id!(
     TrackSid, "1 to 128 printable characters", is_sid
 );
 
+text_id!(
+    /// The media plane's id of one recording or broadcast.
+    EgressId, "1 to 128 printable characters", is_sid
+);
+text_id!(
+    /// The media plane's id of one ingress endpoint.
+    IngressId, "1 to 128 printable characters", is_sid
+);
+
 uuid_id!(
     /// A room's row.
     RoomId
+);
+uuid_id!(
+    /// The row of a recording or a broadcast.
+    JobId
+);
+uuid_id!(
+    /// The row of an ingress endpoint.
+    IngressRowId
 );
 uuid_id!(
     /// One participant's one join.

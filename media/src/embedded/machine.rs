@@ -9,10 +9,11 @@ use std::str::FromStr;
 use conclave_model::event::{PublishLimit, TrackFacts};
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
+use conclave_model::{EgressId, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid};
 
 use super::departed::Departed;
 use super::inbox::Notice;
+use super::job::Jobs;
 use super::person::Person;
 use super::publish::{Denied, NewTrack, permit, permit_data};
 use super::room::Room;
@@ -25,8 +26,18 @@ pub(super) struct Machine {
     rooms: HashMap<NamespacedRoom, Room>,
     people: HashMap<ParticipantSid, Person>,
     departed: Departed,
-    deadlines: BTreeSet<(Timestamp, ParticipantSid)>,
+    jobs: Jobs,
+    deadlines: BTreeSet<(Timestamp, Due)>,
     reports: Vec<Report>,
+}
+
+/// What a deadline is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// How much somebody publishes.
+    Bitrate(ParticipantSid),
+    /// What becomes of a recording or a broadcast by itself.
+    Job(EgressId),
 }
 
 // Joining and leaving.
@@ -80,8 +91,9 @@ impl Machine {
         true
     }
 
-    /// The server closes a room: everybody goes, and its rules are forgotten.
+    /// The server closes a room: everybody goes, its jobs end, and its rules are forgotten.
     pub fn close_room(&mut self, room: &NamespacedRoom, now: Timestamp) {
+        self.end_jobs_of(room, now);
         let Some(closed) = self.rooms.remove(room) else { return };
         for sid in closed.into_members() {
             self.retire(&sid, true, Some(Notice::RoomEnded), now);
@@ -212,8 +224,8 @@ impl Machine {
         person.meter.measure(kbps, person.max_kbps(), now);
         let after = person.meter.deadline();
         if before != after {
-            before.map(|at| self.deadlines.remove(&(at, sid.clone())));
-            after.map(|at| self.deadlines.insert((at, sid.clone())));
+            before.map(|at| self.deadlines.remove(&(at, Due::Bitrate(sid.clone()))));
+            after.map(|at| self.deadlines.insert((at, Due::Bitrate(sid.clone()))));
         }
     }
 
@@ -224,8 +236,11 @@ impl Machine {
 
     /// Does what is due.
     pub fn tick(&mut self, now: Timestamp) {
-        while let Some((_, sid)) = self.deadlines.first().filter(|(at, _)| *at <= now).cloned() {
-            self.settle(&sid, now);
+        while let Some((_, due)) = self.deadlines.first().filter(|(at, _)| *at <= now).cloned() {
+            match due {
+                Due::Bitrate(sid) => self.settle(&sid, now),
+                Due::Job(id) => self.job_due(&id, now),
+            }
         }
     }
 
@@ -240,13 +255,13 @@ impl Machine {
             track: person.only_track(),
         };
         let (room, who) = (person.room.clone(), person.who());
-        self.deadlines.remove(&(due, sid.clone()));
+        self.deadlines.remove(&(due, Due::Bitrate(sid.clone())));
         self.report(&room, now, Fact::PublishLimit { who, limit });
     }
 
     fn disarm(&mut self, person: &Person) {
         if let Some(at) = person.meter.deadline() {
-            self.deadlines.remove(&(at, person.sid().clone()));
+            self.deadlines.remove(&(at, Due::Bitrate(person.sid().clone())));
         }
     }
 }
@@ -265,6 +280,12 @@ impl Machine {
     /// Everybody who was let into a room, hidden ones too.
     pub fn participants(&self, room: &NamespacedRoom) -> Vec<Participant> {
         self.present(room).map(|person| person.participant().clone()).collect()
+    }
+
+    /// A project's rooms that somebody is in.
+    pub fn live_rooms(&self, project: &ProjectId) -> Vec<NamespacedRoom> {
+        let crowded = self.rooms.iter().filter(|(_, room)| room.members().next().is_some()).map(|(name, _)| name);
+        crowded.filter(|name| name.split().0 == *project).cloned().collect()
     }
 
     /// Somebody who was let into a room.
@@ -326,6 +347,7 @@ fn fresh<Sid: FromStr>(prefix: &str, taken: impl Fn(&Sid) -> bool) -> Sid {
     }
 }
 
+mod jobs;
 mod moderation;
 
 #[cfg(test)]

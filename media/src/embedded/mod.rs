@@ -17,6 +17,7 @@
 
 mod departed;
 mod inbox;
+mod job;
 mod machine;
 mod meter;
 mod person;

@@ -10,15 +10,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
+use conclave_model::egress::EgressState;
+use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
-use conclave_model::{Clock, Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
+use conclave_model::{
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::machine::Machine;
 use super::publish::Denied;
 use crate::port::{
-    MediaError, MediaPlane, MuteOutcome, Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData,
+    CreatedIngress, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, Refusal, Report,
+    ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -185,6 +190,43 @@ impl MediaPlane for EmbeddedPlane {
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
         self.0.act(|machine, now| machine.close_room(room, now));
         Ok(())
+    }
+
+    async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
+        let (started, _) = self.0.act(|machine, now| machine.start_egress(job.room, now));
+        self.0.keep_time();
+        Ok(started)
+    }
+
+    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        Ok(self.0.act(|machine, _| machine.egress(room, id)).0)
+    }
+
+    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        let (stopped, _) = self.0.act(|machine, now| machine.stop_egress(room, id, now));
+        self.0.keep_time();
+        Ok(stopped)
+    }
+
+    async fn create_ingress(&self, _: NewIngress) -> Result<CreatedIngress, MediaError> {
+        Err(MediaError::Unavailable("the embedded plane takes no encoders yet".into()))
+    }
+
+    async fn ingress(&self, _: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+        Ok(None)
+    }
+
+    async fn delete_ingress(&self, _: &IngressId) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
+        let survey = |machine: &mut Machine, _| Survey {
+            rooms: machine.live_rooms(project),
+            egresses: machine.running_egresses(project),
+            ingresses: Vec::new(),
+        };
+        Ok(self.0.act(survey).0)
     }
 
     async fn set_subscription_rules(

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_model::egress::{EgressState, JobStatus};
 use conclave_model::participant::{Participant, Track};
-use conclave_model::{Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
+use conclave_model::{EgressId, Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
 
 use super::inbox::InboxEntry;
 use super::machine::Machine;
@@ -30,6 +31,9 @@ pub enum SandboxError {
     /// The participant publishes no track with that sid.
     #[error("no such track")]
     NoSuchTrack,
+    /// No recording or broadcast has that id.
+    #[error("no such egress")]
+    NoSuchJob,
     /// The grants do not allow it; the text says which.
     #[error("{0}")]
     Forbidden(String),
@@ -160,6 +164,24 @@ impl EmbeddedPlane {
     /// `NoSuchParticipant`, or what the control plane answered; whoever left is gone in any case.
     pub async fn leave(&self, sid: &ParticipantSid, clean: bool) -> Result<(), SandboxError> {
         self.reported(|machine, now| machine.leave(sid, clean, now)).await
+    }
+
+    /// Says how a recording or a broadcast stands from now on; gives how it then does. A job only moves forward, but what
+    /// is said is reported in any case.
+    ///
+    /// # Errors
+    /// `NoSuchJob`, or what the control plane answered.
+    pub async fn drive_egress(
+        &self,
+        id: &EgressId,
+        status: JobStatus,
+        error: Option<String>,
+    ) -> Result<EgressState, SandboxError> {
+        let (driven, answers) = self.inner().act(|machine, now| machine.drive_egress(id, status, error, now));
+        self.inner().keep_time();
+        let driven = driven.ok_or(SandboxError::NoSuchJob)?;
+        settled(answers).await?;
+        Ok(driven)
     }
 
     /// What a participant's client holds, also for a while after it has gone.

@@ -60,7 +60,7 @@ pub(super) fn microphone() -> NewTrack {
 
 /// The reports in short: what, and whose join.
 pub(super) fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
-    let short = |report: Report| match report.fact {
+    let short = |report: Report| match report.fact.clone() {
         Fact::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
         Fact::ParticipantLeft { who, clean: true } => ("left", who.sid),
         Fact::ParticipantLeft { who, clean: false } => ("aborted", who.sid),
@@ -69,6 +69,7 @@ pub(super) fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)>
         Fact::TrackUnpublished { who, .. } => ("unpublished", who.sid),
         Fact::TrackMuted { who, track } => (if track.muted { "muted" } else { "unmuted" }, who.sid),
         Fact::PublishLimit { who, limit } => (if limit.exceeded { "exceeded" } else { "cleared" }, who.sid),
+        Fact::Egress(_) | Fact::Ingress(_) => panic!("no story of a person: {report:?}"),
     };
     machine.take_reports().into_iter().map(short).collect()
 }

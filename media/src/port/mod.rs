@@ -1,15 +1,25 @@
 //! The port: what the control plane asks of a media plane, and what a media plane reports back.
 
+mod egress;
+mod ingress;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use conclave_model::egress::EgressState;
 use conclave_model::event::{PublishLimit, TrackFacts, Who};
+use conclave_model::ingress::IngressState;
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::role::Role;
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
+use conclave_model::{
+    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+};
 use tokio::sync::oneshot;
 
 use crate::token::Grants;
+
+pub use egress::{EgressOutput, NewEgress};
+pub use ingress::{CreatedIngress, KnownIngress, NewIngress};
 
 /// A media plane. Calls are idempotent where the contract lets them be, and never change a record: whatever they cause is
 /// reported like everything else.
@@ -55,6 +65,27 @@ pub trait MediaPlane: Send + Sync + 'static {
 
     /// Closes the live side of a room and disconnects everybody. Nothing to close is a success.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
+
+    /// Starts a recording or a broadcast. What it is from then on is reported.
+    async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError>;
+
+    /// How a job stands; `None` when the plane does not know it, or no longer.
+    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
+
+    /// Tells a job to finish what it has. One that has ended stays as it is; `None` when the plane does not know it.
+    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
+
+    /// Makes an endpoint that an encoder can publish to.
+    async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError>;
+
+    /// How an endpoint stands; `None` when the plane does not know it and cannot take it up again.
+    async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError>;
+
+    /// Takes an endpoint away, and whoever publishes through it with it. None to take away is a success.
+    async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError>;
+
+    /// What is live in the rooms of a project, to hold the records against.
+    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError>;
 
     /// Says which roles each role of a room receives (`role.subscribe.to_roles`, decisions section 4): `None`, or a role
     /// that the map lacks, is everyone. Replaces what was said before. A plane keeps the rules of a room that nobody has
@@ -109,6 +140,17 @@ impl From<&Role> for RoleGrant {
             max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
+}
+
+/// What is live in the rooms of a project at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Rooms with somebody in them.
+    pub rooms: Vec<NamespacedRoom>,
+    /// Jobs that have not ended, with their rooms.
+    pub egresses: Vec<(NamespacedRoom, EgressState)>,
+    /// Endpoints, with their rooms.
+    pub ingresses: Vec<(NamespacedRoom, IngressState)>,
 }
 
 /// Why a call to the media plane came to nothing.
@@ -175,6 +217,10 @@ pub enum Fact {
         /// How.
         limit: PublishLimit,
     },
+    /// A recording or a broadcast stands differently. The same may be reported twice, and late.
+    Egress(EgressState),
+    /// An ingress endpoint stands differently. The same may be reported twice, and late.
+    Ingress(IngressState),
 }
 
 /// Why the control plane did not take a report.

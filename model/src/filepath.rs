@@ -1,0 +1,93 @@
+//! Where a recording's file lies: a relative name inside a directory that its author may write to (decisions section 3).
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::{RoomName, Timestamp};
+
+/// Bytes at most.
+const LONGEST: usize = 512;
+
+/// A relative path that cannot leave the directory it is put in: no `..`, no leading `/`, no backslash, no NUL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FilePath(Arc<str>);
+
+/// Why a text is no such path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no backslash, no \
+     control character"
+)]
+pub struct BadPath;
+
+impl FilePath {
+    /// The name of a recording whose author gave none: `{room}-{UTC time}.mp4`, or `.ogg` for sound alone.
+    #[must_use]
+    pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
+        // Colons are no part of a file name everywhere.
+        let time: String = at.to_string().chars().filter(|c| !matches!(c, ':' | '-')).collect();
+        let extension = if audio_only { "ogg" } else { "mp4" };
+        Self(format!("{room}-{time}.{extension}").into())
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for FilePath {
+    type Err = BadPath;
+
+    fn from_str(text: &str) -> Result<Self, BadPath> {
+        let printable = !text.chars().any(|c| c.is_control() || c == '\\');
+        let sized = (1..=LONGEST).contains(&text.len());
+        // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.
+        let inside = text.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if printable && sized && inside { Ok(Self(text.into())) } else { Err(BadPath) }
+    }
+}
+
+impl fmt::Display for FilePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Component, Path};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn paths_that_leave_the_directory_or_name_no_file_are_refused() {
+        for bad in ["", "/etc/passwd", "../x", "a/../b", "a/..", "..", ".", "a//b", "a/", "a\\b", "a\0b", "a\nb"] {
+            assert_eq!(bad.parse::<FilePath>(), Err(BadPath), "{bad:?}");
+        }
+        assert!("x".repeat(513).parse::<FilePath>().is_err());
+        for good in ["a.mp4", "2026/03/stand-up 1.mp4", "..a", "a..b/c", "ü.ogg", &"x".repeat(512)] {
+            assert!(good.parse::<FilePath>().is_ok(), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn the_default_name_says_room_and_time() {
+        let path = FilePath::timestamped(&"standup".parse().unwrap(), Timestamp::from_millis(1_700_000_000_123), false);
+        assert_eq!(path.as_str(), "standup-20231114T221320.123Z.mp4");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_stays_inside(text in "[a./\\\\]{0,12}") {
+            if let Ok(path) = text.parse::<FilePath>() {
+                let mut parts = Path::new(path.as_str()).components();
+                prop_assert!(parts.all(|part| matches!(part, Component::Normal(_))));
+            }
+        }
+    }
+}

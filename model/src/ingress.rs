@@ -1,0 +1,177 @@
+//! Ingress endpoints: where an encoder publishes into a room as an ordinary participant (contract "Ingress").
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use crate::{Identity, IngressId, IngressRowId, NamespacedRoom, ProjectId, RoomName, Timestamp};
+
+/// How an encoder speaks to the endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InputType {
+    /// RTMP, as streaming software speaks it.
+    Rtmp,
+    /// WHIP: WebRTC over HTTP.
+    Whip,
+}
+
+impl InputType {
+    /// Their names, for messages.
+    pub const WORDS: &'static str = "rtmp, whip";
+
+    /// The type as it is stored.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rtmp => "rtmp",
+            Self::Whip => "whip",
+        }
+    }
+
+    /// Reads the name back.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Rtmp, Self::Whip].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// How an endpoint stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IngressStatus {
+    /// Waits for an encoder.
+    Inactive,
+    /// An encoder has connected and does not publish yet.
+    Buffering,
+    /// An encoder publishes into the room.
+    Publishing,
+    /// The last stream failed; the record says why. Another may come.
+    Error,
+    /// Final: its room has ended, so nothing can be published any more.
+    Complete,
+    /// Final: deleted by its owner.
+    Deleted,
+}
+
+impl IngressStatus {
+    /// Every status.
+    pub const ALL: [Self; 6] =
+        [Self::Inactive, Self::Buffering, Self::Publishing, Self::Error, Self::Complete, Self::Deleted];
+    /// Their names, for messages.
+    pub const WORDS: &'static str = "inactive, buffering, publishing, error, complete, deleted";
+
+    /// The status as it is stored and shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Inactive => "inactive",
+            Self::Buffering => "buffering",
+            Self::Publishing => "publishing",
+            Self::Error => "error",
+            Self::Complete => "complete",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// Reads the name back.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Whether nothing comes after it.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Complete | Self::Deleted)
+    }
+}
+
+/// SHA-256 of a stream key. The key itself is shown once and kept nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamKeyHash(pub [u8; 32]);
+
+impl StreamKeyHash {
+    /// The hash of a key.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
+        Self(Sha256::digest(key.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for StreamKeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StreamKeyHash")
+    }
+}
+
+/// What the media plane says of an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngressState {
+    /// Which.
+    pub ingress_id: IngressId,
+    /// How it stands; never `deleted`, which is a word of the records.
+    pub status: IngressStatus,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// An endpoint's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingress {
+    /// The row.
+    pub id: IngressRowId,
+    /// Whose it is.
+    pub project_id: ProjectId,
+    /// The room it publishes into.
+    pub room: RoomName,
+    /// The handle for every later call.
+    pub ingress_id: IngressId,
+    /// How an encoder speaks to it.
+    pub input_type: InputType,
+    /// The identity that the stream joins as.
+    pub participant_identity: Identity,
+    /// The display name that it joins with.
+    pub participant_name: Option<String>,
+    /// Where an encoder publishes, with the stream key redacted.
+    pub url: String,
+    /// What is kept of the stream key.
+    pub key_hash: StreamKeyHash,
+    /// How it stands.
+    pub status: IngressStatus,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it was deleted.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl Ingress {
+    /// The media plane's name for its room.
+    #[must_use]
+    pub fn namespaced_room(&self) -> NamespacedRoom {
+        NamespacedRoom::of(&self.project_id, &self.room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_reads_back_and_its_word_is_in_the_list_of_words() {
+        let words: Vec<_> = IngressStatus::WORDS.split(", ").collect();
+        assert_eq!(words, IngressStatus::ALL.map(IngressStatus::as_str));
+        assert!(IngressStatus::ALL.into_iter().all(|status| IngressStatus::of(status.as_str()) == Some(status)));
+    }
+
+    #[test]
+    fn a_hash_shows_nothing() {
+        assert_eq!(format!("{:?}", StreamKeyHash::of("key")), "StreamKeyHash");
+    }
+}
