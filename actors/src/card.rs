@@ -13,6 +13,7 @@ use ractor::rpc::CallResult;
 use ractor::{ActorRef, Message, RpcReplyPort};
 use serde::Serialize;
 
+use crate::egress::EgressMsg;
 use crate::project::ProjectMsg;
 use crate::room::RoomMsg;
 use crate::system::SystemMsg;
@@ -274,6 +275,8 @@ pub enum Inspectable {
     Room(Mailbox<RoomMsg>),
     /// A room that nobody is in, which has no actor until its deadline or a message comes.
     RoomAtRest(Timestamp),
+    /// A recording or a broadcast.
+    Egress(Mailbox<EgressMsg>),
     /// A receiver.
     WebhookEndpoint(Mailbox<EndpointMsg>),
 }
@@ -286,6 +289,7 @@ impl Inspectable {
             Self::Project(actor) => actor.call(ProjectMsg::Inspect, timeout).await,
             Self::Room(actor) => actor.call(RoomMsg::Inspect, timeout).await,
             Self::RoomAtRest(deadline) => return Some(crate::room::inspect_at_rest(*deadline)),
+            Self::Egress(actor) => actor.call(EgressMsg::Inspect, timeout).await,
             Self::WebhookEndpoint(actor) => actor.call(EndpointMsg::Inspect, timeout).await,
         };
         answer.ok()

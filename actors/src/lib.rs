@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! system ─┬─ project ─┬─ room                 live people by role, the empty timer
+//!         │           ├─ egress               one recording or broadcast, until it is final
 //!         │           └─ webhook_endpoint     the due queue and its tick
 //!         └─ project …                        counts rooms, restores a failed child from the database
 //! ```
@@ -19,6 +20,7 @@
 pub mod card;
 pub mod child;
 pub mod debug;
+pub mod egress;
 pub mod project;
 pub mod relay;
 pub mod room;

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use conclave_db::{NewRoom, StoreError};
 use conclave_media::{MediaError, Report, ReportAnswer, ReportSink};
+use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
-use conclave_model::{EndpointId, ProjectId, RoomName};
+use conclave_model::{EgressId, EndpointId, ProjectId, RoomName};
 use ractor::{Actor, RpcReplyPort};
 use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspectable, Kind, Mailbox};
-use crate::project::ProjectMsg;
+use crate::egress::EgressMsg;
+use crate::project::{ProjectMsg, WantedJob};
 use crate::relay::EventRelay;
 use crate::room::WantedRole;
 use crate::system::{SystemActor, SystemMsg};
@@ -22,6 +24,8 @@ use crate::wiring::Wiring;
 
 /// How long a caller waits for an actor. Longer than any write takes unless the disk is in trouble.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same for the start of a job, which a media plane takes longer for.
+const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a stopping actor waits for its children.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -147,6 +151,41 @@ impl Tree {
         self.ask(project, |reply| ProjectMsg::ChangeRole { name, wanted, keep, reply }).await
     }
 
+    /// Starts a recording or a broadcast: on the media plane first, then in the records.
+    ///
+    /// # Errors
+    /// Refused when the room has ended meanwhile, or the media plane names an egress that is known; the media plane's own.
+    pub async fn start_job(
+        &self,
+        project: ProjectId,
+        wanted: WantedJob,
+        keep: Option<KeepAnswer<Job>>,
+    ) -> Result<Job, TreeError> {
+        let wanted = Box::new(wanted);
+        self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::StartJob { wanted, keep, reply }).await
+    }
+
+    /// Asks the media plane how a job stands, writes it, and gives the record. One that is final is given as it is.
+    ///
+    /// # Errors
+    /// The media plane's own.
+    pub async fn refresh_job(&self, project: ProjectId, id: EgressId) -> Result<Job, TreeError> {
+        self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Refresh(reply) }).await
+    }
+
+    /// Tells a job to finish. One that is final is given as it is.
+    ///
+    /// # Errors
+    /// The media plane's own.
+    pub async fn stop_job(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        keep: Option<KeepAnswer<Job>>,
+    ) -> Result<Job, TreeError> {
+        self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Stop { keep, reply } }).await
+    }
+
     /// A receiver is new, or something was put back in its queue.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
         self.tell(project, ProjectMsg::Queued(vec![endpoint]));
@@ -169,26 +208,24 @@ impl Tree {
         E: Into<TreeError> + Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
     {
-        let answer = match self.projects.get(&project) {
-            Some(running) => running.call(message, CALL_TIMEOUT).await,
-            None => self.ask_through_system(project, message).await,
-        };
-        answer.map_err(|_| TreeError::NoAnswer)?.map_err(Into::into)
+        self.ask_within(CALL_TIMEOUT, project, message).await
     }
 
-    /// The way of a call whose project does not run yet.
-    async fn ask_through_system<T, E, F>(
-        &self,
-        project: ProjectId,
-        message: F,
-    ) -> Result<Result<T, E>, crate::card::NoAnswer>
+    async fn ask_within<T, E, F>(&self, patience: Duration, project: ProjectId, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
-        E: Send + 'static,
+        E: Into<TreeError> + Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
     {
-        let wrap = |reply| SystemMsg::ToProject { project, message: Box::new(message(reply)) };
-        self.system.call(wrap, CALL_TIMEOUT).await
+        let answer = match self.projects.get(&project) {
+            Some(running) => running.call(message, patience).await,
+            // A project that does not run yet is started on the way.
+            None => {
+                let wrap = |reply| SystemMsg::ToProject { project, message: Box::new(message(reply)) };
+                self.system.call(wrap, patience).await
+            }
+        };
+        answer.map_err(|_| TreeError::NoAnswer)?.map_err(Into::into)
     }
 }
 

@@ -13,17 +13,21 @@ use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, TreeError, Wiring};
 use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreOptions, Vault};
 use conclave_media::{
-    Fact, MediaError, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportSink, RoleGrant, ServerData,
+    CreatedIngress, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, Report,
+    ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
 };
 use conclave_model::address::AddressFilter;
+use conclave_model::egress::EgressState;
 use conclave_model::event::{ChangedBy, Who};
+use conclave_model::ingress::IngressState;
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
 use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
 use conclave_model::{
-    Clock, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp,
+    TrackSid,
 };
 
 /// A media plane that panics, as often as it is told to, inside the handler of a join.
@@ -82,6 +86,35 @@ impl MediaPlane for BrittlePlane {
 
     async fn close_room(&self, _: &NamespacedRoom) -> Result<(), MediaError> {
         Ok(())
+    }
+
+    async fn start_egress(&self, _: NewEgress) -> Result<EgressState, MediaError> {
+        Err(MediaError::Unavailable("away".into()))
+    }
+
+    async fn egress(&self, _: &NamespacedRoom, _: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        Ok(None)
+    }
+
+    async fn stop_egress(&self, _: &NamespacedRoom, _: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        Ok(None)
+    }
+
+    async fn create_ingress(&self, _: NewIngress) -> Result<CreatedIngress, MediaError> {
+        Err(MediaError::Unavailable("away".into()))
+    }
+
+    async fn ingress(&self, _: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+        Ok(None)
+    }
+
+    async fn delete_ingress(&self, _: &IngressId) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    async fn survey(&self, _: &ProjectId) -> Result<Survey, MediaError> {
+        let people = self.people.lock().unwrap();
+        Ok(Survey { rooms: people.iter().map(|(room, _)| room.clone()).collect(), ..Survey::default() })
     }
 
     async fn set_subscription_rules(

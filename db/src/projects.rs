@@ -75,7 +75,8 @@ impl Store {
         self.read(move |sql| one(sql, &id)).await
     }
 
-    /// Projects that want an actor from the start: those with an open room or an active endpoint.
+    /// Projects that want an actor from the start: those with an open room, an active endpoint or a
+    /// job that is not final.
     ///
     /// # Errors
     /// The store's own.
@@ -85,7 +86,8 @@ impl Store {
                 .prepare_cached(
                     "SELECT id FROM projects p
                      WHERE EXISTS (SELECT 1 FROM rooms WHERE project_id = p.id AND status = 'open')
-                        OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE project_id = p.id AND active = 1)",
+                        OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE project_id = p.id AND active = 1)
+                        OR EXISTS (SELECT 1 FROM egresses WHERE project_id = p.id AND ended_at IS NULL)",
                 )
                 .or_store_error()?;
             statement.query_map([], |row| row.parsed(0)).and_then(Iterator::collect).or_store_error()

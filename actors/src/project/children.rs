@@ -1,17 +1,15 @@
 //! A project's children: how they come to be, fail, come back and go.
 
-use std::sync::Arc;
-
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_model::{EndpointId, RoomName};
 use ractor::actor::messages::BoxedState;
-use ractor::{Actor, ActorId, ActorProcessingErr};
+use ractor::{ActorId, ActorProcessingErr};
 
+use super::family::FamilyOf;
 use super::{ChildKey, ProjectActor, ProjectMsg, ProjectState};
-use crate::card::{Card, Inspectable, Kind, Mailbox};
+use crate::card::Mailbox;
 use crate::child::Child;
 use crate::room::{RoomActor, RoomMsg};
-use crate::timer::Timer;
 use crate::webhook_endpoint::{EndpointActor, EndpointMsg};
 
 impl ProjectActor {
@@ -28,6 +26,9 @@ impl ProjectActor {
                 self.spawn_room(me, state, snapshot).await;
             }
         }
+        for running in self.wiring.store.running_jobs(self.id.clone()).await? {
+            self.spawn_job(me, state, running).await;
+        }
         for endpoint in self.wiring.store.active_endpoints(self.id.clone()).await? {
             self.spawn_endpoint(me, state, endpoint).await;
         }
@@ -35,57 +36,16 @@ impl ProjectActor {
         Ok(())
     }
 
-    pub(super) fn arm_reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let at = self.wiring.clock.now().after(self.wiring.settings.reconcile);
-        let timer = Timer::arm(&self.wiring.clock, "reconcile", at, me, ProjectMsg::Reconcile);
-        state.reconcile = Some(timer);
-    }
-
-    /// The card of a child: the one it had, or a new one.
-    pub(super) fn card_of<M: ractor::Message>(&self, known: Option<&Child<M>>, kind: Kind, tail: &str) -> Arc<Card> {
-        known.map_or_else(
-            || {
-                let id = format!("{}/{tail}", self.id);
-                Card::new(id, kind, Some(Arc::clone(&self.path)), Some(self.id.clone()))
-            },
-            |child| Arc::clone(child.card()),
-        )
-    }
-
     /// Spawns a room's actor, for the first time or again.
     pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
-        let name = snapshot.room.name.clone();
-        let card = self.card_of(state.rooms.get(&name), Kind::Room, &format!("room/{name}"));
-        let actor = RoomActor { wiring: Arc::clone(&self.wiring), card: Arc::clone(&card) };
-        match Actor::spawn_linked(None, actor, snapshot, me.actor().get_cell()).await {
-            Ok((actor, _)) => {
-                state.by_actor.insert(actor.get_id(), ChildKey::Room(name.clone()));
-                let mailbox: Mailbox<RoomMsg> = Mailbox::new(actor, card);
-                self.wiring.registry.list(mailbox.card(), Some(Inspectable::Room(mailbox.clone())));
-                place(&mut state.rooms, name, mailbox);
-            }
-            Err(error) => self.spawn_failed(me, state, ChildKey::Room(name), &error.to_string()),
-        }
+        let family: FamilyOf<RoomName, RoomActor> = |state| &mut state.rooms;
+        let (name, make) = (snapshot.room.name.clone(), |wiring, card| RoomActor { wiring, card });
+        self.spawn(me, state, (family, name), make, snapshot).await;
     }
 
     async fn spawn_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
-        let card = self.card_of(state.endpoints.get(&id), Kind::WebhookEndpoint, &format!("webhook/{id}"));
-        let actor = EndpointActor { wiring: Arc::clone(&self.wiring), card: Arc::clone(&card), id };
-        match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
-            Ok((actor, _)) => {
-                state.by_actor.insert(actor.get_id(), ChildKey::Endpoint(id));
-                let mailbox: Mailbox<EndpointMsg> = Mailbox::new(actor, card);
-                self.wiring.registry.list(mailbox.card(), Some(Inspectable::WebhookEndpoint(mailbox.clone())));
-                place(&mut state.endpoints, id, mailbox);
-            }
-            Err(error) => self.spawn_failed(me, state, ChildKey::Endpoint(id), &error.to_string()),
-        }
-    }
-
-    /// A child that could not even start must not take the project along: it is tried again later.
-    fn spawn_failed(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
-        log::error!(project = self.id.as_str(); "{key:?} could not be started: {reason}");
-        self.schedule_restore(me, state, key, reason);
+        let family: FamilyOf<EndpointId, EndpointActor> = |state| &mut state.endpoints;
+        self.spawn(me, state, (family, id), |wiring, card| EndpointActor { wiring, card, id }, ()).await;
     }
 
     /// Tells endpoints that something is queued. One that has no actor yet gets it now, and looks by itself.
@@ -96,21 +56,18 @@ impl ProjectActor {
         endpoints: Vec<EndpointId>,
     ) {
         for id in endpoints {
-            match state.endpoints.get_mut(&id) {
-                // Endpoints do not rest, so there is nobody to wake.
-                Some(endpoint) => {
-                    let _ = endpoint.send(EndpointMsg::Queued);
-                }
-                None => self.spawn_endpoint(me, state, id).await,
+            if state.endpoints.contains(&id) {
+                state.endpoints.send(&id, EndpointMsg::Queued);
+            } else {
+                self.spawn_endpoint(me, state, id).await;
             }
         }
     }
 
     /// Stops the actor of a deleted endpoint.
     pub(super) fn drop_endpoint(&self, state: &mut ProjectState, id: EndpointId) {
-        let Some(endpoint) = state.endpoints.remove(&id) else { return };
-        self.wiring.registry.strike(endpoint.card());
-        if let Some(mailbox) = endpoint.mailbox() {
+        let endpoint = state.endpoints.strike(self, &id);
+        if let Some(mailbox) = endpoint.as_ref().and_then(Child::mailbox) {
             mailbox.actor().stop(Some("deleted".into()));
         }
     }
@@ -125,6 +82,7 @@ impl ProjectActor {
     ) {
         match state.by_actor.remove(&actor) {
             Some(ChildKey::Room(name)) => self.room_stopped(me, state, name, last_state).await,
+            Some(ChildKey::Job(id)) => self.forget_job(state, &id),
             Some(ChildKey::Endpoint(id)) => self.drop_endpoint(state, id),
             None => {}
         }
@@ -132,8 +90,8 @@ impl ProjectActor {
 
     /// Strikes a room that has ended from the children. Whoever came too late is told that it has ended.
     pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
-        let Some(child) = state.rooms.remove(name) else { return };
-        self.wiring.registry.strike(child.card());
+        self.end_jobs_of(state, name);
+        let Some(child) = state.rooms.strike(self, name) else { return };
         child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
     }
 
@@ -147,39 +105,23 @@ impl ProjectActor {
     ) {
         let Some(key) = state.by_actor.remove(&actor) else { return };
         log::error!(project = self.id.as_str(); "{key:?} failed and will be restored: {reason}");
-        self.schedule_restore(me, state, key, &reason);
-    }
-
-    fn schedule_restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey, reason: &str) {
-        let clock = &self.wiring.clock;
-        let now = clock.now();
-        let arm = |delay| Timer::arm(clock, "restore", now.after(delay), me, ProjectMsg::Restore(key.clone()));
-        match &key {
-            ChildKey::Room(name) => {
-                let card = self.card_of(state.rooms.get(name), Kind::Room, &format!("room/{name}"));
-                let child = state.rooms.entry(name.clone()).or_insert_with(|| Child::unborn(card));
-                let delay = child.failed(now, reason.to_owned());
-                self.wiring.registry.list(child.card(), None);
-                child.retry_with(arm(delay));
-            }
-            ChildKey::Endpoint(id) => {
-                let card = self.card_of(state.endpoints.get(id), Kind::WebhookEndpoint, &format!("webhook/{id}"));
-                let child = state.endpoints.entry(*id).or_insert_with(|| Child::unborn(card));
-                let delay = child.failed(now, reason.to_owned());
-                self.wiring.registry.list(child.card(), None);
-                child.retry_with(arm(delay));
-            }
+        match key {
+            ChildKey::Room(name) => state.rooms.restore_later(self, me, name, &reason),
+            ChildKey::Job(id) => state.jobs.restore_later(self, me, id, &reason),
+            ChildKey::Endpoint(id) => state.endpoints.restore_later(self, me, id, &reason),
         }
     }
 
-    /// The wait is over. An endpoint reads its own queue; a room's records are read first, beside the actor.
+    /// The wait is over. An endpoint reads its own queue; the records of a room or a job are read first,
+    /// beside the actor.
     pub(super) async fn restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
         match key {
-            ChildKey::Endpoint(id) if state.endpoints.contains_key(&id) => {
+            ChildKey::Endpoint(id) if state.endpoints.contains(&id) => {
                 self.spawn_endpoint(me, state, id).await;
             }
             ChildKey::Endpoint(_) => {}
             ChildKey::Room(name) => self.take_up_again(me, name),
+            ChildKey::Job(id) => self.take_up_job_again(me, id),
         }
     }
 
@@ -210,22 +152,9 @@ impl ProjectActor {
             }
             Ok(None) => self.forget_room(state, name),
             Err(error) => {
-                self.spawn_failed(me, state, ChildKey::Room(name.clone()), &error.to_string());
+                log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
+                state.rooms.restore_later(self, me, name.clone(), &error.to_string());
             }
-        }
-    }
-}
-
-/// Files a spawned child: a new one, or one that is back.
-fn place<K: std::hash::Hash + Eq, M: ractor::Message>(
-    children: &mut std::collections::HashMap<K, Child<M>>,
-    key: K,
-    mailbox: Mailbox<M>,
-) {
-    match children.get_mut(&key) {
-        Some(child) => child.restored(mailbox),
-        None => {
-            children.insert(key, Child::running(mailbox));
         }
     }
 }

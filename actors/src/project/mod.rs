@@ -1,31 +1,40 @@
-//! The project actor: supervises a project's rooms and webhook endpoints, and counts what must be counted.
+//! The project actor: supervises a project's rooms, jobs and webhook endpoints, and counts what must be counted.
 //!
 //! Everything that concerns a room goes through here, so that it waits when the room's actor is being restored and keeps
 //! its order. The handlers are short: writes run beside the actor and come back as messages.
 
 mod children;
+mod family;
+mod jobs;
+mod reconcile;
 mod rest;
 mod rooms;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use conclave_db::{NewRoom, RoomSnapshot, StoreError};
-use conclave_media::{Refusal, Report};
+use conclave_db::{NewRoom, RoomSnapshot, RunningJob, StoreError};
+use conclave_media::{MediaError, Refusal, Report, Survey};
+use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
-use conclave_model::{EndpointId, ProjectId, RoomName, Timestamp};
+use conclave_model::{EgressId, EndpointId, ProjectId, RoomName, Timestamp};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspection, Mailbox};
-use crate::child::Child;
+use self::family::Family;
+use self::jobs::HeldReport;
+use crate::card::{Card, Inspectable, Inspection, Kind, Mailbox};
+use crate::egress::{EgressMsg, JobReply};
 use crate::room::{RoleReply, RoomMsg, WantedRole};
 use crate::timer::Timer;
+use crate::tree::TreeError;
 use crate::webhook_endpoint::EndpointMsg;
 use crate::wiring::Wiring;
+
+pub use self::jobs::WantedJob;
 
 /// The reply to making a room.
 pub type RoomReply = RpcReplyPort<Result<Room, StoreError>>;
@@ -71,6 +80,36 @@ pub enum ProjectMsg {
         /// Answered once it is durable.
         reply: RoleReply,
     },
+    /// Start a recording or a broadcast.
+    StartJob {
+        /// Which.
+        wanted: Box<WantedJob>,
+        /// The answer to keep with it.
+        keep: Option<KeepAnswer<Job>>,
+        /// Answered once it is durable.
+        reply: JobReply,
+    },
+    /// A job was started, or was not.
+    JobStarted {
+        /// What came of it.
+        result: Box<Result<Job, TreeError>>,
+        /// Who waits for it.
+        reply: JobReply,
+    },
+    /// Something for a job.
+    ToJob {
+        /// Which.
+        id: EgressId,
+        /// What.
+        message: EgressMsg,
+    },
+    /// What a failed job's actor is rebuilt from.
+    JobFound {
+        /// Which job.
+        id: EgressId,
+        /// Its record; `None` when it is final.
+        running: Box<Result<Option<RunningJob>, StoreError>>,
+    },
     /// Something happened in a room on the media plane.
     Report {
         /// What.
@@ -95,6 +134,8 @@ pub enum ProjectMsg {
     RestOver,
     /// Hold the records against the media plane, and arm the timer for the next time.
     Reconcile,
+    /// What is live on the media plane.
+    Surveyed(Box<Result<Survey, MediaError>>),
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -107,6 +148,10 @@ impl ProjectMsg {
             Self::RoomCreated { .. } => "room_created",
             Self::EndRoom { .. } => "end_room",
             Self::ChangeRole { .. } => "change_role",
+            Self::StartJob { .. } => "start_job",
+            Self::JobStarted { .. } => "job_started",
+            Self::ToJob { .. } => "to_job",
+            Self::JobFound { .. } => "job_found",
             Self::Report { .. } => "report",
             Self::Queued(_) => "queued",
             Self::EndpointDeleted(_) => "endpoint_deleted",
@@ -114,6 +159,7 @@ impl ProjectMsg {
             Self::Found { .. } => "found",
             Self::RestOver => "rest_over",
             Self::Reconcile => "reconcile",
+            Self::Surveyed(_) => "surveyed",
             Self::Inspect(_) => "inspect",
         }
     }
@@ -124,6 +170,8 @@ impl ProjectMsg {
 pub enum ChildKey {
     /// A room.
     Room(RoomName),
+    /// A recording or a broadcast.
+    Job(EgressId),
     /// A receiver.
     Endpoint(EndpointId),
 }
@@ -141,17 +189,41 @@ pub struct ProjectActor {
 }
 
 /// The children, by what they are and by actor, and what is being counted.
-#[derive(Default)]
 pub struct ProjectState {
-    rooms: HashMap<RoomName, Child<RoomMsg>>,
-    endpoints: HashMap<EndpointId, Child<EndpointMsg>>,
+    rooms: Family<RoomName, RoomMsg>,
+    jobs: Family<EgressId, EgressMsg>,
+    endpoints: Family<EndpointId, EndpointMsg>,
     by_actor: HashMap<ActorId, ChildKey>,
     /// Rooms being written: they count against the plan's ceiling before they exist.
     rooms_in_making: usize,
+    /// The rooms of the jobs.
+    job_rooms: HashMap<EgressId, RoomName>,
+    /// Jobs that the media plane may have started and that are not written yet.
+    jobs_in_making: usize,
+    /// Reports of jobs that are not written yet.
+    held: Vec<HeldReport>,
     /// Rooms that nobody is in, by the deadline they end at.
     at_rest: BTreeSet<(Timestamp, RoomName)>,
     rest: Option<Timer>,
     reconcile: Option<Timer>,
+}
+
+impl ProjectState {
+    fn new() -> Self {
+        Self {
+            rooms: Family::new(Kind::Room, "room", ChildKey::Room, Inspectable::Room),
+            endpoints: Family::new(Kind::WebhookEndpoint, "webhook", ChildKey::Endpoint, Inspectable::WebhookEndpoint),
+            jobs: Family::new(Kind::Egress, "egress", ChildKey::Job, Inspectable::Egress),
+            by_actor: HashMap::new(),
+            rooms_in_making: 0,
+            job_rooms: HashMap::new(),
+            jobs_in_making: 0,
+            held: Vec::new(),
+            at_rest: BTreeSet::new(),
+            rest: None,
+            reconcile: None,
+        }
+    }
 }
 
 impl ProjectActor {
@@ -160,6 +232,8 @@ impl ProjectActor {
             "open_rooms": state.rooms.len(),
             "rooms_at_rest": state.at_rest.len(),
             "rooms_in_making": state.rooms_in_making,
+            "jobs": state.jobs.len(),
+            "jobs_in_making": state.jobs_in_making,
             "webhook_endpoints": state.endpoints.len(),
         });
         let timers = state.rest.iter().chain(&state.reconcile).map(Timer::view).collect();
@@ -177,7 +251,7 @@ impl Actor for ProjectActor {
         // Before anybody else can send: nothing is handled until the children are there.
         let me = Mailbox::new(myself, Arc::clone(&self.card));
         me.cast(ProjectMsg::Populate).map_err(|_| "the mailbox is closed")?;
-        Ok(ProjectState::default())
+        Ok(ProjectState::new())
     }
 
     async fn handle(
@@ -201,16 +275,18 @@ impl Actor for ProjectActor {
                 let change = RoomMsg::ChangeRole { wanted: Box::new(wanted), keep, reply };
                 self.pass_to_room(&me, state, &name, change);
             }
-            ProjectMsg::Report { report, answer } => {
-                let (_, name) = report.room.split();
-                self.pass_to_room(&me, state, &name, RoomMsg::Report { report, answer });
-            }
+            ProjectMsg::StartJob { wanted, keep, reply } => self.start_job(&me, state, *wanted, keep, reply),
+            ProjectMsg::JobStarted { result, reply } => self.job_started(&me, state, *result, reply).await,
+            ProjectMsg::ToJob { id, message } => self.pass_to_job(state, id, message),
+            ProjectMsg::JobFound { id, running } => self.job_found(&me, state, id, *running).await,
+            ProjectMsg::Report { report, answer } => self.pass_report(&me, state, report, answer),
             ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,
             ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),
             ProjectMsg::Restore(key) => self.restore(&me, state, key).await,
             ProjectMsg::Found { name, snapshot } => self.found(&me, state, &name, *snapshot).await,
             ProjectMsg::RestOver => self.rest_over(&me, state),
             ProjectMsg::Reconcile => self.reconcile(&me, state),
+            ProjectMsg::Surveyed(survey) => self.surveyed(&me, state, *survey),
             ProjectMsg::Inspect(reply) => {
                 let _ = reply.send(Self::inspect(state));
             }

@@ -12,7 +12,7 @@ use conclave_model::{RoomName, Timestamp};
 use ractor::actor::messages::BoxedState;
 
 use super::{ProjectActor, ProjectMsg, ProjectState};
-use crate::card::{Inspectable, Kind, Mailbox};
+use crate::card::{Inspectable, Mailbox};
 use crate::child::{Child, Sent};
 use crate::room::{RoomMsg, RoomState};
 use crate::timer::Timer;
@@ -32,7 +32,7 @@ impl ProjectActor {
     ) -> bool {
         let Some(deadline) = room.empty_deadline else { return false };
         let due = not_before.map_or(deadline, |at| at.max(deadline));
-        let card = self.card_of(state.rooms.get(&room.name), Kind::Room, &format!("room/{}", room.name));
+        let card = state.rooms.card(self, &room.name);
         match state.rooms.get_mut(&room.name) {
             Some(child) => {
                 if !child.rest(due) {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use conclave_db::{NewRoom, StoreError};
+use conclave_media::{Fact, Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
+use tokio::sync::oneshot;
 
 use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
 use crate::card::Mailbox;
@@ -63,18 +65,27 @@ impl ProjectActor {
         name: &RoomName,
         message: RoomMsg,
     ) {
-        if state.rooms.contains_key(name) {
+        if state.rooms.contains(name) {
             self.send_to_room(me, state, name, message);
         } else {
             message.answer_as_ended();
         }
     }
 
-    /// Lets every room with somebody in it hold its records against the media plane.
-    pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let running = state.rooms.values_mut().filter_map(|room| room.mailbox());
-        // One that ends at this moment is taken up again from its records, and asks then.
-        running.for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
-        self.arm_reconcile(me, state);
+    /// Passes a report on to whom it is about.
+    pub(super) fn pass_report(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        report: Report,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    ) {
+        match report.fact {
+            Fact::Egress(said) => self.job_reported(state, said, report.at, answer),
+            _ => {
+                let (_, name) = report.room.split();
+                self.pass_to_room(me, state, &name, RoomMsg::Report { report, answer });
+            }
+        }
     }
 }

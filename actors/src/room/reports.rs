@@ -47,6 +47,8 @@ impl RoomActor {
             Fact::TrackUnpublished { who, track } => store.record_track(id, who, track, false, at).await,
             Fact::TrackMuted { who, track } => store.record_track_muted(id, who.sid, track).await,
             Fact::PublishLimit { who, limit } => store.record_publish_limit(id, who, limit, at).await,
+            // The project gives these to actors of their own.
+            Fact::Egress(_) | Fact::Ingress(_) => Ok(()),
         };
         written.map_err(|error| self.refusal(&error))
     }

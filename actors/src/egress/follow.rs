@@ -1,0 +1,115 @@
+//! What an egress actor does: takes reports, asks, stops, sees to it that a job settles.
+
+use std::time::Duration;
+
+use conclave_media::{MediaError, Refusal};
+use conclave_model::Timestamp;
+use conclave_model::egress::{EgressState, Job, JobStatus};
+use conclave_model::idempotency::KeepAnswer;
+
+use super::{EgressActor, EgressActorState, EgressMsg, LastAnswer};
+use crate::card::Mailbox;
+use crate::timer::Timer;
+use crate::tree::TreeError;
+
+/// How often a job that should become final soon is asked whether it has.
+const SETTLING: Duration = Duration::from_secs(5);
+/// What the record says of a job that the media plane lost.
+const FORGOTTEN: &str = "the media plane no longer knows this egress: it was restarted, or its worker died";
+
+impl EgressActor {
+    /// Takes a report: durable when this returns `Ok`.
+    pub(super) async fn take(
+        &self,
+        state: &mut EgressActorState,
+        said: EgressState,
+        at: Timestamp,
+    ) -> Result<(), Refusal> {
+        state.last_answer = Some(LastAnswer::of(&Ok(Some(said.clone())), self.wiring.clock.now()));
+        self.record(state, said, at, None).await.map_err(|error| {
+            log::error!(actor = &*self.card.id; "a report could not be written: {error}");
+            Refusal::Unavailable
+        })
+    }
+
+    /// Asks how the job stands, and writes it.
+    pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Job, TreeError> {
+        if !state.job.status.is_final() {
+            let said = self.wiring.media.egress(&state.job.namespaced_room(), &self.id).await;
+            self.record_answer(state, said, None).await?;
+        }
+        Ok(state.job.clone())
+    }
+
+    /// Tells the job to finish. One that is final stays as it is.
+    pub(super) async fn stop(
+        &self,
+        state: &mut EgressActorState,
+        keep: Option<KeepAnswer<Job>>,
+    ) -> Result<Job, TreeError> {
+        if !state.job.status.is_final() {
+            let said = self.wiring.media.stop_egress(&state.job.namespaced_room(), &self.id).await;
+            // A plane may answer before its worker has taken it in; the job has been told all the same.
+            let at_least_ending = |said: EgressState| match said.status {
+                JobStatus::Starting | JobStatus::Active => EgressState { status: JobStatus::Ending, ..said },
+                _ => said,
+            };
+            let said = said.map(|known| known.map(at_least_ending));
+            self.record_answer(state, said, keep).await?;
+        }
+        Ok(state.job.clone())
+    }
+
+    /// Looks after the job by itself: a report may have been lost. Without its room it is also told to finish.
+    pub(super) async fn look(&self, state: &mut EgressActorState) {
+        state.settle = None;
+        let looked = if state.room_open { self.refresh(state).await } else { self.stop(state, None).await };
+        if let Err(error) = looked {
+            log::warn!(actor = &*self.card.id; "a job could not be looked after and will be again: {error}");
+        }
+    }
+
+    /// While the job should become final soon, it is looked after. Reports come first, so this is for the lost ones.
+    pub(super) fn arm_settle(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
+        let settling = state.job.status == JobStatus::Ending || !state.room_open;
+        if !settling || state.job.status.is_final() {
+            state.settle = None;
+        } else if state.settle.is_none() {
+            let at = self.wiring.clock.now().after(SETTLING);
+            state.settle = Some(Timer::arm(&self.wiring.clock, "settle", at, me, EgressMsg::Look));
+        }
+    }
+
+    /// Writes what the media plane answered. A job that it does not know has failed.
+    async fn record_answer(
+        &self,
+        state: &mut EgressActorState,
+        said: Result<Option<EgressState>, MediaError>,
+        keep: Option<KeepAnswer<Job>>,
+    ) -> Result<(), TreeError> {
+        let now = self.wiring.clock.now();
+        state.last_answer = Some(LastAnswer::of(&said, now));
+        let said = said?.unwrap_or_else(|| EgressState {
+            egress_id: self.id.clone(),
+            status: JobStatus::Failed,
+            error: Some(FORGOTTEN.into()),
+            started_at: state.job.started_at,
+            ended_at: Some(now),
+        });
+        self.record(state, said, now, keep).await
+    }
+
+    async fn record(
+        &self,
+        state: &mut EgressActorState,
+        said: EgressState,
+        at: Timestamp,
+        keep: Option<KeepAnswer<Job>>,
+    ) -> Result<(), TreeError> {
+        // Most reports say what is known.
+        if keep.is_some() || state.job.status.may_become(said.status) {
+            state.job = self.wiring.store.record_job(state.job.project_id.clone(), said, at, keep).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The egress actor: follows one recording or broadcast until it is final.
+//!
+//! It is the one place where a job's record is moved: by reports of the media plane, by answers to questions it asked, by
+//! a stop. Each move is written with its event before anybody is told. When its room has ended the job has nothing left to
+//! take, so the actor sees to it that it settles. It stops once its job is final.
+
+mod follow;
+
+use std::sync::Arc;
+
+use conclave_db::RunningJob;
+use conclave_media::{MediaError, Refusal};
+use conclave_model::egress::{EgressState, Job, JobStatus};
+use conclave_model::idempotency::KeepAnswer;
+use conclave_model::{EgressId, Timestamp};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::card::{Card, Inspection, Mailbox};
+use crate::timer::Timer;
+use crate::tree::TreeError;
+use crate::wiring::Wiring;
+
+/// The reply to whoever asked for a job, or for its end.
+pub type JobReply = RpcReplyPort<Result<Job, TreeError>>;
+
+/// What an egress actor understands.
+#[derive(Debug)]
+pub enum EgressMsg {
+    /// The media plane says how the job stands.
+    Report {
+        /// How.
+        said: EgressState,
+        /// When that was, by the media plane's clock.
+        at: Timestamp,
+        /// Answered once it is durable.
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// Ask the media plane how the job stands, and give the record as it is then.
+    Refresh(JobReply),
+    /// Tell the job to finish.
+    Stop {
+        /// The answer to keep with it.
+        keep: Option<KeepAnswer<Job>>,
+        /// Answered once it is durable.
+        reply: JobReply,
+    },
+    /// The room has ended.
+    RoomEnded,
+    /// Ask the media plane how the job stands; it may have said so and not been heard.
+    Look,
+    /// Tell about yourself.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl EgressMsg {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Report { .. } => "report",
+            Self::Refresh(_) => "refresh",
+            Self::Stop { .. } => "stop",
+            Self::RoomEnded => "room_ended",
+            Self::Look => "look",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+/// The actor's read-only parts.
+pub struct EgressActor {
+    /// Shared parts.
+    pub wiring: Arc<Wiring>,
+    /// Its card.
+    pub card: Arc<Card>,
+    /// Which job.
+    pub id: EgressId,
+}
+
+/// The record as last written, and what the media plane last said.
+pub struct EgressActorState {
+    job: Job,
+    room_open: bool,
+    settle: Option<Timer>,
+    last_answer: Option<LastAnswer>,
+}
+
+/// What the media plane last said of the job, by itself or when asked.
+#[derive(Debug, Clone, Serialize)]
+struct LastAnswer {
+    at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<JobStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl LastAnswer {
+    fn of(said: &Result<Option<EgressState>, MediaError>, at: Timestamp) -> Self {
+        let (status, error) = match said {
+            Ok(Some(state)) => (Some(state.status), state.error.clone()),
+            Ok(None) => (None, Some("no such egress".into())),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Self { at, status, error }
+    }
+}
+
+impl EgressActorState {
+    fn inspect(&self) -> Inspection {
+        let state = json!({
+            "job": self.job.kind().as_str(),
+            "room": self.job.room,
+            "room_open": self.room_open,
+            "status": self.job.status,
+            "last_answer": self.last_answer,
+        });
+        Inspection { timers: self.settle.iter().map(Timer::view).collect(), state }
+    }
+}
+
+impl Actor for EgressActor {
+    type Msg = EgressMsg;
+    type State = EgressActorState;
+    type Arguments = RunningJob;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<EgressMsg>,
+        running: RunningJob,
+    ) -> Result<EgressActorState, ActorProcessingErr> {
+        self.card.started(self.wiring.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        let RunningJob { job, room_open } = running;
+        let mut state = EgressActorState { job, room_open, settle: None, last_answer: None };
+        self.arm_settle(&me, &mut state);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<EgressMsg>,
+        message: EgressMsg,
+        state: &mut EgressActorState,
+    ) -> Result<(), ActorProcessingErr> {
+        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        self.card.handling(self.wiring.clock.now(), message.name());
+        match message {
+            EgressMsg::Report { said, at, answer } => {
+                let taken = self.take(state, said, at).await;
+                // A reporter that stopped waiting reports again, or is asked.
+                let _ = answer.send(taken);
+            }
+            EgressMsg::Refresh(reply) => {
+                let refreshed = self.refresh(state).await;
+                let _ = reply.send(refreshed);
+            }
+            EgressMsg::Stop { keep, reply } => {
+                let stopped = self.stop(state, keep).await;
+                let _ = reply.send(stopped);
+            }
+            EgressMsg::RoomEnded => state.room_open = false,
+            EgressMsg::Look => self.look(state).await,
+            EgressMsg::Inspect(reply) => {
+                let _ = reply.send(state.inspect());
+                return Ok(());
+            }
+        }
+        self.arm_settle(&me, state);
+        if state.job.status.is_final() {
+            // What has been sent by now is handled first; what comes later finds the record.
+            me.actor().drain()?;
+        }
+        Ok(())
+    }
+}

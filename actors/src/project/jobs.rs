@@ -1,0 +1,207 @@
+//! What a project actor does about recordings and broadcasts: starts, passes on, holds against the media plane.
+
+use std::sync::Arc;
+
+use conclave_db::{NewJob, RunningJob, StoreError};
+use conclave_media::{NewEgress, Refusal};
+use conclave_model::egress::{EgressState, Job, JobDetail, UsedDestination};
+use conclave_model::idempotency::KeepAnswer;
+use conclave_model::{EgressId, ErrorCode, RoomId, RoomName, Timestamp};
+use tokio::sync::oneshot;
+
+use super::family::FamilyOf;
+use super::{ProjectActor, ProjectMsg, ProjectState};
+use crate::card::Mailbox;
+use crate::egress::{EgressActor, EgressMsg, JobReply};
+use crate::tree::TreeError;
+use crate::wiring::Wiring;
+
+/// A recording or a broadcast to be started.
+#[derive(Debug)]
+pub struct WantedJob {
+    /// Of which room.
+    pub room: RoomId,
+    /// What is asked of the media plane.
+    pub egress: NewEgress,
+    /// What is written of it.
+    pub detail: JobDetail,
+    /// The destination it was asked for with, if one was named.
+    pub destination: Option<UsedDestination>,
+}
+
+/// A report of a job that is being started: its record is not written yet.
+pub(super) struct HeldReport {
+    said: EgressState,
+    at: Timestamp,
+    answer: oneshot::Sender<Result<(), Refusal>>,
+}
+
+/// Starts a job on the media plane, then writes it. What cannot be written is stopped again.
+async fn start(wiring: &Wiring, wanted: WantedJob, keep: Option<KeepAnswer<Job>>) -> Result<Job, TreeError> {
+    let room = wanted.egress.room.clone();
+    let state = wiring.media.start_egress(wanted.egress).await?;
+    let egress_id = state.egress_id.clone();
+    let new = NewJob { room: wanted.room, detail: wanted.detail, destination: wanted.destination, state };
+    let written = wiring.store.start_job(new, keep).await;
+    // One that is known already is somebody else's, and goes on.
+    if written.as_ref().is_err_and(|error| !is_known(error)) {
+        log::warn!(egress_id = egress_id.as_str(); "a job was started and could not be written; it is stopped");
+        if let Err(error) = wiring.media.stop_egress(&room, &egress_id).await {
+            log::error!(egress_id = egress_id.as_str(); "a job without a record could not be stopped: {error}");
+        }
+    }
+    Ok(written?)
+}
+
+/// Whether a job was not written because its egress has a record already.
+fn is_known(error: &StoreError) -> bool {
+    let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
+    matches!(error, StoreError::Refused(problem) if known.contains(&problem.code))
+}
+
+impl ProjectActor {
+    /// Starts a job beside the actor: a media plane may take long.
+    pub(super) fn start_job(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        wanted: WantedJob,
+        keep: Option<KeepAnswer<Job>>,
+        reply: JobReply,
+    ) {
+        state.jobs_in_making += 1;
+        let (wiring, me) = (Arc::clone(&self.wiring), me.clone());
+        tokio::spawn(async move {
+            let result = Box::new(start(&wiring, wanted, keep).await);
+            // A project that stops now finds the job in the database when it starts again.
+            let _ = me.cast(ProjectMsg::JobStarted { result, reply });
+        });
+    }
+
+    /// A job was started and written, or was not: it gets its actor, and what was reported of it meanwhile.
+    pub(super) async fn job_started(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        result: Result<Job, TreeError>,
+        reply: JobReply,
+    ) {
+        state.jobs_in_making -= 1;
+        if let Ok(job) = &result {
+            let room_open = state.rooms.contains(&job.room);
+            self.spawn_job(me, state, RunningJob { job: job.clone(), room_open }).await;
+        }
+        let _ = reply.send(result);
+        let (of_children, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.held).into_iter().partition(|held| state.jobs.contains(&held.said.egress_id));
+        for held in of_children {
+            self.take_job_report(state, held);
+        }
+        if state.jobs_in_making > 0 {
+            state.held = others;
+        } else {
+            others.into_iter().for_each(HeldReport::drop_unknown);
+        }
+    }
+
+    /// Spawns a job's actor, for the first time or again.
+    pub(super) async fn spawn_job(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, running: RunningJob) {
+        let family: FamilyOf<EgressId, EgressActor> = |state| &mut state.jobs;
+        let id = running.job.egress_id.clone();
+        state.job_rooms.insert(id.clone(), running.job.room.clone());
+        let name = id.clone();
+        self.spawn(me, state, (family, name), |wiring, card| EgressActor { wiring, card, id }, running).await;
+    }
+
+    /// Something was reported of a job. One that nobody knows may be on its way into the records; when nothing is, it is
+    /// none of ours.
+    pub(super) fn job_reported(
+        &self,
+        state: &mut ProjectState,
+        said: EgressState,
+        at: Timestamp,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    ) {
+        let held = HeldReport { said, at, answer };
+        if state.jobs.contains(&held.said.egress_id) {
+            self.take_job_report(state, held);
+        } else if state.jobs_in_making > 0 {
+            state.held.push(held);
+        } else {
+            held.drop_unknown();
+        }
+    }
+
+    fn take_job_report(&self, state: &mut ProjectState, held: HeldReport) {
+        let HeldReport { said, at, answer } = held;
+        let id = said.egress_id.clone();
+        state.jobs.send(&id, EgressMsg::Report { said, at, answer });
+    }
+
+    /// Passes a message on to a job's actor. One that has none is final, and its record is the answer.
+    pub(super) fn pass_to_job(&self, state: &mut ProjectState, id: EgressId, message: EgressMsg) {
+        if state.jobs.contains(&id) {
+            return state.jobs.send(&id, message);
+        }
+        let (EgressMsg::Refresh(reply) | EgressMsg::Stop { reply, .. }) = message else { return };
+        let (store, project) = (self.wiring.store.clone(), self.id.clone());
+        tokio::spawn(async move {
+            let job = store.settled_job(project, id).await;
+            let _ = reply.send(job.map_err(TreeError::from));
+        });
+    }
+
+    /// A room has ended: its jobs have nothing left to take.
+    pub(super) fn end_jobs_of(&self, state: &mut ProjectState, room: &RoomName) {
+        let own = state.job_rooms.iter().filter(|(_, of)| *of == room).map(|(id, _)| id.clone());
+        for id in own.collect::<Vec<_>>() {
+            state.jobs.send(&id, EgressMsg::RoomEnded);
+        }
+    }
+
+    /// A job's actor has stopped: the job is final.
+    pub(super) fn forget_job(&self, state: &mut ProjectState, id: &EgressId) {
+        state.job_rooms.remove(id);
+        let Some(child) = state.jobs.strike(self, id) else { return };
+        // Whoever came too late is told what stands in the record.
+        for message in child.into_waiting() {
+            self.pass_to_job(state, id.clone(), message);
+        }
+    }
+
+    /// Reads a job's record, to rebuild its actor from.
+    pub(super) fn take_up_job_again(&self, me: &Mailbox<ProjectMsg>, id: EgressId) {
+        let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
+        tokio::spawn(async move {
+            let running = Box::new(store.running_job(project, id.clone()).await);
+            let _ = me.cast(ProjectMsg::JobFound { id, running });
+        });
+    }
+
+    /// The record of a job that failed is here.
+    pub(super) async fn job_found(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        id: EgressId,
+        running: Result<Option<RunningJob>, StoreError>,
+    ) {
+        match running {
+            Ok(Some(running)) => {
+                self.spawn_job(me, state, running).await;
+                // Reports may have been lost with the actor.
+                state.jobs.send(&id, EgressMsg::Look);
+            }
+            Ok(None) => self.forget_job(state, &id),
+            Err(error) => state.jobs.restore_later(self, me, id, &error.to_string()),
+        }
+    }
+}
+
+impl HeldReport {
+    /// An egress that is neither a recording nor a broadcast of ours is dropped (contract "Event types").
+    fn drop_unknown(self) {
+        log::debug!(egress_id = self.said.egress_id.as_str(); "a report of an unknown egress was dropped");
+        let _ = self.answer.send(Ok(()));
+    }
+}

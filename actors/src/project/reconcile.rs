@@ -1,0 +1,78 @@
+//! Holding a project's records against the media plane: at start, every `media.reconcile`, and after an outage.
+//!
+//! Rooms with somebody in them, and jobs, ask for themselves. The survey finds what has nobody to ask: a room at rest that
+//! somebody is in, because the report of it was lost, and a job that runs without a record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_media::{MediaError, Survey};
+use conclave_model::egress::EgressState;
+use conclave_model::{NamespacedRoom, RoomName};
+
+use super::{ProjectActor, ProjectMsg, ProjectState};
+use crate::card::Mailbox;
+use crate::egress::EgressMsg;
+use crate::room::RoomMsg;
+use crate::timer::Timer;
+
+/// How long a job may be on its way into the records after the media plane has accepted it.
+const ORPHANED: Duration = Duration::from_secs(60);
+
+impl ProjectActor {
+    /// Starts a round, and arms the timer for the next one.
+    pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
+        // One that ends at this moment is taken up again from its records, and asks then.
+        state.rooms.running().for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
+        state.jobs.running().for_each(|job| drop(job.cast(EgressMsg::Look)));
+        let (media, project, survey_of) = (Arc::clone(&self.wiring.media), self.id.clone(), me.clone());
+        tokio::spawn(async move {
+            let survey = Box::new(media.survey(&project).await);
+            let _ = survey_of.cast(ProjectMsg::Surveyed(survey));
+        });
+        let at = self.wiring.clock.now().after(self.wiring.settings.reconcile);
+        state.reconcile = Some(Timer::arm(&self.wiring.clock, "reconcile", at, me, ProjectMsg::Reconcile));
+    }
+
+    /// What is live on the media plane.
+    pub(super) fn surveyed(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        survey: Result<Survey, MediaError>,
+    ) {
+        let seen = survey.inspect_err(|error| log::warn!(project = self.id.as_str(); "not reconciled: {error}"));
+        let Ok(Survey { rooms, egresses, .. }) = seen else { return };
+        for room in rooms {
+            self.wake_missed(me, state, &room.split().1);
+        }
+        // What is being started now has no record yet, and must not be taken for an orphan.
+        if state.jobs_in_making == 0 {
+            let orphans = egresses.into_iter().filter(|(_, seen)| self.is_orphan(state, seen));
+            orphans.for_each(|(room, seen)| self.stop_orphan(room, seen));
+        }
+    }
+
+    /// Somebody is in a room that the records think empty.
+    fn wake_missed(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, room: &RoomName) {
+        let rests = state.rooms.get(room).is_some_and(|child| child.mailbox().is_none());
+        if rests {
+            self.send_to_room(me, state, room, RoomMsg::Reconcile);
+        }
+    }
+
+    fn is_orphan(&self, state: &ProjectState, seen: &EgressState) -> bool {
+        !state.jobs.contains(&seen.egress_id) && seen.started_at.after(ORPHANED) <= self.wiring.clock.now()
+    }
+
+    /// Ends a job that nobody will ever ask about: it was started, and its record could not be written.
+    fn stop_orphan(&self, room: NamespacedRoom, seen: EgressState) {
+        log::warn!(egress_id = seen.egress_id.as_str(), room = room.as_str(); "a job without a record is stopped");
+        let media = Arc::clone(&self.wiring.media);
+        tokio::spawn(async move {
+            if let Err(error) = media.stop_egress(&room, &seen.egress_id).await {
+                log::warn!(egress_id = seen.egress_id.as_str(); "a job without a record was not stopped: {error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,322 @@
+//! Recordings and broadcasts. A status moves forward only: the `WHERE` of its update names what it may come from, and the
+//! event that tells of the move stands in the same transaction.
+
+use std::sync::LazyLock;
+
+use conclave_model::egress::{EgressState, Job, JobDetail, JobKind, JobStatus, RecordingType, UsedDestination};
+use conclave_model::event::{Event, Scene};
+use conclave_model::filepath::FilePath;
+use conclave_model::idempotency::KeepAnswer;
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::{EgressId, ErrorCode, JobId, Problem, ProjectId, RoomId, RoomName, Timestamp};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::columns::Columns;
+use crate::conditions::Conditions;
+use crate::error::OrStoreError;
+use crate::live::scene;
+use crate::rooms::by_id;
+use crate::writer::Tx;
+use crate::{Store, StoreError};
+
+/// A job that the media plane has accepted.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    /// Of which room.
+    pub room: RoomId,
+    /// What it is.
+    pub detail: JobDetail,
+    /// The destination it was started with, if one was named.
+    pub destination: Option<UsedDestination>,
+    /// What the media plane said when it accepted it.
+    pub state: EgressState,
+}
+
+/// Which jobs are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// Of this room, by its row.
+    pub room_id: Option<RoomId>,
+    /// Of the room by this name.
+    pub room: Option<RoomName>,
+    /// In this status.
+    pub status: Option<JobStatus>,
+    /// Started then or later.
+    pub after: Option<Timestamp>,
+    /// Started then or earlier.
+    pub before: Option<Timestamp>,
+}
+
+/// A job that is not final, and whether its room is still open.
+#[derive(Debug, Clone)]
+pub struct RunningJob {
+    /// The record.
+    pub job: Job,
+    /// Whether its room is open.
+    pub room_open: bool,
+}
+
+const COLUMNS: &str = "id, project_id, room, egress_id, kind, recording_type, filepath, urls, destination, \
+                       destination_id, status, error, started_at, ended_at, created_at";
+
+fn unreadable(column: usize, name: &str) -> rusqlite::Error {
+    rusqlite::Error::InvalidColumnType(column, name.into(), Type::Null)
+}
+
+fn detail(row: &Row<'_>) -> rusqlite::Result<JobDetail> {
+    match row.word(4, JobKind::of)? {
+        JobKind::Recording => {
+            let recording_type = row.word(5, RecordingType::of)?;
+            Ok(JobDetail::Recording { recording_type, filepath: row.parsed(6)? })
+        }
+        JobKind::Broadcast => {
+            let urls = serde_json::from_str(row.get_ref(7)?.as_str()?).map_err(|_| unreadable(7, "urls"))?;
+            Ok(JobDetail::Broadcast { urls })
+        }
+    }
+}
+
+fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+    let (name, id) = (row.parsed_opt(8)?, row.parsed_opt(9)?);
+    Ok(Job {
+        id: JobId(row.get(0)?),
+        project_id: row.parsed(1)?,
+        room: row.parsed(2)?,
+        egress_id: row.parsed(3)?,
+        detail: detail(row)?,
+        destination: name.zip(id).map(|(name, id)| UsedDestination { id, name }),
+        status: row.word(10, JobStatus::of)?,
+        error: row.get(11)?,
+        started_at: row.time(12)?,
+        ended_at: row.time_opt(13)?,
+        created_at: row.time(14)?,
+    })
+}
+
+/// Jobs of a project that are not final, and whether their rooms are open.
+static SELECT_RUNNING: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {COLUMNS}, (SELECT status = 'open' FROM rooms r WHERE r.id = room_id) FROM egresses
+         WHERE project_id = ?1 AND ended_at IS NULL"
+    )
+});
+
+fn running(row: &Row<'_>) -> rusqlite::Result<RunningJob> {
+    Ok(RunningJob { job: job(row)?, room_open: row.get(15)? })
+}
+
+fn find(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Option<Job>, StoreError> {
+    sql.prepare_cached(&format!("SELECT {COLUMNS} FROM egresses WHERE project_id = ?1 AND egress_id = ?2"))
+        .and_then(|mut s| s.query_row([project.as_str(), egress.as_str()], job).optional())
+        .or_store_error()
+}
+
+fn existing(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Job, StoreError> {
+    find(sql, project, egress)?.ok_or_else(|| StoreError::Fault("a job that ran has no record".into()))
+}
+
+fn insert(tx: &Tx<'_>, room: &Room, new: &NewJob) -> Result<(), StoreError> {
+    let (recording_type, filepath, urls) = match &new.detail {
+        JobDetail::Recording { recording_type, filepath } => {
+            (Some(recording_type.as_str()), Some(FilePath::as_str(filepath)), None)
+        }
+        JobDetail::Broadcast { urls } => {
+            let urls = serde_json::to_string(urls).map_err(|error| StoreError::Fault(error.to_string()))?;
+            (None, None, Some(urls))
+        }
+    };
+    let destination = new.destination.as_ref();
+    let inserted = tx
+        .sql
+        .prepare_cached(
+            "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
+                                   destination, destination_id, status, started_at, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'starting', ?12, ?13)
+             ON CONFLICT (egress_id) DO NOTHING",
+        )
+        .and_then(|mut s| {
+            s.execute(params![
+                JobId::new().0,
+                room.project_id.as_str(),
+                room.id.0,
+                room.name.as_str(),
+                new.state.egress_id.as_str(),
+                new.detail.kind().as_str(),
+                recording_type,
+                filepath,
+                urls,
+                destination.map(|used| used.name.as_str()),
+                destination.map(|used| used.id.as_str()),
+                new.state.started_at.millis(),
+                tx.now.millis(),
+            ])
+        })
+        .or_store_error()?;
+    if inserted == 0 { StoreError::refuse(already_there(new.detail.kind())) } else { Ok(()) }
+}
+
+fn already_there(kind: JobKind) -> Problem {
+    match kind {
+        JobKind::Recording => Problem::new(ErrorCode::RecordingExists, "that egress is already being recorded"),
+        JobKind::Broadcast => Problem::new(ErrorCode::BroadcastExists, "that egress is already being broadcast"),
+    }
+}
+
+/// The job by that id, of the kind that is asked for.
+fn of_kind(sql: &Connection, project: &ProjectId, kind: JobKind, egress: &EgressId) -> Result<Option<Job>, StoreError> {
+    Ok(find(sql, project, egress)?.filter(|job| job.kind() == kind))
+}
+
+fn start(tx: &mut Tx<'_>, new: &NewJob) -> Result<Job, StoreError> {
+    let room = by_id(tx.sql, new.room)?;
+    if room.status == RoomStatus::Ended {
+        return StoreError::refuse(Problem::room_ended());
+    }
+    insert(tx, &room, new)?;
+    let (egress, at) = (&new.state.egress_id, new.state.started_at);
+    tx.emit(&Event::job_started(scene(&room, at), new.detail.kind(), egress))?;
+    existing(tx.sql, &room.project_id, egress)
+}
+
+/// Moves a job forward if it may, with the event of the move. One that may not stays as it is.
+fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timestamp) -> Result<Job, StoreError> {
+    let before: Vec<_> = state.status.predecessors().iter().map(|status| format!("'{}'", status.as_str())).collect();
+    // A record says why, and of nothing but a failure.
+    let why = || state.error.clone().unwrap_or_else(|| "the media plane gave no reason".into());
+    let error = (state.status == JobStatus::Failed).then(why);
+    let ended_at = state.status.is_final().then(|| state.ended_at.unwrap_or(at));
+    let moved = tx
+        .sql
+        .prepare_cached(&format!(
+            "UPDATE egresses SET status = ?3, error = ?4, ended_at = max(?5, started_at)
+             WHERE project_id = ?1 AND egress_id = ?2 AND status IN ({})",
+            before.join(", ")
+        ))
+        .and_then(|mut s| {
+            s.execute(params![
+                project.as_str(),
+                state.egress_id.as_str(),
+                state.status.as_str(),
+                error,
+                ended_at.map(Timestamp::millis),
+            ])
+        })
+        .or_store_error()?;
+    let job = existing(tx.sql, project, &state.egress_id)?;
+    if moved > 0 {
+        let scene = Scene { project_id: job.project_id.clone(), room: job.room.clone(), occurred_at: at };
+        tx.emit(&Event::job_moved(scene, job.kind(), &job.egress_id, job.status))?;
+    }
+    Ok(job)
+}
+
+impl Store {
+    /// Writes a job that the media plane has accepted, with its event and the answer to keep.
+    ///
+    /// # Errors
+    /// Refused when the room has ended, or the egress is known already.
+    pub async fn start_job(&self, new: NewJob, keep: Option<KeepAnswer<Job>>) -> Result<Job, StoreError> {
+        self.write(move |tx| {
+            let job = start(tx, &new)?;
+            tx.keep_answer(keep.as_ref(), &job)?;
+            Ok(job)
+        })
+        .await
+    }
+
+    /// Writes how a job stands, as the media plane says it did at `at`, and keeps the answer to whoever asked for it.
+    /// What would move it backwards, and what is known already, changes nothing.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn record_job(
+        &self,
+        project: ProjectId,
+        state: EgressState,
+        at: Timestamp,
+        keep: Option<KeepAnswer<Job>>,
+    ) -> Result<Job, StoreError> {
+        self.write(move |tx| {
+            let job = advance(tx, &project, &state, at)?;
+            tx.keep_answer(keep.as_ref(), &job)?;
+            Ok(job)
+        })
+        .await
+    }
+
+    /// A job of one kind, by its egress id.
+    ///
+    /// # Errors
+    /// Refused when the project has none of that kind by that id.
+    pub async fn job(&self, project: ProjectId, kind: JobKind, egress: EgressId) -> Result<Job, StoreError> {
+        self.read(move |sql| of_kind(sql, &project, kind, &egress)?.ok_or_else(|| StoreError::Refused(not_found(kind))))
+            .await
+    }
+
+    /// A project's jobs of one kind that match, newest first.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn jobs(
+        &self,
+        project: ProjectId,
+        kind: JobKind,
+        filter: JobFilter,
+        page: PageRequest,
+    ) -> Result<Page<Job>, StoreError> {
+        self.read(move |sql| {
+            let mut wanted = Conditions::of_project("project_id", &project);
+            wanted.and("kind = ?", Some(kind.as_str()));
+            wanted.and("room_id = ?", filter.room_id.map(|room| room.0));
+            wanted.and("room = ?", filter.room.map(String::from));
+            wanted.and("status = ?", filter.status.map(JobStatus::as_str));
+            wanted.and("started_at >= ?", filter.after.map(Timestamp::millis));
+            wanted.and("started_at <= ?", filter.before.map(Timestamp::millis));
+            let select = format!("SELECT {COLUMNS} FROM egresses");
+            wanted.page(sql, &select, "started_at DESC, id DESC", page, job)
+        })
+        .await
+    }
+
+    /// A project's jobs that are not final.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn running_jobs(&self, project: ProjectId) -> Result<Vec<RunningJob>, StoreError> {
+        self.read(move |sql| {
+            let mut statement = sql.prepare_cached(&SELECT_RUNNING).or_store_error()?;
+            statement.query_map([project.as_str()], running).and_then(Iterator::collect).or_store_error()
+        })
+        .await
+    }
+
+    /// One job that is not final; `None` when the project has none by that id.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn running_job(&self, project: ProjectId, egress: EgressId) -> Result<Option<RunningJob>, StoreError> {
+        self.read(move |sql| {
+            sql.prepare_cached(&format!("{} AND egress_id = ?2", *SELECT_RUNNING))
+                .and_then(|mut s| s.query_row([project.as_str(), egress.as_str()], running).optional())
+                .or_store_error()
+        })
+        .await
+    }
+
+    /// A job whatever its kind, for somebody who knows that there is one.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn settled_job(&self, project: ProjectId, egress: EgressId) -> Result<Job, StoreError> {
+        self.read(move |sql| existing(sql, &project, &egress)).await
+    }
+}
+
+fn not_found(kind: JobKind) -> Problem {
+    match kind {
+        JobKind::Recording => Problem::new(ErrorCode::RecordingNotFound, "no recording by that egress id"),
+        JobKind::Broadcast => Problem::new(ErrorCode::BroadcastNotFound, "no broadcast by that egress id"),
+    }
+}
