@@ -12,7 +12,8 @@ use crate::error::OrStoreError;
 use crate::vault::{Sealed, Vault};
 use crate::{Store, StoreError};
 
-const PURPOSE: &str = "webhook endpoint secret";
+/// What sealed secrets are sealed for.
+pub(crate) const PURPOSE: &str = "webhook endpoint secret";
 const SELECT: &str = "SELECT id, project_id, url, active, created_at, secret, secret_key_id FROM webhook_endpoints";
 
 /// An endpoint as it lies in the file, its secret perhaps sealed.

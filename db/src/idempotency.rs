@@ -9,7 +9,8 @@ use crate::vault::{Sealed, Vault};
 use crate::writer::Tx;
 use crate::{Store, StoreError};
 
-const PURPOSE: &str = "idempotent answer";
+/// What sealed answers are sealed for.
+pub(crate) const PURPOSE: &str = "idempotent answer";
 
 /// An answer found for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,6 +11,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_role_changes.sql"),
     include_str!("migrations/0003_codes.sql"),
     include_str!("migrations/0004_usage.sql"),
+    include_str!("migrations/0005_destinations.sql"),
     include_str!("migrations/0006_egresses.sql"),
 ];
 

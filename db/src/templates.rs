@@ -85,6 +85,19 @@ fn existing(sql: &Connection, project: &ProjectId, id: &TemplateId) -> Result<Te
     one(sql, project, id)?.ok_or_else(|| StoreError::Refused(Problem::template_not_found()))
 }
 
+/// Refuses a template that the project does not have.
+pub(crate) fn refuse_unknown_template(
+    sql: &Connection,
+    project: &ProjectId,
+    id: &TemplateId,
+) -> Result<(), StoreError> {
+    let known: bool = sql
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM templates WHERE id = ?1 AND project_id = ?2)")
+        .and_then(|mut s| s.query_row([id.as_str(), project.as_str()], |row| row.get(0)))
+        .or_store_error()?;
+    if known { Ok(()) } else { StoreError::refuse(Problem::template_not_found()) }
+}
+
 /// A role of a template, looked up by the template alone: the caller holds a room that points at it.
 pub(crate) fn role_of(sql: &Connection, id: &TemplateId, name: &RoleName) -> Result<Option<Role>, StoreError> {
     sql.prepare_cached("SELECT body FROM roles WHERE template_id = ?1 AND name = ?2")
@@ -272,7 +285,7 @@ impl Store {
         .await
     }
 
-    /// Deletes a template with its roles.
+    /// Deletes a template with its roles and destinations.
     ///
     /// # Errors
     /// Refused when there is no such template, it is the default, or open rooms use it.

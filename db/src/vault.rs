@@ -3,10 +3,9 @@
 //! A deployment may run without a key (`encryption.key_file = ""`). What the contract wants encrypted in any case, the
 //! kept answers that hold secrets, is then sealed under a key derived from the media plane's API secret.
 
+mod key_file;
+
 use std::fmt;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
@@ -14,11 +13,13 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use conclave_model::Secret;
 use conclave_model::secret::random_bytes;
 
+use key_file::KeyFile;
+
 const NONCE_LEN: usize = 24;
 
 /// Seals and opens secrets.
 pub struct Vault {
-    operator: Option<SealKey>,
+    operator: Option<KeyFile>,
     derived: SealKey,
 }
 
@@ -71,31 +72,65 @@ impl Vault {
     /// A file that cannot be read or made, holds no key, or can be read by others.
     pub fn open(key_file: Option<&Path>, api_secret: &Secret) -> Result<Self, VaultError> {
         let derived = blake3::derive_key("conclave 2026 kept answers", api_secret.reveal().as_bytes());
-        let operator = key_file.map(read_or_make).transpose()?.map(|key| SealKey::new(&key));
+        let operator = key_file.map(KeyFile::open).transpose()?;
         Ok(Self { operator, derived: SealKey::new(&derived) })
     }
 
     /// The id of the deployment's key, if it has one.
     #[must_use]
-    pub fn key_id(&self) -> Option<&str> {
-        self.operator.as_ref().map(|key| key.id.as_str())
+    pub fn key_id(&self) -> Option<String> {
+        self.operator.as_ref().map(|file| file.current().id.clone())
+    }
+
+    /// Whether the deployment has a key.
+    pub(crate) fn has_key(&self) -> bool {
+        self.operator.is_some()
+    }
+
+    /// Whether a rotation of the deployment's key has begun and not ended.
+    #[must_use]
+    pub fn is_rotating(&self) -> bool {
+        self.operator.as_ref().is_some_and(KeyFile::is_rotating)
     }
 
     /// Seals under the deployment's key; `None` when it has none.
+    ///
+    /// The key file is looked at each time. A write that seals does so inside its transaction: so whatever is sealed after
+    /// a rotation's transaction is sealed under the new key.
     pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Option<Sealed> {
-        self.operator.as_ref().and_then(|key| seal(key, plain, purpose))
+        self.operator.as_ref().and_then(|file| seal(&file.current(), plain, purpose))
     }
 
     /// Seals under the deployment's key, or else under the derived one.
     pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Option<Sealed> {
-        seal(self.operator.as_ref().unwrap_or(&self.derived), plain, purpose)
+        match &self.operator {
+            Some(_) => self.seal(plain, purpose),
+            None => seal(&self.derived, plain, purpose),
+        }
+    }
+
+    /// Whether `key_id` names the key that is derived and so never rotated.
+    pub(crate) fn is_derived(&self, key_id: &str) -> bool {
+        self.derived.id == key_id
+    }
+
+    /// Puts a new key before the deployment's, and gives the ids of the old one and of the new one; `None` when it has
+    /// none. Until [`Self::end_rotation`] both open.
+    pub(crate) fn begin_rotation(&self) -> Result<Option<(String, String)>, VaultError> {
+        self.operator.as_ref().map(KeyFile::begin_rotation).transpose()
+    }
+
+    /// Drops the old key. Only when nothing needs it any more.
+    pub(crate) fn end_rotation(&self) -> Result<(), VaultError> {
+        self.operator.as_ref().map_or(Ok(()), KeyFile::end_rotation)
     }
 
     /// Opens what either seal made for the same purpose.
     pub(crate) fn open_sealed(&self, sealed: &Sealed, purpose: &str) -> Result<Vec<u8>, VaultError> {
         let unopenable = || VaultError::Unopenable(sealed.key_id.clone());
-        let mut keys = self.operator.iter().chain([&self.derived]);
-        let key = keys.find(|key| key.id == sealed.key_id).ok_or_else(unopenable)?;
+        let operator = || self.operator.as_ref().and_then(|file| file.find(&sealed.key_id));
+        let found = if self.is_derived(&sealed.key_id) { None } else { Some(operator().ok_or_else(unopenable)?) };
+        let key = found.as_deref().unwrap_or(&self.derived);
         let (nonce, msg) = sealed.bytes.split_at_checked(NONCE_LEN).ok_or_else(unopenable)?;
         let nonce = XNonce::try_from(nonce).map_err(|_| unopenable())?;
         key.cipher.decrypt(&nonce, Payload { msg, aad: purpose.as_bytes() }).map_err(|_| unopenable())
@@ -109,46 +144,11 @@ fn seal(key: &SealKey, msg: &[u8], purpose: &str) -> Option<Sealed> {
     Some(Sealed { key_id: key.id.clone(), bytes: [nonce.as_slice(), &ciphertext].concat() })
 }
 
-fn read_or_make(path: &Path) -> Result<[u8; 32], VaultError> {
-    let fail = |reason: String| VaultError::KeyFile { path: path.display().to_string(), reason };
-    match fs::read_to_string(path) {
-        Ok(text) => {
-            let mode = fs::metadata(path).map_err(|e| fail(e.to_string()))?.permissions().mode();
-            if mode & 0o077 != 0 {
-                return Err(fail(format!("others may read it (mode {:o}); chmod 600 it", mode & 0o777)));
-            }
-            unhex(text.trim()).ok_or_else(|| fail("must hold 64 hex digits".into()))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let key: [u8; 32] = random_bytes();
-            make(path, &key).map_err(|e| fail(e.to_string()))?;
-            Ok(key)
-        }
-        Err(error) => Err(fail(error.to_string())),
-    }
-}
-
-fn make(path: &Path, key: &[u8; 32]) -> std::io::Result<()> {
-    let text: String = key.iter().map(|b| format!("{b:02x}")).chain(["\n".to_owned()]).collect();
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut key = [0; 32];
-    for (index, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
-    Some(key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn secret() -> Secret {
         Secret::new("media secret")

@@ -20,7 +20,10 @@ pub fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> 
     let shown = file.display().to_string();
     with_store(config, data, async |store| store.backup(file).await.map_err(|e| CliError::of_store(&e)))?;
     if let Some(key) = config.encryption.key_path(data) {
-        log::info!("the encryption key is not in the backup; keep a copy of {} too", key.display());
+        log::info!(
+            "the encryption key is not in the backup, which needs the one of now; keep a copy of {} too",
+            key.display()
+        );
     }
     print(&table::fields(&[("database", database.display().to_string()), ("backup", shown)]))
 }

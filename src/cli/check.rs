@@ -96,7 +96,10 @@ fn encryption(config: &Config, data: &Path) -> Result<String, String> {
         )),
         (true, _) => {
             let vault = Vault::open(Some(&path), &Secret::new("")).map_err(|error| error.to_string())?;
-            Ok(format!("key {}, {}", vault.key_id().unwrap_or("none"), path.display()))
+            let key = vault.key_id().unwrap_or_default();
+            let rotating =
+                if vault.is_rotating() { ", its rotation has not ended: run conclave key-rotate" } else { "" };
+            Ok(format!("key {key}, {}{rotating}", path.display()))
         }
     }
 }

@@ -10,6 +10,7 @@ mod keys;
 mod open;
 mod output;
 mod projects;
+mod rotate;
 mod table;
 
 use std::net::SocketAddr;
@@ -58,6 +59,8 @@ pub enum Command {
     Openapi,
     /// Check configuration, database, encryption key and media plane.
     Check,
+    /// Make a new encryption key and seal everything with it, also while the server runs.
+    KeyRotate(Format),
     /// Copy the database into a new file while the server runs.
     Backup {
         /// The file to make.
@@ -116,6 +119,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Project(command) => projects::run(command, &configured()?, &data),
         Command::Key(command) => keys::run(command, &configured()?, &data),
         Command::Check => check::run(read(Mode::Serve, file.as_deref(), None), &data),
+        Command::KeyRotate(format) => rotate::run(&configured()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &configured()?, &data),
     }
 }

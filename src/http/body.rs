@@ -2,6 +2,7 @@
 
 use conclave_model::sent::Object;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
 
 use super::problem::Problem;
 
@@ -17,6 +18,20 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let Object(body) = serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(body)
+}
+
+/// Reads a part of a body that stands at `field` and was put aside until its shape was known.
+///
+/// # Errors
+/// 400 `invalid_request`, `field` a dotted path from the whole body.
+pub fn read_at<T: DeserializeOwned>(field: &'static str, part: &RawValue) -> Result<T, Problem> {
+    read(part.get().as_bytes()).map_err(|problem| match &problem.field {
+        Some(inner) => {
+            let field = format!("{field}.{inner}");
+            problem.at(field)
+        }
+        None => problem.at(field),
+    })
 }
 
 fn is_json(bytes: &[u8]) -> bool {
@@ -73,7 +88,6 @@ mod tests {
     use conclave_model::sent::sent_object;
     use proptest::prelude::*;
     use serde::Deserialize;
-    use serde_json::value::RawValue;
     use std::collections::BTreeMap;
 
     #[derive(Debug, Deserialize)]

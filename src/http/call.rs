@@ -10,7 +10,8 @@ use conclave_db::Credential;
 use conclave_media::token::Claims;
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::{Answer, Keep, KeepAnswer};
-use conclave_model::plan::Plan;
+use conclave_model::plan::{Feature, Plan, PlanFeatures};
+use conclave_model::project::ProjectStatus;
 use conclave_model::role::Permission;
 use conclave_model::{ErrorCode, Identity, ProjectId, RoomName};
 use percent_encoding::percent_decode_str;
@@ -153,12 +154,40 @@ impl Call {
     /// # Errors
     /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet.
     pub async fn plan_for_new_work(&self) -> Result<&Plan, Problem> {
-        let Caller::Key(credential) = &self.caller else {
-            return Err(Problem::internal().because("only a key can start this work"));
-        };
-        let owner =
-            Owner { project: &credential.project_id, status: credential.project_status, plan: &credential.plan };
-        standing::permit_new_work(&self.state, owner).await
+        let (project, status, plan) = self.owner().await?;
+        standing::permit_new_work(&self.state, Owner { project: &project, status, plan: &plan }).await
+    }
+
+    /// What the plan of the calling project includes.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn features(&self) -> Result<PlanFeatures, Problem> {
+        let (_, _, plan) = self.owner().await?;
+        standing::plan(&self.state.plans, &plan).map(|plan| plan.features)
+    }
+
+    /// Lets a call pass only if the plan of its project includes the feature.
+    ///
+    /// # Errors
+    /// 402 `feature_not_in_plan`, `field` the feature.
+    pub async fn require_feature(&self, feature: Feature) -> Result<(), Problem> {
+        self.features().await?.permit(feature)
+    }
+
+    /// The calling project, its status and its plan's id. A key has brought them along; for a participant they are looked up.
+    async fn owner(&self) -> Result<(ProjectId, ProjectStatus, Cow<'_, str>), Problem> {
+        match &self.caller {
+            Caller::Key(credential) => {
+                Ok((credential.project_id.clone(), credential.project_status, Cow::Borrowed(&credential.plan)))
+            }
+            Caller::RoomToken(_) => {
+                let project = self.state.store.project(self.project()).await.map_err(of_store)?;
+                let project = project.ok_or_else(|| Problem::internal().because("a room token without a project"))?;
+                Ok((project.id, project.status, Cow::Owned(project.plan)))
+            }
+            Caller::Anyone => Err(Problem::internal().because("passed without a credential")),
+        }
     }
 
     /// Lets a participant pass only if its acting role holds the permission. Keys always pass. The acting

@@ -15,6 +15,7 @@ pub mod answer;
 pub mod app;
 pub mod body;
 pub mod call;
+pub mod egress_address;
 pub mod gate;
 pub mod openapi;
 pub mod operation;

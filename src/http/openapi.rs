@@ -31,6 +31,8 @@ impl Param {
     pub const TEMPLATE: Self = Self::of_path("id", "The template's id", "^tpl_[0-9a-f]{12}$");
     /// A role's name.
     pub const ROLE: Self = Self::of_path("name", "The role's name", "^[a-zA-Z0-9_-]{1,64}$");
+    /// A destination's name.
+    pub const DESTINATION: Self = Self::of_path("name", "The destination's name", "^[a-zA-Z0-9_-]{1,64}$");
     /// A room code.
     pub const CODE: Self = Self::of_path("code", "The room code", conclave_model::code::PATTERN);
     /// A UUID.

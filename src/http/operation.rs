@@ -131,6 +131,7 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
         v1::tokens::OPERATIONS,
         v1::templates::OPERATIONS,
         v1::roles::OPERATIONS,
+        v1::destinations::OPERATIONS,
         v1::codes::OPERATIONS,
         v1::sessions::OPERATIONS,
         v1::webhook_endpoints::OPERATIONS,

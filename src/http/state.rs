@@ -39,6 +39,8 @@ pub struct AppState {
     pub turns: Turns,
     /// Where webhooks may go.
     pub webhook_addresses: AddressFilter,
+    /// Where recordings and broadcasts may go.
+    pub egress_addresses: AddressFilter,
     /// The websocket url that tokens carry.
     pub media_url: String,
     /// Committed events, for whoever looks on.

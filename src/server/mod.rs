@@ -118,6 +118,7 @@ impl Server {
             origins: origins(&config),
             turns: Turns::default(),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
+            egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
             media_url: media_url.clone(),
             relay,
             admin_token: config.admin.token.clone(),

@@ -6,6 +6,7 @@ mod support;
 mod contract;
 mod debug;
 mod frame;
+mod key_rotation;
 mod operations;
 mod tools;
 mod v1;

@@ -12,11 +12,6 @@ use crate::tools::{conclave, fields};
 
 /// Operations of the contract that are not built yet. Whoever builds one takes it off.
 const PENDING: &[&str] = &[
-    "create_destination",
-    "list_destinations",
-    "get_destination",
-    "update_destination",
-    "delete_destination",
     "list_room_recordings",
     "start_recording",
     "list_recordings",

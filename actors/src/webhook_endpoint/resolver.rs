@@ -82,8 +82,17 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlRefusal> {
     let url = parse_url(url)?;
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default().unwrap_or_default();
-    let found = format!("{host}:{port}").to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
-    if found.iter().all(|address| filter.permits(address.ip())) { Ok(url) } else { Err(UrlRefusal::Blocked) }
+    if permits_host(host, port, filter) { Ok(url) } else { Err(UrlRefusal::Blocked) }
+}
+
+/// Whether `filter` permits every address behind a host (an IPv6 address in brackets). A name that does not resolve has
+/// none to refuse.
+///
+/// Blocks for as long as the system's resolver takes, so it belongs on a blocking thread.
+#[must_use]
+pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
+    let mut found = format!("{host}:{port}").to_socket_addrs().map(Vec::from_iter).unwrap_or_default().into_iter();
+    found.all(|address| filter.permits(address.ip()))
 }
 
 /// The part of [`check_url`] that asks nobody: an http(s) url with a host and no credentials in it.

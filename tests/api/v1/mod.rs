@@ -2,6 +2,7 @@
 
 mod code_exchange;
 mod codes;
+mod destinations;
 mod events;
 mod moderation;
 mod participants;

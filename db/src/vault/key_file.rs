@@ -1,0 +1,262 @@
+//! The key file: a ring of keys, one a line. The first seals, all of them open.
+//!
+//! Usually there is one. While keys are rotated the new one stands before the old one, so that at every step, and after a
+//! crash at any, whoever reads the file can open everything. Every process that uses the file looks at it again before it
+//! seals and when it meets a key that it does not know, so a running server takes a new key up by itself.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use conclave_model::secret::random_bytes;
+
+use super::{SealKey, VaultError};
+
+/// A key file, and what it held when it was last looked at.
+pub(super) struct KeyFile {
+    path: PathBuf,
+    ring: RwLock<Arc<Ring>>,
+}
+
+struct Ring {
+    /// Of the file's text, to see whether it has changed.
+    text: blake3::Hash,
+    current: Arc<SealKey>,
+    /// The further keys of the file.
+    old: Vec<Arc<SealKey>>,
+    /// Keys that the file no longer holds. A read that began before a rotation may still need one.
+    former: Vec<Arc<SealKey>>,
+}
+
+impl Ring {
+    fn parse(text: &str) -> Option<Self> {
+        let mut keys = text.split_whitespace().map(unhex);
+        let current = Arc::new(SealKey::new(&keys.next()??));
+        let old = keys.map(|key| key.map(|key| Arc::new(SealKey::new(&key)))).collect::<Option<Vec<_>>>()?;
+        Some(Self { text: blake3::hash(text.as_bytes()), current, old, former: Vec::new() })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<SealKey>> {
+        std::iter::once(&self.current).chain(&self.old).chain(&self.former)
+    }
+
+    fn find(&self, id: &str) -> Option<Arc<SealKey>> {
+        self.all().find(|key| key.id == id).cloned()
+    }
+}
+
+impl KeyFile {
+    /// Reads the file, which is made (mode 0600) when it does not exist.
+    pub(super) fn open(path: &Path) -> Result<Self, VaultError> {
+        if !path.exists() {
+            make(path).map_err(|error| failure(path, error))?;
+        }
+        let ring = read(path)?;
+        Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)) })
+    }
+
+    /// The key that seals, as the file has it now.
+    pub(super) fn current(&self) -> Arc<SealKey> {
+        Arc::clone(&self.look().current)
+    }
+
+    /// A key by its id.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<SealKey>> {
+        self.known().find(id).or_else(|| self.look().find(id))
+    }
+
+    /// Whether the file holds more than one key.
+    pub(super) fn is_rotating(&self) -> bool {
+        !self.look().old.is_empty()
+    }
+
+    /// Puts a new key before the one in use, and gives the ids of both, the old one first. A rotation that did not end
+    /// goes on with the key it made.
+    pub(super) fn begin_rotation(&self) -> Result<(String, String), VaultError> {
+        let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
+        if text.split_whitespace().nth(1).is_none() {
+            self.replace(&format!("{}{text}", fresh()))?;
+        }
+        let ring = self.look();
+        let old = ring.old.first().ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
+        Ok((old.id.clone(), ring.current.id.clone()))
+    }
+
+    /// Leaves the key in use alone in the file.
+    pub(super) fn end_rotation(&self) -> Result<(), VaultError> {
+        let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
+        let current = text.split_whitespace().next().unwrap_or_default();
+        self.replace(&format!("{current}\n"))
+    }
+
+    fn known(&self) -> Arc<Ring> {
+        Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the file holds now. A file that cannot be read leaves what was known: the server goes on with its key, and the
+    /// next start says what is wrong.
+    fn look(&self) -> Arc<Ring> {
+        let known = self.known();
+        let same = |text: String| blake3::hash(text.as_bytes()) == known.text;
+        if fs::read_to_string(&self.path).is_ok_and(same) {
+            return known;
+        }
+        match read(&self.path) {
+            Ok(ring) => self.take(ring),
+            Err(error) => {
+                log::warn!("{error}; going on with the key that was read before");
+                known
+            }
+        }
+    }
+
+    fn take(&self, mut ring: Ring) -> Arc<Ring> {
+        let mut known = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        ring.former = known.all().filter(|key| ring.find(&key.id).is_none()).cloned().collect();
+        *known = Arc::new(ring);
+        Arc::clone(&known)
+    }
+
+    /// Puts `text` in the place of the file: whoever reads it, also after a crash, finds the old text or the new one.
+    fn replace(&self, text: &str) -> Result<(), VaultError> {
+        // A link stays one; what it points at is replaced.
+        let path = fs::canonicalize(&self.path).map_err(|error| failure(&self.path, error))?;
+        replace(&path, text).map_err(|error| failure(&path, error))
+    }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    // One that a crash left behind may be half written.
+    if let Err(error) = fs::remove_file(&new)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    write_new(&new, text)?;
+    // Root may rotate the key of a server that runs as somebody else.
+    let owner = fs::metadata(path)?;
+    std::os::unix::fs::chown(&new, Some(owner.uid()), Some(owner.gid()))?;
+    fs::rename(&new, path)?;
+    sync_directory(path)
+}
+
+/// Makes the file with a key in it, unless there is one.
+fn make(path: &Path) -> io::Result<()> {
+    write_new(path, &fresh())?;
+    sync_directory(path)
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Without this a crash could undo the rename after what relies on it is on disk.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn read(path: &Path) -> Result<Ring, VaultError> {
+    let text = fs::read_to_string(path).map_err(|error| failure(path, error))?;
+    let mode = fs::metadata(path).map_err(|error| failure(path, error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(failure(path, format!("others may read it (mode {:o}); chmod 600 it", mode & 0o777)));
+    }
+    Ring::parse(&text).ok_or_else(|| failure(path, "must hold 64 hex digits a line"))
+}
+
+fn failure(path: &Path, reason: impl ToString) -> VaultError {
+    VaultError::KeyFile { path: path.display().to_string(), reason: reason.to_string() }
+}
+
+/// A new key as a line.
+fn fresh() -> String {
+    let key: [u8; 32] = random_bytes();
+    key.iter().map(|b| format!("{b:02x}")).chain(["\n".to_owned()]).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(dir: &tempfile::TempDir) -> PathBuf {
+        dir.path().join("encryption.key")
+    }
+
+    fn lines(path: &Path) -> Vec<String> {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::read_to_string(path).unwrap().lines().map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn a_rotation_passes_through_a_file_with_both_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = KeyFile::open(&file(&dir)).unwrap();
+        let (first, before) = (keys.current().id.clone(), lines(&file(&dir)));
+        let (old, new) = keys.begin_rotation().unwrap();
+        assert_eq!((&old, &keys.current().id), (&first, &new));
+        assert_eq!(lines(&file(&dir))[1..], before);
+        assert!(keys.is_rotating() && keys.find(&old).is_some());
+        // Begun again after a crash, it goes on with the key it has made.
+        assert_eq!(KeyFile::open(&file(&dir)).unwrap().begin_rotation().unwrap(), (old.clone(), new.clone()));
+        keys.end_rotation().unwrap();
+        assert_eq!((lines(&file(&dir)).len(), keys.is_rotating()), (1, false));
+        // Who had the file open still has the old key, who opens it now has not.
+        assert!(keys.find(&old).is_some());
+        let again = KeyFile::open(&file(&dir)).unwrap();
+        assert_eq!((again.current().id.as_str(), again.find(&old).is_none()), (new.as_str(), true));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_process_takes_up_a_key_that_another_one_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let (server, command) = (KeyFile::open(&file(&dir)).unwrap(), KeyFile::open(&file(&dir)).unwrap());
+        let (_, new) = command.begin_rotation().unwrap();
+        assert!(server.find(&new).is_some(), "an unknown id makes it look");
+        command.end_rotation().unwrap();
+        assert_eq!(server.current().id, new);
+    }
+
+    #[test]
+    fn a_file_that_went_bad_leaves_the_key_that_was_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = KeyFile::open(&file(&dir)).unwrap();
+        let id = keys.current().id.clone();
+        for bad in ["", "abc", "\u{e9}"] {
+            fs::write(file(&dir), bad).unwrap();
+            assert_eq!(keys.current().id, id);
+            assert!(KeyFile::open(&file(&dir)).err().unwrap().to_string().contains("64 hex digits"));
+        }
+        fs::remove_file(file(&dir)).unwrap();
+        assert_eq!(keys.current().id, id);
+        assert!(keys.begin_rotation().is_err());
+    }
+
+    #[test]
+    fn a_half_written_file_of_a_rotation_that_crashed_is_in_nobodys_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = KeyFile::open(&file(&dir)).unwrap();
+        fs::write(dir.path().join("encryption.key.new"), "half").unwrap();
+        keys.begin_rotation().unwrap();
+        assert_eq!(lines(&file(&dir)).len(), 2);
+    }
+}

@@ -1,0 +1,193 @@
+//! `conclave key-rotate` beside a running server.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, TestApp};
+use crate::tools::{conclave, default_template, fields};
+
+fn key_file(app: &TestApp) -> PathBuf {
+    app.data().join("encryption.key")
+}
+
+fn keys(app: &TestApp) -> Vec<String> {
+    let mode = fs::metadata(key_file(app)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fs::read_to_string(key_file(app)).unwrap().lines().map(ToOwned::to_owned).collect()
+}
+
+/// Rotates, and gives how many records were sealed anew.
+#[track_caller]
+fn rotate(app: &TestApp) -> Value {
+    let before = keys(app);
+    let done = conclave(app, &["key-rotate"]);
+    assert_eq!(fields(&done), ["new_key_id", "old_key_id", "resealed", "unopenable"]);
+    assert_ne!(done["old_key_id"], done["new_key_id"]);
+    let after = keys(app);
+    assert!(after.len() == 1 && before.iter().all(|key| !done.to_string().contains(key)));
+    assert!(!done.to_string().contains(&after[0]));
+    done
+}
+
+fn s3() -> Value {
+    json!({"type": "s3", "bucket": "b", "access_key": "AKIA", "secret": "hush"})
+}
+
+fn path(app: &TestApp, name: &str) -> String {
+    format!("/v1/templates/{}/destinations/{name}", default_template(app))
+}
+
+fn create(app: &TestApp, name: &str) {
+    let path = format!("/v1/templates/{}/destinations", default_template(app));
+    app.post(&path).json(json!({"name": name, "kind": "recording", "config": s3()})).send().expect(201);
+}
+
+/// A change that keeps the credentials, which must be opened for it.
+#[track_caller]
+fn keeps(app: &TestApp, name: &str) {
+    let change = json!({"config": {"type": "s3", "bucket": "c"}});
+    app.patch(&path(app, name)).json(change).send().expect(200);
+}
+
+#[test]
+fn everything_sealed_goes_on_working_under_the_new_key_and_needs_the_old_one_no_more() {
+    let app = TestApp::start();
+    let receiver = Receiver::start();
+    let endpoint = app.endpoint(&receiver.url);
+    create(&app, "before");
+    app.room("standup");
+    let token = || {
+        let body = json!({"room": "standup", "identity": "bob"});
+        app.post("/v1/tokens").json(body).idempotency_key("t").send().expect(201)
+    };
+    let minted = token();
+    let old = keys(&app);
+
+    let done = rotate(&app);
+    assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(3), &json!(0)));
+    assert_ne!(keys(&app), old);
+    assert_eq!(token(), minted, "a kept answer is still there");
+    keeps(&app, "before");
+    create(&app, "after");
+    app.join("standup", "alice", "host");
+    app.deliver();
+    let secret = endpoint["secret"].as_str().unwrap();
+    assert!(receiver.next().is_signed_with(secret));
+
+    let app = app.restart();
+    for name in ["before", "after"] {
+        keeps(&app, name);
+    }
+    app.join("standup", "carol", "host");
+    app.deliver();
+    assert!(receiver.next().is_signed_with(secret));
+    // All of it is under the one new key: the next rotation opens it all.
+    let again = rotate(&app);
+    assert_eq!((&again["old_key_id"], &again["unopenable"]), (&done["new_key_id"], &json!(0)));
+}
+
+#[test]
+fn a_rotation_that_stopped_half_way_is_ended_by_the_next_run_with_the_same_new_key() {
+    let app = TestApp::start();
+    create(&app, "before");
+    let old = keys(&app).remove(0);
+    // As after a crash between the new key file and the records.
+    let new = "5e".repeat(32);
+    fs::write(key_file(&app), format!("{new}\n{old}\n")).unwrap();
+    keeps(&app, "before");
+    create(&app, "between");
+    let app = app.restart();
+    keeps(&app, "before");
+    create(&app, "old");
+    let done = rotate(&app);
+    assert_eq!(keys(&app), [new]);
+    // The server has sealed under the new key already whatever it wrote meanwhile.
+    assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(0), &json!(0)));
+    let app = app.restart();
+    for name in ["before", "between", "old"] {
+        keeps(&app, name);
+    }
+}
+
+#[test]
+fn a_rotation_that_stopped_before_the_records_seals_them_anew() {
+    let app = TestApp::start();
+    create(&app, "before");
+    let old = keys(&app).remove(0);
+    fs::write(key_file(&app), format!("{}\n{old}\n", "5e".repeat(32))).unwrap();
+    assert_eq!(rotate(&app)["resealed"], 1);
+    keeps(&app, "before");
+    keeps(&app.restart(), "before");
+}
+
+#[test]
+fn records_that_cannot_be_opened_are_counted_and_left() {
+    let app = TestApp::start();
+    create(&app, "lost");
+    fs::write(key_file(&app), format!("{}\n", "5e".repeat(32))).unwrap();
+    let app = app.restart();
+    create(&app, "found");
+    let done = rotate(&app);
+    assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(1), &json!(1)));
+    keeps(&app, "found");
+    let change = json!({"config": {"type": "s3", "bucket": "c"}});
+    app.patch(&path(&app, "lost")).json(change).send().expect_error(503, "destination_unusable", None);
+    app.patch(&path(&app, "lost")).json(json!({"config": s3()})).send().expect(200);
+}
+
+#[test]
+fn destinations_written_while_keys_are_rotated_again_and_again_all_open_afterwards() {
+    let app = TestApp::start();
+    create(&app, "d0");
+    std::thread::scope(|scope| {
+        let rotating = scope.spawn(|| (0..4).for_each(|_| drop(rotate(&app))));
+        for number in 1..40 {
+            create(&app, &format!("d{number}"));
+            keeps(&app, &format!("d{}", number - 1));
+        }
+        rotating.join().unwrap();
+    });
+    assert_eq!(rotate(&app)["unopenable"], 0);
+    let app = app.restart();
+    (0..40).for_each(|number| keeps(&app, &format!("d{number}")));
+}
+
+fn run(app: &TestApp, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--data", app.data().to_str().unwrap()])
+        .args(arguments)
+        .current_dir(app.data())
+        .env_clear()
+        .env("CONCLAVE_ENCRYPTION__KEY_FILE", app.data().join("encryption.key"))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn people_get_a_table_and_a_deployment_without_a_key_or_its_file_is_told() {
+    let app = TestApp::start();
+    let output = run(&app, &["key-rotate"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["old_key_id", "new_key_id", "resealed", "unopenable"]);
+
+    fs::remove_file(key_file(&app)).unwrap();
+    let missing = run(&app, &["key-rotate"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no encryption key at"));
+    assert!(!key_file(&app).exists(), "none is made in its place");
+
+    let config = app.data().join("without.toml");
+    fs::write(&config, "[encryption]\nkey_file = \"\"\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--data", app.data().to_str().unwrap(), "--config", config.to_str().unwrap(), "key-rotate"])
+        .env_clear()
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("encryption.key_file is empty"));
+}
