@@ -71,7 +71,7 @@ impl Stored {
     }
 }
 
-fn not_found() -> Problem {
+pub(crate) fn not_found() -> Problem {
     Problem::new(ErrorCode::DestinationNotFound, "no destination by that name on the template")
 }
 
@@ -193,6 +193,26 @@ fn update(tx: &Tx<'_>, write: &DestinationWrite, config: &DestinationConfig) -> 
     Ok(())
 }
 
+/// A job that is not final may still write there.
+fn refuse_if_in_use(sql: &Connection, id: &DestinationId) -> Result<(), StoreError> {
+    let used: bool = sql
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM egresses WHERE destination_id = ?1 AND ended_at IS NULL)")
+        .and_then(|mut s| s.query_row([id.as_str()], |row| row.get(0)))
+        .or_store_error()?;
+    if used {
+        let message = "a recording or a broadcast still runs against the destination";
+        return StoreError::refuse(Problem::new(ErrorCode::DestinationInUse, message));
+    }
+    Ok(())
+}
+
+/// Whether a destination is still there: one that was looked up may have been deleted since.
+pub(crate) fn exists(sql: &Connection, id: &DestinationId) -> Result<bool, StoreError> {
+    sql.prepare_cached("SELECT EXISTS (SELECT 1 FROM destinations WHERE id = ?1)")
+        .and_then(|mut s| s.query_row([id.as_str()], |row| row.get(0)))
+        .or_store_error()
+}
+
 impl Store {
     /// Makes a destination.
     ///
@@ -274,6 +294,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(move |tx| {
             let found = existing(tx.sql, &project, &id, &name)?;
+            refuse_if_in_use(tx.sql, &found.shown.id)?;
             tx.sql
                 .execute(
                     "DELETE FROM destinations WHERE id = ?1

@@ -9,7 +9,7 @@ use conclave_model::filepath::FilePath;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{EgressId, ErrorCode, JobId, Problem, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{EgressId, JobId, Problem, ProjectId, RoomId, RoomName, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -19,7 +19,7 @@ use crate::error::OrStoreError;
 use crate::live::scene;
 use crate::rooms::by_id;
 use crate::writer::Tx;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, destinations};
 
 /// A job that the media plane has accepted.
 #[derive(Debug, Clone)]
@@ -37,9 +37,7 @@ pub struct NewJob {
 /// Which jobs are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
-    /// Of this room, by its row.
-    pub room_id: Option<RoomId>,
-    /// Of the room by this name.
+    /// Of this room.
     pub room: Option<RoomName>,
     /// In this status.
     pub status: Option<JobStatus>,
@@ -154,14 +152,7 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewJob) -> Result<(), StoreError> {
             ])
         })
         .or_store_error()?;
-    if inserted == 0 { StoreError::refuse(already_there(new.detail.kind())) } else { Ok(()) }
-}
-
-fn already_there(kind: JobKind) -> Problem {
-    match kind {
-        JobKind::Recording => Problem::new(ErrorCode::RecordingExists, "that egress is already being recorded"),
-        JobKind::Broadcast => Problem::new(ErrorCode::BroadcastExists, "that egress is already being broadcast"),
-    }
+    if inserted == 0 { StoreError::refuse(new.detail.kind().already_there()) } else { Ok(()) }
 }
 
 /// The job by that id, of the kind that is asked for.
@@ -173,6 +164,11 @@ fn start(tx: &mut Tx<'_>, new: &NewJob) -> Result<Job, StoreError> {
     let room = by_id(tx.sql, new.room)?;
     if room.status == RoomStatus::Ended {
         return StoreError::refuse(Problem::room_ended());
+    }
+    if let Some(used) = &new.destination
+        && !destinations::exists(tx.sql, &used.id)?
+    {
+        return StoreError::refuse(destinations::not_found().at("destination"));
     }
     insert(tx, &room, new)?;
     let (egress, at) = (&new.state.egress_id, new.state.started_at);
@@ -251,8 +247,10 @@ impl Store {
     /// # Errors
     /// Refused when the project has none of that kind by that id.
     pub async fn job(&self, project: ProjectId, kind: JobKind, egress: EgressId) -> Result<Job, StoreError> {
-        self.read(move |sql| of_kind(sql, &project, kind, &egress)?.ok_or_else(|| StoreError::Refused(not_found(kind))))
-            .await
+        self.read(move |sql| {
+            of_kind(sql, &project, kind, &egress)?.ok_or_else(|| StoreError::Refused(kind.not_found()))
+        })
+        .await
     }
 
     /// A project's jobs of one kind that match, newest first.
@@ -269,7 +267,6 @@ impl Store {
         self.read(move |sql| {
             let mut wanted = Conditions::of_project("project_id", &project);
             wanted.and("kind = ?", Some(kind.as_str()));
-            wanted.and("room_id = ?", filter.room_id.map(|room| room.0));
             wanted.and("room = ?", filter.room.map(String::from));
             wanted.and("status = ?", filter.status.map(JobStatus::as_str));
             wanted.and("started_at >= ?", filter.after.map(Timestamp::millis));
@@ -311,12 +308,5 @@ impl Store {
     /// The store's own.
     pub async fn settled_job(&self, project: ProjectId, egress: EgressId) -> Result<Job, StoreError> {
         self.read(move |sql| existing(sql, &project, &egress)).await
-    }
-}
-
-fn not_found(kind: JobKind) -> Problem {
-    match kind {
-        JobKind::Recording => Problem::new(ErrorCode::RecordingNotFound, "no recording by that egress id"),
-        JobKind::Broadcast => Problem::new(ErrorCode::BroadcastNotFound, "no broadcast by that egress id"),
     }
 }

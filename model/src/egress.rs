@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 
 use crate::filepath::FilePath;
 use crate::{
-    DestinationId, DestinationName, EgressId, Identity, JobId, NamespacedRoom, ProjectId, RoomName, Timestamp, TrackSid,
+    DestinationId, DestinationName, EgressId, ErrorCode, Identity, JobId, NamespacedRoom, Problem, ProjectId, RoomName,
+    Timestamp, TrackSid,
 };
 
 /// How far a job has come. It only ever moves forward, and never leaves one of the last four.
@@ -109,6 +110,24 @@ impl JobKind {
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::Recording, Self::Broadcast].into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// 404: the project has no job of this kind by that id.
+    #[must_use]
+    pub fn not_found(self) -> Problem {
+        match self {
+            Self::Recording => Problem::new(ErrorCode::RecordingNotFound, "no recording by that egress id"),
+            Self::Broadcast => Problem::new(ErrorCode::BroadcastNotFound, "no broadcast by that egress id"),
+        }
+    }
+
+    /// 409: the media plane named an egress that has a record.
+    #[must_use]
+    pub fn already_there(self) -> Problem {
+        match self {
+            Self::Recording => Problem::new(ErrorCode::RecordingExists, "that egress is already being recorded"),
+            Self::Broadcast => Problem::new(ErrorCode::BroadcastExists, "that egress is already being broadcast"),
+        }
     }
 }
 

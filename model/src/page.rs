@@ -50,6 +50,12 @@ impl<T> Page<T> {
         Self::of_fetched(fetched.collect(), request)
     }
 
+    /// The same page, of things to look at.
+    #[must_use]
+    pub fn each(&self) -> Page<&T> {
+        Page { items: self.items.iter().collect(), request: self.request, has_more: self.has_more }
+    }
+
     /// The same page of other things.
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(convert).collect(), request: self.request, has_more: self.has_more }

@@ -158,6 +158,10 @@ pub enum Permission {
     ChangeRole,
     /// Send data through the server.
     SendData,
+    /// Start and stop recordings.
+    Record,
+    /// Start and stop broadcasts.
+    Broadcast,
 }
 
 impl Permission {
@@ -171,6 +175,8 @@ impl Permission {
             Self::UnmuteOthers => "unmute_others",
             Self::ChangeRole => "change_role",
             Self::SendData => "send_data",
+            Self::Record => "record",
+            Self::Broadcast => "broadcast",
         }
     }
 }
@@ -186,6 +192,8 @@ impl RolePermissions {
             Permission::UnmuteOthers => self.unmute_others,
             Permission::ChangeRole => self.change_role,
             Permission::SendData => self.send_data,
+            Permission::Record => self.record,
+            Permission::Broadcast => self.broadcast,
         }
     }
 }

@@ -35,6 +35,8 @@ impl Param {
     pub const DESTINATION: Self = Self::of_path("name", "The destination's name", "^[a-zA-Z0-9_-]{1,64}$");
     /// A room code.
     pub const CODE: Self = Self::of_path("code", "The room code", conclave_model::code::PATTERN);
+    /// A recording's or a broadcast's handle.
+    pub const EGRESS: Self = Self::of_path("egress_id", "The egress id", "^[!-~]{1,128}$");
     /// A UUID.
     pub const UUID: Self = Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
 

@@ -133,6 +133,8 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
         v1::roles::OPERATIONS,
         v1::destinations::OPERATIONS,
         v1::codes::OPERATIONS,
+        v1::recordings::OPERATIONS,
+        v1::broadcasts::OPERATIONS,
         v1::sessions::OPERATIONS,
         v1::webhook_endpoints::OPERATIONS,
         v1::webhook_deliveries::OPERATIONS,

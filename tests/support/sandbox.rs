@@ -38,6 +38,12 @@ impl TestApp {
         self.admin("DELETE", &format!("/sandbox/participants/{sid}/tracks/{track}")).send().expect_empty(204);
     }
 
+    /// Says how a recording or a broadcast stands.
+    #[track_caller]
+    pub fn drive(&self, egress: &str, body: Value) -> Value {
+        self.admin("POST", &format!("/sandbox/egress/{egress}")).json(body).send().expect(200)
+    }
+
     /// What somebody's client holds.
     #[track_caller]
     pub fn view(&self, sid: &str) -> Value {

@@ -23,6 +23,6 @@ CREATE TABLE egresses (
     CHECK ((ended_at IS NOT NULL) = (status IN ('complete', 'failed', 'aborted', 'limit_reached')))
 ) STRICT;
 CREATE INDEX egresses_newest ON egresses (project_id, kind, started_at DESC, id DESC);
-CREATE INDEX egresses_of_room ON egresses (room_id, kind, started_at DESC, id DESC);
+CREATE INDEX egresses_of_room ON egresses (project_id, kind, room, started_at DESC, id DESC);
 CREATE INDEX egresses_running ON egresses (project_id) WHERE ended_at IS NULL;
 CREATE INDEX egresses_to_destination ON egresses (destination_id) WHERE ended_at IS NULL;

@@ -4,9 +4,10 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
+use conclave_model::egress::JobStatus;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::sent::sent;
-use conclave_model::{ErrorCode, ParticipantSid, TrackSid};
+use conclave_model::{EgressId, ErrorCode, ParticipantSid, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -29,7 +30,8 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
         .route("/participants/{sid}/mute", web::post().to(async |plane, call| answer(mute(plane, call).await)))
         .route("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await)))
         .route("/participants/{sid}/bitrate", web::post().to(async |plane, call| answer(bitrate(plane, call).await)))
-        .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)));
+        .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)))
+        .route("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await)));
     config.service(sandbox);
 }
 
@@ -59,6 +61,10 @@ impl SandboxCall {
         self.request.match_info().query("sid").parse().map_err(|_| not_found(SandboxError::NoSuchParticipant))
     }
 
+    fn egress(&self) -> Result<EgressId, Problem> {
+        self.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchJob))
+    }
+
     fn track(&self) -> Result<TrackSid, Problem> {
         self.request.match_info().query("track_sid").parse().map_err(|_| not_found(SandboxError::NoSuchTrack))
     }
@@ -79,6 +85,7 @@ fn refusal(error: &SandboxError) -> Problem {
         SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
         SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
         SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
+        SandboxError::NoSuchJob => Problem::new(ErrorCode::NotFound, message),
         SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
         SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
         SandboxError::RoomEnded => Problem::room_ended(),
@@ -178,6 +185,30 @@ struct Leave {
 async fn leave(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
     let Leave { clean } = body::read(&call.body)?;
     done(plane.leave(&call.sid()?, clean).await)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Egress {
+    status: JobStatus,
+    #[serde(default, deserialize_with = "sent")]
+    error: Option<String>,
+}
+
+async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
+    let Egress { status, error } = body::read(&call.body)?;
+    if matches!(status, JobStatus::Starting | JobStatus::Ending) {
+        let message = "must be active, complete, failed, aborted or limit_reached";
+        return Err(Problem::invalid("status", message));
+    }
+    let driven = plane.drive_egress(&call.egress()?, status, error).await;
+    ok(driven.map(|job| {
+        let mut answer = json!({"egress_id": job.egress_id, "status": job.status});
+        if let Some(error) = job.error {
+            answer["error"] = json!(error);
+        }
+        answer
+    }))
 }
 
 fn ok<T: Serialize>(result: Result<T, SandboxError>) -> Result<HttpResponse, Problem> {

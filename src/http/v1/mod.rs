@@ -1,10 +1,13 @@
 //! The operations of the API, a file a resource: its wire types, its operations, its handlers.
 
+pub mod broadcasts;
 pub mod codes;
 pub mod destinations;
+mod jobs;
 pub mod minting;
 pub mod moderation;
 pub mod participants;
+pub mod recordings;
 pub mod role_changes;
 pub mod roles;
 pub mod rooms;

@@ -1,11 +1,13 @@
 //! `/v1/*`.
 
+mod broadcasts;
 mod code_exchange;
 mod codes;
 mod destinations;
 mod events;
 mod moderation;
 mod participants;
+mod recordings;
 mod role_changes;
 mod roles;
 mod rooms;
