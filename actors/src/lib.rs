@@ -21,6 +21,7 @@ pub mod card;
 pub mod child;
 pub mod debug;
 pub mod egress;
+pub mod metrics;
 pub mod project;
 pub mod relay;
 pub mod room;

@@ -9,6 +9,7 @@ use conclave_model::Clock;
 use conclave_model::webhook::RetrySchedule;
 
 use crate::card::Registry;
+use crate::metrics::ActorMetrics;
 use crate::webhook_endpoint::sender::Sender;
 
 /// The shared parts.
@@ -25,6 +26,8 @@ pub struct Wiring {
     pub settings: Settings,
     /// Who is alive, for the debug endpoint.
     pub registry: Registry,
+    /// Where they count.
+    pub metrics: ActorMetrics,
 }
 
 /// Numbers an operator may set.

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use conclave_actors::card::Registry;
 use conclave_actors::debug::ActorView;
+use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::room::WantedRole;
 use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, TreeError, Wiring};
-use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreOptions, Vault};
+use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{
     CreatedIngress, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, Report,
     ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
@@ -148,6 +149,7 @@ impl Stage {
             vault: Vault::open(Some(&dir.path().join("encryption.key")), &Secret::new("media")).unwrap(),
             on_commit: relay.hook(),
             readers: 1,
+            metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
         };
         let (store, plane) = (Store::open(options).unwrap(), Arc::new(BrittlePlane::default()));
         let wiring = Wiring {
@@ -157,6 +159,7 @@ impl Stage {
             sender: Arc::new(Sender::new(AddressFilter::new(Vec::new()), Duration::from_secs(1))),
             settings: Settings::default(),
             registry: Registry::default(),
+            metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };
         let tree = Tree::start(wiring, &relay).await.unwrap();
         let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;

@@ -35,6 +35,8 @@ pub struct DueDelivery {
     pub payload: Box<str>,
     /// Times posted so far.
     pub attempts: u32,
+    /// When this attempt was due.
+    pub due: Timestamp,
 }
 
 /// How a receiver's queue stands.
@@ -165,7 +167,7 @@ impl Store {
         self.read(move |sql| {
             let mut statement = sql
                 .prepare_cached(
-                    "SELECT d.id, e.type, e.room, e.payload, d.attempts
+                    "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
                      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
                      WHERE d.endpoint_id = ?1 AND d.status = 'pending' AND d.next_attempt_at <= ?2
                      ORDER BY d.next_attempt_at, d.seq LIMIT ?3",
@@ -178,6 +180,7 @@ impl Store {
                     room: row.get(2)?,
                     payload: row.get::<_, String>(3)?.into(),
                     attempts: row.get(4)?,
+                    due: row.time(5)?,
                 })
             };
             let rows = statement.query_map(params![endpoint.0, now.millis(), limit], due);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
+use prometheus::IntGauge;
 use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
@@ -40,6 +41,7 @@ struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     awake: AtomicUsize,
     readers: usize,
+    waiting: IntGauge,
 }
 
 struct Reader {
@@ -57,6 +59,7 @@ impl Message for Wake {
 impl Queue {
     /// Puts a job in. Says whether a reader must be woken for it.
     fn put(&self, job: Job) -> bool {
+        self.waiting.inc();
         let waiting = {
             let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             jobs.push_back(job);
@@ -71,6 +74,7 @@ impl Queue {
     fn take(&self) -> Vec<Job> {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let count = jobs.len().min(BATCH);
+        self.waiting.sub(i64::try_from(count).unwrap_or(0));
         jobs.drain(..count).collect()
     }
 
@@ -147,8 +151,8 @@ fn refuse(jobs: Vec<Job>, reason: &str) {
 
 impl Readers {
     /// Starts `readers` threads over a pool of as many connections. Needs a running actix system.
-    pub(crate) fn start(connections: Pool<SqliteConnectionManager>, readers: usize) -> Self {
-        let queue = Arc::new(Queue { jobs: Mutex::default(), awake: AtomicUsize::new(0), readers });
+    pub(crate) fn start(connections: Pool<SqliteConnectionManager>, readers: usize, waiting: IntGauge) -> Self {
+        let queue = Arc::new(Queue { jobs: Mutex::default(), awake: AtomicUsize::new(0), readers, waiting });
         let shared = Arc::clone(&queue);
         let threads = SyncArbiter::start(readers, move || Reader {
             connections: connections.clone(),

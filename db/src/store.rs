@@ -17,8 +17,8 @@ use crate::error::OrStoreError;
 use crate::outbox::CommittedEvent;
 use crate::reader::Readers;
 use crate::vault::Vault;
-use crate::writer::{Tx, Writer};
-use crate::{StoreError, migrate};
+use crate::writer::{Shared, Tx, Writer};
+use crate::{StoreError, StoreMetrics, migrate};
 
 /// Told of events once they are on disk, in the order they were committed, on the writer's thread: it must be quick.
 pub type CommitHook = Box<dyn Fn(&[CommittedEvent]) + Send>;
@@ -38,6 +38,8 @@ pub struct StoreOptions {
     pub on_commit: CommitHook,
     /// Reader threads, each with a connection.
     pub readers: usize,
+    /// Where it counts.
+    pub metrics: StoreMetrics,
 }
 
 /// The durable records. Cheap to clone.
@@ -65,18 +67,19 @@ impl Store {
     /// # Errors
     /// A file that cannot be opened or written, or that a newer program has written.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions { path, clock, vault, on_commit, readers } = options;
+        let StoreOptions { path, clock, vault, on_commit, readers, metrics } = options;
         let vault = Arc::new(vault);
         let connection = open_for_writing(&path)?;
         let pool = open_readers(&path, readers)?;
-        let (writer, thread) = Writer::start(connection, clock.clone(), Arc::clone(&vault), on_commit)?;
+        let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics: metrics.clone() };
+        let (writer, thread) = Writer::start(connection, shared, on_commit)?;
         Ok(Self(Arc::new(Inner {
             path,
             clock,
             vault,
             writer: Mutex::new(Some(Arc::new(writer))),
             writer_thread: Mutex::new(Some(thread)),
-            readers: Readers::start(pool, readers),
+            readers: Readers::start(pool, readers, metrics.reads_waiting),
         })))
     }
 

@@ -7,16 +7,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use conclave_model::{Clock, Timestamp};
+use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::StoreError;
 use crate::error::OrStoreError;
 use crate::outbox::{CommittedEvent, Outbox};
 use crate::store::CommitHook;
 use crate::vault::Vault;
+use crate::{StoreError, StoreMetrics};
 
 /// Jobs committed together at most. More would make the first wait for the last.
 const BATCH: usize = 128;
@@ -81,13 +83,23 @@ where
 /// The way to the writer thread. Dropping the last one lets the thread finish its queue and end.
 pub(crate) struct Writer {
     queue: Sender<Box<dyn Work>>,
+    waiting: IntGauge,
+}
+
+/// What the thread shares with the rest of the store.
+pub(crate) struct Shared {
+    /// Where time comes from.
+    pub(crate) clock: Clock,
+    /// Seals what must not lie open.
+    pub(crate) vault: Arc<Vault>,
+    /// Where it counts.
+    pub(crate) metrics: StoreMetrics,
 }
 
 /// The thread's own things.
 struct Thread {
     connection: Connection,
-    clock: Clock,
-    vault: Arc<Vault>,
+    shared: Shared,
     hook: CommitHook,
     now: Timestamp,
 }
@@ -96,18 +108,17 @@ impl Writer {
     /// Starts the thread on a connection that nobody else writes with.
     pub(crate) fn start(
         connection: Connection,
-        clock: Clock,
-        vault: Arc<Vault>,
+        shared: Shared,
         hook: CommitHook,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (queue, jobs) = channel();
-        let now = clock.now();
-        let mut thread = Thread { connection, clock, vault, hook, now };
+        let (now, waiting) = (shared.clock.now(), shared.metrics.writes_waiting.clone());
+        let mut thread = Thread { connection, shared, hook, now };
         let handle = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || thread.work_off(&jobs))
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok((Self { queue }, handle))
+        Ok((Self { queue, waiting }, handle))
     }
 
     /// Queues a job and waits until what it wrote is on disk.
@@ -118,7 +129,12 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let closed = || StoreError::Unavailable("the store is closed".into());
-        self.queue.send(Box::new(Job { run: Some(run), result: None, reply })).map_err(|_| closed())?;
+        self.waiting.inc();
+        let queued = self.queue.send(Box::new(Job { run: Some(run), result: None, reply }));
+        queued.map_err(|_| {
+            self.waiting.dec();
+            closed()
+        })?;
         answer.await.map_err(|_| closed())?
     }
 }
@@ -128,7 +144,12 @@ impl Thread {
         while let Ok(first) = jobs.recv() {
             let mut batch = vec![first];
             batch.extend(jobs.try_iter().take(BATCH - 1));
+            let (metrics, begun) = (&self.shared.metrics, Instant::now());
+            metrics.writes_waiting.sub(i64::try_from(batch.len()).unwrap_or(0));
+            #[allow(clippy::cast_precision_loss)] // At most BATCH.
+            metrics.batch.observe(batch.len() as f64);
             let committed = self.commit(&mut batch);
+            self.shared.metrics.commit.observe(begun.elapsed().as_secs_f64());
             match &committed {
                 Ok(events) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}
@@ -144,7 +165,7 @@ impl Thread {
 
     /// Runs the batch in one transaction and gives back the events that are now durable.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<Vec<CommittedEvent>, StoreError> {
-        self.now = self.now.max(self.clock.now());
+        self.now = self.now.max(self.shared.clock.now());
         self.sql("BEGIN IMMEDIATE")?;
         let ran = self.run_all(batch).and_then(|events| self.sql("COMMIT").map(|()| events));
         if ran.is_err() {
@@ -159,7 +180,7 @@ impl Thread {
         for work in batch {
             self.sql("SAVEPOINT job")?;
             let mut outbox = Outbox::default();
-            let mut tx = Tx { sql: &self.connection, now: self.now, vault: &self.vault, outbox: &mut outbox };
+            let mut tx = Tx { sql: &self.connection, now: self.now, vault: &self.shared.vault, outbox: &mut outbox };
             if work.run(&mut tx) == Verdict::Undo {
                 self.sql("ROLLBACK TO job")?;
                 outbox = Outbox::default();

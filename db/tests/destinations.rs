@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conclave_db::{DestinationWrite, NewTemplate, RotationError, Store, StoreError, StoreOptions, Vault};
+use conclave_db::{DestinationWrite, NewTemplate, RotationError, Store, StoreError, StoreMetrics, StoreOptions, Vault};
 use conclave_model::destination::{ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig};
 use conclave_model::plan::PlanFeatures;
 use conclave_model::project::Environment;
@@ -18,7 +18,8 @@ fn open(dir: &Path, key: Option<&str>) -> Store {
         clock: Clock::manual(Timestamp::from_millis(1_700_000_000_000)),
         vault: Vault::open(key.as_deref(), &Secret::new("media")).unwrap(),
         on_commit: Box::new(|_| {}),
-        readers: 2,
+        readers: 1,
+        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
     })
     .unwrap()
 }

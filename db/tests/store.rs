@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{Attempt, CommittedEvent, NewRoom, Store, StoreError, StoreOptions, Vault};
+use conclave_db::{Attempt, CommittedEvent, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault};
 use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer};
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
@@ -27,7 +27,8 @@ fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Told) {
         clock: clock.clone(),
         vault: Vault::open(Some(&key), &Secret::new("media")).unwrap(),
         on_commit,
-        readers: 2,
+        readers: 1,
+        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
     })
     .unwrap();
     (store, told)

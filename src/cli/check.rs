@@ -5,7 +5,7 @@ use std::path::Path;
 use conclave_db::{Store, StoreError, StoreOptions, Vault};
 use conclave_model::{Clock, Secret};
 
-use super::open::{database_path, run_blocking};
+use super::open::{database_path, run_blocking, uncounted};
 use super::output::print;
 use super::{CliError, table};
 use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans};
@@ -71,8 +71,14 @@ fn database_line(data: &Path) -> Line {
 async fn checked(path: &Path) -> Result<i64, StoreError> {
     // Nothing sealed is opened, so that a lost key does not hide how the database stands.
     let vault = Vault::open(None, &Secret::new("")).map_err(|error| StoreError::Fault(error.to_string()))?;
-    let options =
-        StoreOptions { path: path.to_owned(), clock: Clock::system(), vault, on_commit: Box::new(|_| {}), readers: 1 };
+    let options = StoreOptions {
+        path: path.to_owned(),
+        clock: Clock::system(),
+        vault,
+        on_commit: Box::new(|_| {}),
+        readers: 1,
+        metrics: uncounted().map_err(|error| StoreError::Fault(error.to_string()))?,
+    };
     let store = Store::open(options)?;
     let schema = store.check().await;
     store.close();

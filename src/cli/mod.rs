@@ -21,7 +21,9 @@ use clap::{Args, Parser, Subcommand};
 
 pub use error::CliError;
 pub use keys::KeyCommand;
-pub use open::{create_data_dir, database_path, lock_data_dir, open_store, open_store_with, run_blocking, with_store};
+pub use open::{
+    create_data_dir, database_path, lock_data_dir, open_store, open_store_with, run_blocking, uncounted, with_store,
+};
 pub use projects::{EnvironmentArg, Format, ProjectArg, ProjectCommand};
 
 use crate::config::{Config, ConfigError, Mode, Sources};

@@ -4,8 +4,9 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use conclave_db::{CommitHook, Store, StoreOptions, Vault};
+use conclave_db::{CommitHook, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::Clock;
+use prometheus::Registry;
 
 use super::CliError;
 use crate::config::{Config, MediaCredentials};
@@ -48,7 +49,15 @@ pub fn lock_data_dir(data: &Path) -> Result<File, CliError> {
 /// A data directory, key file or database that cannot be used.
 pub fn open_store(config: &Config, data: &Path) -> Result<Store, CliError> {
     let nobody: CommitHook = Box::new(|_| {});
-    open_store_with(config, data, Clock::system(), nobody, 1)
+    open_store_with(config, data, Clock::system(), (nobody, uncounted()?), 1)
+}
+
+/// Numbers that nobody reads.
+///
+/// # Errors
+/// Never: a registry that is new holds none.
+pub fn uncounted() -> Result<StoreMetrics, CliError> {
+    StoreMetrics::new(&Registry::new()).map_err(|error| CliError::failed(error.to_string()))
 }
 
 /// Opens the store of a data directory, making what a first start makes: the directory, media credentials, the
@@ -60,14 +69,14 @@ pub fn open_store_with(
     config: &Config,
     data: &Path,
     clock: Clock,
-    on_commit: CommitHook,
+    (on_commit, metrics): (CommitHook, StoreMetrics),
     readers: usize,
 ) -> Result<Store, CliError> {
     create_data_dir(data)?;
     let media = MediaCredentials::load_or_create(config, data).map_err(|e| CliError::of_credentials(&e))?;
     let key_file = config.encryption.key_path(data);
     let vault = Vault::open(key_file.as_deref(), &media.api_secret).map_err(|e| CliError::of_vault(&e))?;
-    let options = StoreOptions { path: database_path(data), clock, vault, on_commit, readers };
+    let options = StoreOptions { path: database_path(data), clock, vault, on_commit, readers, metrics };
     Store::open(options).map_err(|e| CliError::of_store(&e))
 }
 

@@ -7,6 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::ErrorCode;
 
 use super::gate::origin::is_preflight;
+use super::metrics::NO_OPERATION;
 use super::operation::{Method, Operation, all};
 use super::problem::{self, Problem};
 use super::state::AppState;
@@ -29,7 +30,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
         let counted = state.limits.check_address(&request);
-        async move { problem::response(&counted.err().unwrap_or_else(no_such_route)) }
+        let response = problem::response(&counted.err().unwrap_or_else(no_such_route));
+        state.metrics.time(NO_OPERATION).answered(response.status());
+        async move { response }
     }));
 }
 
@@ -50,13 +53,20 @@ fn resource(path: &str, operations: Vec<&'static Operation>, state: &Arc<AppStat
     for &operation in &operations {
         let state = Arc::clone(state);
         let route = method(operation.method).to(move |request: HttpRequest, payload: web::Payload| {
-            gate::enter(operation, Arc::clone(&state), request, payload)
+            let state = Arc::clone(&state);
+            async move {
+                let timed = state.metrics.time(operation.id);
+                let response = gate::enter(operation, Arc::clone(&state), request, payload).await;
+                timed.answered(response.status());
+                response
+            }
         });
         resource = resource.route(route);
     }
     let state = Arc::clone(state);
     resource.default_service(web::to(move |request: HttpRequest| {
         let response = other_method(&state, &request, &operations);
+        state.metrics.time(NO_OPERATION).answered(response.status());
         async { response }
     }))
 }

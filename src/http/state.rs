@@ -13,6 +13,7 @@ use conclave_model::{Clock, Secret};
 use super::gate::idempotency::Turns;
 use super::gate::limits::Limits;
 use super::gate::origin::Origins;
+use super::metrics::Metrics;
 use crate::config::Plans;
 
 /// The shared parts.
@@ -21,6 +22,8 @@ pub struct AppState {
     pub store: Store,
     /// The actors.
     pub tree: Tree,
+    /// Every number that is counted.
+    pub metrics: Metrics,
     /// The media plane.
     pub media: Arc<dyn MediaPlane>,
     /// The embedded plane's driver, when the sandbox is on.

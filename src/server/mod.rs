@@ -31,6 +31,7 @@ use crate::config::{Config, MediaCredentials, Mode, Plans};
 use crate::http::gate::idempotency::Turns;
 use crate::http::gate::limits::{Limits, Rate};
 use crate::http::gate::origin::Origins;
+use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
 pub use dev::DevAccess;
 
@@ -93,7 +94,8 @@ impl Server {
         let lock = lock_data_dir(&data)?;
         let bound = listeners::bind(&config)?;
         let relay = EventRelay::default();
-        let store = open_store_with(&config, &data, clock.clone(), relay.hook(), READERS)?;
+        let metrics = Metrics::new().map_err(|error| CliError::failed(error.to_string()))?;
+        let store = open_store_with(&config, &data, clock.clone(), (relay.hook(), metrics.store.clone()), READERS)?;
         let dev = match mode {
             Mode::Dev => Some(dev::prepare(&store).await.map_err(|error| CliError::of_store(&error))?),
             Mode::Serve => None,
@@ -101,7 +103,7 @@ impl Server {
         let credentials = MediaCredentials::load_or_create(&config, &data).map_err(|e| CliError::of_credentials(&e))?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(&signer));
-        let wiring = wire(&config, &store, &plane, &clock);
+        let wiring = wire(&config, &store, &plane, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(Arc::new(tree.clone()));
 
@@ -109,6 +111,7 @@ impl Server {
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: tree.clone(),
+            metrics,
             media: Arc::new(plane.clone()),
             sandbox: config.media.sandbox.then_some(plane),
             signer,
@@ -157,7 +160,7 @@ impl Server {
     }
 }
 
-fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, clock: &Clock) -> Wiring {
+fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, (clock, metrics): (&Clock, &Metrics)) -> Wiring {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
     Wiring {
         store: store.clone(),
@@ -171,6 +174,7 @@ fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, clock: &Clock) ->
             reconcile: config.media.reconcile,
         },
         registry: Registry::default(),
+        metrics: metrics.actors.clone(),
     }
 }
 

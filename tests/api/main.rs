@@ -7,6 +7,7 @@ mod contract;
 mod debug;
 mod frame;
 mod key_rotation;
+mod metrics;
 mod operations;
 mod tools;
 mod v1;

@@ -99,6 +99,7 @@ impl<K: Clone + Eq + Hash + Display, M: Message> Family<K, M> {
         let now = clock.now();
         let delay = child.failed(now, reason.to_owned());
         project.wiring.registry.list(child.card(), None);
+        project.wiring.metrics.restarted(self.kind);
         let restore = ProjectMsg::Restore((self.key)(name));
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, restore));
     }

@@ -157,6 +157,7 @@ impl SystemActor {
         let now = clock.now();
         let delay = child.failed(now, reason);
         self.wiring.registry.list(child.card(), None);
+        self.wiring.metrics.restarted(Kind::Project);
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
     }
 

@@ -102,7 +102,7 @@ impl Run {
     }
 
     async fn attempt(&self, endpoint: &Endpoint, delivery: DueDelivery) -> Result<LastResponse, Halt> {
-        let (id, number) = (delivery.id, delivery.attempts + 1);
+        let (id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await;
         let at = self.wiring.clock.now();
         let retry_at = outcome.error.as_ref().and_then(|_| self.wiring.settings.retry.next_attempt(number, at));
@@ -116,7 +116,14 @@ impl Run {
             error: response.error.clone(),
             retry_at,
         };
+        let outcome = match (&attempt.error, attempt.retry_at) {
+            (None, _) => "delivered",
+            (Some(_), Some(_)) => "retried",
+            (Some(_), None) => "failed",
+        };
         self.wiring.store.record_attempt(attempt).await.map_err(Halt::Store)?;
+        self.wiring.metrics.deliveries.with_label_values(&[outcome]).inc();
+        self.wiring.metrics.delivery_lag.observe(at.since(due).as_secs_f64());
         Ok(response)
     }
 

@@ -3,6 +3,7 @@
 
 mod debug;
 mod health;
+mod metrics;
 mod sandbox;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         .wrap(from_fn(move |request, next| guard(token.clone(), request, next)))
         .configure(|config| {
             debug::configure(config, state);
+            metrics::configure(config, state);
             if let Some(plane) = &state.sandbox {
                 sandbox::configure(config, plane);
             }

@@ -1,0 +1,86 @@
+//! What the actors count for their operator. How many there are, and what waits for them, is counted when it is asked for.
+
+use std::collections::BTreeMap;
+
+use prometheus::{Error, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry};
+
+use crate::card::{self, Inspectable, Kind};
+
+/// The actors' numbers.
+#[derive(Clone)]
+pub struct ActorMetrics {
+    /// Attempts to deliver, by what came of them.
+    pub(crate) deliveries: IntCounterVec,
+    /// Seconds from when an attempt was due until its outcome was written.
+    pub(crate) delivery_lag: Histogram,
+    actors: IntGaugeVec,
+    mailbox: IntGaugeVec,
+    restarts: IntCounterVec,
+}
+
+impl ActorMetrics {
+    /// Numbers that show in `registry`.
+    ///
+    /// # Errors
+    /// They are there already.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let lag = HistogramOpts::new(
+            "conclave_webhook_delivery_lag_seconds",
+            "From when an attempt was due until its outcome was written; a tick's wait is part of it",
+        );
+        let metrics = Self {
+            deliveries: IntCounterVec::new(
+                Opts::new("conclave_webhook_attempts_total", "Attempts to deliver a webhook, by outcome"),
+                &["outcome"],
+            )?,
+            delivery_lag: Histogram::with_opts(lag.buckets(vec![0.1, 0.5, 1., 2.5, 5., 10., 30., 60., 300., 1800.]))?,
+            actors: IntGaugeVec::new(Opts::new("conclave_actors", "Actors, by kind and status"), &["kind", "status"])?,
+            mailbox: IntGaugeVec::new(Opts::new("conclave_actor_mailbox", "Messages that wait, by kind"), &["kind"])?,
+            restarts: IntCounterVec::new(
+                Opts::new("conclave_actor_restarts_total", "Actors that failed and were rebuilt, by kind"),
+                &["kind"],
+            )?,
+        };
+        registry.register(Box::new(metrics.deliveries.clone()))?;
+        registry.register(Box::new(metrics.delivery_lag.clone()))?;
+        registry.register(Box::new(metrics.actors.clone()))?;
+        registry.register(Box::new(metrics.mailbox.clone()))?;
+        registry.register(Box::new(metrics.restarts.clone()))?;
+        for kind in Kind::ALL {
+            metrics.restarts.with_label_values(&[kind.as_str()]);
+        }
+        for outcome in ["delivered", "retried", "failed"] {
+            metrics.deliveries.with_label_values(&[outcome]);
+        }
+        Ok(metrics)
+    }
+
+    /// Notes an actor that failed and will be rebuilt.
+    pub(crate) fn restarted(&self, kind: Kind) {
+        self.restarts.with_label_values(&[kind.as_str()]).inc();
+    }
+
+    /// Counts who is alive now.
+    pub fn count(&self, registry: &card::Registry) {
+        let mut alive: BTreeMap<(Kind, &str), i64> = BTreeMap::new();
+        let mut waiting: BTreeMap<Kind, i64> = Kind::ALL.map(|kind| (kind, 0)).into();
+        registry.each(|entry| {
+            let status = match entry.actor {
+                None => "restarting",
+                Some(Inspectable::RoomAtRest(_)) => "at_rest",
+                Some(_) => "running",
+            };
+            *alive.entry((entry.card.kind, status)).or_default() += 1;
+            *waiting.entry(entry.card.kind).or_default() += i64::try_from(entry.card.mailbox()).unwrap_or(i64::MAX);
+        });
+        for kind in Kind::ALL {
+            for status in ["running", "at_rest", "restarting"] {
+                let count = alive.get(&(kind, status)).copied().unwrap_or(0);
+                self.actors.with_label_values(&[kind.as_str(), status]).set(count);
+            }
+        }
+        for (kind, count) in waiting {
+            self.mailbox.with_label_values(&[kind.as_str()]).set(count);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What the store counts for its operator.
+
+use prometheus::{Error, Histogram, HistogramOpts, IntGauge, Registry};
+
+/// The store's numbers.
+#[derive(Clone)]
+pub struct StoreMetrics {
+    /// Jobs committed in one transaction.
+    pub(crate) batch: Histogram,
+    /// Seconds a batch takes from its first statement until it is on disk.
+    pub(crate) commit: Histogram,
+    /// Jobs that wait for the writer.
+    pub(crate) writes_waiting: IntGauge,
+    /// Jobs that wait for a reader.
+    pub(crate) reads_waiting: IntGauge,
+}
+
+impl StoreMetrics {
+    /// Numbers that show in `registry`.
+    ///
+    /// # Errors
+    /// They are there already.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let histogram = |name: &str, help: &str, buckets: &[f64]| {
+            Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))
+        };
+        let metrics = Self {
+            batch: histogram(
+                "conclave_store_batch_jobs",
+                "Writes committed in one transaction",
+                &[1., 2., 4., 8., 16., 32., 64., 128.],
+            )?,
+            commit: histogram(
+                "conclave_store_commit_seconds",
+                "From a batch's first statement until it is on disk",
+                &[0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1., 5.],
+            )?,
+            writes_waiting: IntGauge::new("conclave_store_writes_waiting", "Writes that wait for the writer")?,
+            reads_waiting: IntGauge::new("conclave_store_reads_waiting", "Reads that wait for a reader")?,
+        };
+        registry.register(Box::new(metrics.batch.clone()))?;
+        registry.register(Box::new(metrics.commit.clone()))?;
+        registry.register(Box::new(metrics.writes_waiting.clone()))?;
+        registry.register(Box::new(metrics.reads_waiting.clone()))?;
+        Ok(metrics)
+    }
+}

@@ -1,0 +1,91 @@
+//! What the listeners count, and all numbers of the server as Prometheus reads them.
+
+use std::time::Instant;
+
+use actix_web::http::StatusCode;
+use conclave_actors::metrics::ActorMetrics;
+use conclave_db::StoreMetrics;
+use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+
+/// Upper ends of the latency buckets, in seconds.
+const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.];
+/// What stands in the place of an operation for a request that is none.
+pub const NO_OPERATION: &str = "none";
+
+/// Every number of a server.
+pub struct Metrics {
+    registry: Registry,
+    /// The store's.
+    pub store: StoreMetrics,
+    /// The actors'.
+    pub actors: ActorMetrics,
+    requests: IntCounterVec,
+    latency: HistogramVec,
+}
+
+impl Metrics {
+    /// Numbers that stand at nought.
+    ///
+    /// # Errors
+    /// Two of one name, which would be a bug.
+    pub fn new() -> Result<Self, Error> {
+        let registry = Registry::new();
+        let requests = Opts::new("conclave_http_requests_total", "Requests answered, by operation and status");
+        let latency =
+            HistogramOpts::new("conclave_http_request_seconds", "From a request's routing to its answer, by operation");
+        let metrics = Self {
+            store: StoreMetrics::new(&registry)?,
+            actors: ActorMetrics::new(&registry)?,
+            requests: IntCounterVec::new(requests, &["operation", "status"])?,
+            latency: HistogramVec::new(latency.buckets(BUCKETS.to_vec()), &["operation"])?,
+            registry,
+        };
+        metrics.registry.register(Box::new(metrics.requests.clone()))?;
+        metrics.registry.register(Box::new(metrics.latency.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Starts to time a request.
+    #[must_use]
+    pub fn time(&self, operation: &'static str) -> Timed<'_> {
+        Timed { metrics: self, operation, since: Instant::now(), answered: false }
+    }
+
+    /// The numbers as text.
+    ///
+    /// # Errors
+    /// A metric without a name, which would be a bug.
+    pub fn text(&self) -> Result<String, Error> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    fn answered(&self, operation: &str, status: StatusCode) {
+        self.requests.with_label_values(&[operation, status.as_str()]).inc();
+    }
+}
+
+/// A request that is being answered. One whose handler panics counts as the 500 that its client gets.
+pub struct Timed<'a> {
+    metrics: &'a Metrics,
+    operation: &'static str,
+    since: Instant,
+    answered: bool,
+}
+
+impl Timed<'_> {
+    /// It was answered.
+    pub fn answered(mut self, status: StatusCode) {
+        self.answered = true;
+        self.metrics.answered(self.operation, status);
+        let latency = self.metrics.latency.with_label_values(&[self.operation]);
+        latency.observe(self.since.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        if !self.answered && std::thread::panicking() {
+            self.metrics.answered(self.operation, StatusCode::INTERNAL_SERVER_ERROR);
+        }
+    }
+}
