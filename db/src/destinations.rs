@@ -118,7 +118,7 @@ fn no_key() -> Problem {
 /// Seals a configuration for the file.
 fn seal(vault: &Vault, config: &DestinationConfig) -> Result<Sealed, StoreError> {
     let sealed = vault.seal(config.to_secret().reveal().as_bytes(), PURPOSE);
-    sealed.ok_or_else(|| StoreError::Refused(no_key()))
+    sealed.map_err(|error| StoreError::unsealed(&error))?.ok_or_else(|| StoreError::Refused(no_key()))
 }
 
 fn insert(tx: &Tx<'_>, write: &DestinationWrite, config: &DestinationConfig) -> Result<Destination, StoreError> {

@@ -75,6 +75,7 @@ impl Store {
         self.write(move |tx| {
             let id = EndpointId::new();
             let sealed = tx.vault.seal(secret.reveal().as_bytes(), PURPOSE);
+            let sealed = sealed.map_err(|error| StoreError::unsealed(&error))?;
             let (key_id, bytes) = match sealed {
                 Some(sealed) => (Some(sealed.key_id), sealed.bytes),
                 None => (None, secret.reveal().as_bytes().to_vec()),

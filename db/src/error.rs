@@ -1,6 +1,8 @@
 //! The one error of this layer.
 
 use conclave_model::Problem;
+
+use crate::vault::VaultError;
 use rusqlite::ErrorCode as Sqlite;
 
 /// Why the store did not do as asked.
@@ -32,6 +34,11 @@ impl StoreError {
     /// A refusal, as a store result.
     pub(crate) fn refuse<T>(problem: Problem) -> Result<T, Self> {
         Err(Self::Refused(problem))
+    }
+
+    /// A secret that cannot be sealed now, since the key file cannot be read: an operator can cure that.
+    pub(crate) fn unsealed(error: &VaultError) -> Self {
+        Self::Unavailable(error.to_string())
     }
 
     /// Sorts an error of the engine into what time or an operator can cure and what is a fault.

@@ -32,10 +32,10 @@ impl Tx<'_> {
 
     fn keep(&self, keep: &Keep, answer: &Answer) -> Result<(), StoreError> {
         let slot = &keep.slot;
-        let sealed = keep.secret.then(|| self.vault.seal_always(&answer.body, PURPOSE)).flatten();
+        let sealed = keep.secret.then(|| self.vault.seal_always(&answer.body, PURPOSE)).transpose();
+        let sealed = sealed.map_err(|error| StoreError::unsealed(&error))?;
         let (key_id, body) = match &sealed {
             Some(sealed) => (Some(sealed.key_id.as_str()), sealed.bytes.as_slice()),
-            None if keep.secret => return Err(StoreError::Fault("an answer could not be sealed".into())),
             None => (None, answer.body.as_slice()),
         };
         self.sql

@@ -113,8 +113,10 @@ fn reseal(tx: &Tx<'_>, place: &Place, current: &str) -> Result<(usize, usize), S
             unopenable += 1;
             continue;
         };
-        let sealed = tx.vault.seal(&plain, place.purpose).filter(|sealed| sealed.key_id == current);
-        let sealed = sealed.ok_or_else(|| StoreError::Unavailable("the key file has changed meanwhile".into()))?;
+        let sealed = tx.vault.seal(&plain, place.purpose).map_err(|error| StoreError::unsealed(&error))?;
+        let sealed = sealed
+            .filter(|sealed| sealed.key_id == current)
+            .ok_or_else(|| StoreError::Unavailable("the key file has changed meanwhile".into()))?;
         write(tx.sql, place, id, sealed)?;
         resealed += 1;
     }

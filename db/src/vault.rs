@@ -46,6 +46,9 @@ pub enum VaultError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Longer than the cipher takes, which is hundreds of gigabytes.
+    #[error("too long to be sealed")]
+    TooLong,
     /// Sealed under a key that this deployment does not have, or damaged.
     #[error("sealed under key {0}, which this deployment does not have, or damaged")]
     Unopenable(String),
@@ -79,7 +82,7 @@ impl Vault {
     /// The id of the deployment's key, if it has one.
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
-        self.operator.as_ref().map(|file| file.current().id.clone())
+        self.operator.as_ref().map(KeyFile::known_id)
     }
 
     /// Whether the deployment has a key.
@@ -95,16 +98,23 @@ impl Vault {
 
     /// Seals under the deployment's key; `None` when it has none.
     ///
+    /// # Errors
+    /// A key file that cannot be read any more.
+    ///
     /// The key file is looked at each time. A write that seals does so inside its transaction: so whatever is sealed after
     /// a rotation's transaction is sealed under the new key.
-    pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Option<Sealed> {
-        self.operator.as_ref().and_then(|file| seal(&file.current(), plain, purpose))
+    pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, VaultError> {
+        let key = self.operator.as_ref().map(KeyFile::current).transpose()?;
+        key.map(|key| seal(&key, plain, purpose)).transpose()
     }
 
     /// Seals under the deployment's key, or else under the derived one.
-    pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Option<Sealed> {
-        match &self.operator {
-            Some(_) => self.seal(plain, purpose),
+    ///
+    /// # Errors
+    /// As for [`Self::seal`].
+    pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
+        match self.seal(plain, purpose)? {
+            Some(sealed) => Ok(sealed),
             None => seal(&self.derived, plain, purpose),
         }
     }
@@ -137,11 +147,11 @@ impl Vault {
     }
 }
 
-fn seal(key: &SealKey, msg: &[u8], purpose: &str) -> Option<Sealed> {
+fn seal(key: &SealKey, msg: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
     let nonce: [u8; NONCE_LEN] = random_bytes();
-    // Encryption fails only for messages of hundreds of gigabytes.
-    let ciphertext = key.cipher.encrypt(&XNonce::from(nonce), Payload { msg, aad: purpose.as_bytes() }).ok()?;
-    Some(Sealed { key_id: key.id.clone(), bytes: [nonce.as_slice(), &ciphertext].concat() })
+    let ciphertext = key.cipher.encrypt(&XNonce::from(nonce), Payload { msg, aad: purpose.as_bytes() });
+    let ciphertext = ciphertext.map_err(|_| VaultError::TooLong)?;
+    Ok(Sealed { key_id: key.id.clone(), bytes: [nonce.as_slice(), &ciphertext].concat() })
 }
 
 #[cfg(test)]
@@ -158,7 +168,7 @@ mod tests {
     fn the_key_file_is_made_once_and_only_its_owner_may_read_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("encryption.key");
-        let sealed = Vault::open(Some(&path), &secret()).unwrap().seal(b"x", "test").unwrap();
+        let sealed = Vault::open(Some(&path), &secret()).unwrap().seal(b"x", "test").unwrap().unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let again = Vault::open(Some(&path), &secret()).unwrap();
         assert_eq!(again.open_sealed(&sealed, "test").unwrap(), b"x");
@@ -170,7 +180,7 @@ mod tests {
     #[test]
     fn without_a_key_only_what_must_be_sealed_is() {
         let vault = Vault::open(None, &secret()).unwrap();
-        assert!(vault.seal(b"x", "test").is_none());
+        assert!(vault.seal(b"x", "test").unwrap().is_none());
         let sealed = vault.seal_always(b"x", "test").unwrap();
         assert_eq!(vault.open_sealed(&sealed, "test").unwrap(), b"x");
         let other = Vault::open(None, &Secret::new("another")).unwrap();

@@ -46,7 +46,7 @@ fn malformed(error: &serde_json::Error) -> Problem {
 fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let inner = error.inner();
     let text = match without_position(&inner.to_string()) {
-        text if inner.is_data() => text,
+        text if inner.is_data() => without_value(text),
         _ if !is_json(bytes) => return malformed(inner),
         // serde_json takes what is no word where one is due for a mistake in the JSON itself.
         text if text == "expected value" => "must be one of the allowed words, as a string".into(),
@@ -73,6 +73,16 @@ fn field_of(path: &str, text: &str) -> Option<String> {
         Some(name) => Some(format!("{path}.{name}")),
         None if path.is_empty() => None,
         None => Some(path.to_owned()),
+    }
+}
+
+/// serde repeats the value it did not expect, which may be a secret in the wrong place.
+fn without_value(text: String) -> String {
+    match text.rsplit_once(", expected ") {
+        Some((head, expected)) if head.starts_with("invalid ") || head.starts_with("unknown variant") => {
+            format!("must be {expected}")
+        }
+        _ => text,
     }
 }
 
@@ -136,6 +146,19 @@ mod tests {
         let body = r#"{"name":"a","one":{"priority":1e999}}"#;
         assert_eq!(field(body).as_deref(), Some("one.priority"));
         assert_eq!(field(&body[..body.len() - 1]), None);
+    }
+
+    #[test]
+    fn a_refusal_never_repeats_the_value() {
+        for body in [
+            r#"{"name":["hush, expected hush"]}"#,
+            r#"{"name":"a","one":"hush, expected hush"}"#,
+            r#"{"name":"a","one":{"publish":{"allowed":["hush"]}}}"#,
+            r#""hush""#,
+        ] {
+            let refusal = read::<Body>(body.as_bytes()).unwrap_err();
+            assert!(refusal.message.starts_with("must be ") && !refusal.message.contains("hush"), "{refusal}");
+        }
     }
 
     #[test]

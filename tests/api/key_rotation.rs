@@ -191,3 +191,19 @@ fn people_get_a_table_and_a_deployment_without_a_key_or_its_file_is_told() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("encryption.key_file is empty"));
 }
+
+#[test]
+fn a_server_whose_key_file_is_gone_seals_nothing_that_would_be_lost_and_goes_on_once_it_is_back() {
+    let app = TestApp::start();
+    create(&app, "before");
+    let text = fs::read_to_string(key_file(&app)).unwrap();
+    fs::remove_file(key_file(&app)).unwrap();
+    let change = json!({"config": {"type": "s3", "bucket": "c"}});
+    let refused = app.patch(&path(&app, "before")).json(change).send();
+    refused.expect_error(503, "database_unavailable", None);
+    assert!(!refused.text().contains("encryption.key"), "where it lies is for the log");
+    app.get(&path(&app, "before")).send().expect(200);
+    fs::write(key_file(&app), text).unwrap();
+    fs::set_permissions(key_file(&app), fs::Permissions::from_mode(0o600)).unwrap();
+    keeps(&app, "before");
+}

@@ -58,18 +58,26 @@ impl KeyFile {
     }
 
     /// The key that seals, as the file has it now.
-    pub(super) fn current(&self) -> Arc<SealKey> {
-        Arc::clone(&self.look().current)
+    ///
+    /// A file that cannot be read is an error, although a key is known: the key may have been rotated meanwhile, and then
+    /// what was sealed with the known one would be lost at the next start.
+    pub(super) fn current(&self) -> Result<Arc<SealKey>, VaultError> {
+        self.look().map(|ring| Arc::clone(&ring.current))
+    }
+
+    /// The id of the key that seals, as the file was last read.
+    pub(super) fn known_id(&self) -> String {
+        self.known().current.id.clone()
     }
 
     /// A key by its id.
     pub(super) fn find(&self, id: &str) -> Option<Arc<SealKey>> {
-        self.known().find(id).or_else(|| self.look().find(id))
+        self.known().find(id).or_else(|| self.look().ok()?.find(id))
     }
 
-    /// Whether the file holds more than one key.
+    /// Whether the file held more than one key when it was last read.
     pub(super) fn is_rotating(&self) -> bool {
-        !self.look().old.is_empty()
+        !self.known().old.is_empty()
     }
 
     /// Puts a new key before the one in use, and gives the ids of both, the old one first. A rotation that did not end
@@ -79,7 +87,7 @@ impl KeyFile {
         if text.split_whitespace().nth(1).is_none() {
             self.replace(&format!("{}{text}", fresh()))?;
         }
-        let ring = self.look();
+        let ring = self.look()?;
         let old = ring.old.first().ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
         Ok((old.id.clone(), ring.current.id.clone()))
     }
@@ -88,28 +96,22 @@ impl KeyFile {
     pub(super) fn end_rotation(&self) -> Result<(), VaultError> {
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         let current = text.split_whitespace().next().unwrap_or_default();
-        self.replace(&format!("{current}\n"))
+        self.replace(&format!("{current}\n"))?;
+        self.look().map(drop)
     }
 
     fn known(&self) -> Arc<Ring> {
         Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the file holds now. A file that cannot be read leaves what was known: the server goes on with its key, and the
-    /// next start says what is wrong.
-    fn look(&self) -> Arc<Ring> {
+    /// What the file holds now.
+    fn look(&self) -> Result<Arc<Ring>, VaultError> {
         let known = self.known();
         let same = |text: String| blake3::hash(text.as_bytes()) == known.text;
         if fs::read_to_string(&self.path).is_ok_and(same) {
-            return known;
+            return Ok(known);
         }
-        match read(&self.path) {
-            Ok(ring) => self.take(ring),
-            Err(error) => {
-                log::warn!("{error}; going on with the key that was read before");
-                known
-            }
-        }
+        read(&self.path).map(|ring| self.take(ring))
     }
 
     fn take(&self, mut ring: Ring) -> Arc<Ring> {
@@ -210,9 +212,9 @@ mod tests {
     fn a_rotation_passes_through_a_file_with_both_keys() {
         let dir = tempfile::tempdir().unwrap();
         let keys = KeyFile::open(&file(&dir)).unwrap();
-        let (first, before) = (keys.current().id.clone(), lines(&file(&dir)));
+        let (first, before) = (keys.known_id(), lines(&file(&dir)));
         let (old, new) = keys.begin_rotation().unwrap();
-        assert_eq!((&old, &keys.current().id), (&first, &new));
+        assert_eq!((&old, &keys.current().unwrap().id), (&first, &new));
         assert_eq!(lines(&file(&dir))[1..], before);
         assert!(keys.is_rotating() && keys.find(&old).is_some());
         // Begun again after a crash, it goes on with the key it has made.
@@ -222,7 +224,7 @@ mod tests {
         // Who had the file open still has the old key, who opens it now has not.
         assert!(keys.find(&old).is_some());
         let again = KeyFile::open(&file(&dir)).unwrap();
-        assert_eq!((again.current().id.as_str(), again.find(&old).is_none()), (new.as_str(), true));
+        assert_eq!((again.known_id().as_str(), again.find(&old).is_none()), (new.as_str(), true));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
@@ -233,21 +235,21 @@ mod tests {
         let (_, new) = command.begin_rotation().unwrap();
         assert!(server.find(&new).is_some(), "an unknown id makes it look");
         command.end_rotation().unwrap();
-        assert_eq!(server.current().id, new);
+        assert_eq!(server.current().unwrap().id, new);
     }
 
     #[test]
-    fn a_file_that_went_bad_leaves_the_key_that_was_known() {
+    fn a_file_that_went_bad_seals_nothing_and_what_was_known_still_opens() {
         let dir = tempfile::tempdir().unwrap();
         let keys = KeyFile::open(&file(&dir)).unwrap();
-        let id = keys.current().id.clone();
+        let id = keys.known_id();
         for bad in ["", "abc", "\u{e9}"] {
             fs::write(file(&dir), bad).unwrap();
-            assert_eq!(keys.current().id, id);
+            assert!(keys.current().is_err() && keys.find(&id).is_some());
             assert!(KeyFile::open(&file(&dir)).err().unwrap().to_string().contains("64 hex digits"));
         }
         fs::remove_file(file(&dir)).unwrap();
-        assert_eq!(keys.current().id, id);
+        assert!(keys.current().is_err() && keys.find(&id).is_some());
         assert!(keys.begin_rotation().is_err());
     }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorCode;
+use crate::Problem;
 
 fn s3(config: Value) -> RecordingInput {
     RecordingInput::S3(serde_json::from_value(config).unwrap())

@@ -147,6 +147,20 @@ fn no_secret_is_in_an_answer_or_lies_open_in_the_file() {
         answers.push(bench.patch(name, &config).send().text());
         answers.push(bench.one("GET", name).send().text());
     }
+    // A secret in the wrong place: the refusal is kept, too.
+    for (name, config) in [
+        ("e", json!(STREAM_KEY)),
+        ("f", json!({"urls": format!("rtmp://live.invalid/app/{STREAM_KEY}")})),
+        ("g", json!({"urls": [format!("https://live.invalid/app/{STREAM_KEY}")]})),
+        ("h", json!({"urls": [{"key": STREAM_KEY}]})),
+    ] {
+        let refused = bench.create(name, "rtmp", &config).idempotency_key(name).send();
+        assert_eq!(refused.status, 400);
+        answers.push(refused.text());
+    }
+    let refused = bench.create("i", "recording", &json!({"type": S3_SECRET})).idempotency_key("i").send();
+    refused.expect_error(400, "invalid_request", Some("config.type"));
+    answers.push(refused.text());
     answers.push(bench.app.get(&bench.path).send().text());
     answers.push(bench.app.admin("GET", "/debug/actors").send().text());
     let bytes = database_bytes(bench.app.data());

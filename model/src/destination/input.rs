@@ -1,0 +1,265 @@
+//! Configurations as callers send them, and how they are completed by what is stored.
+
+use serde::{Deserialize, Deserializer};
+use utoipa::ToSchema;
+
+use super::{
+    AzureConfig, DestinationConfig, DestinationKind, GcpConfig, HIDDEN, RecordingConfig, RtmpConfig, S3Config,
+    StorageText,
+};
+use crate::sent::sent;
+use crate::{BucketName, Problem, Secret, StorageLabel};
+
+/// A credential as a caller sends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Credential {
+    /// Left out, or read back and sent again: the stored one.
+    #[default]
+    Stored,
+    /// An empty text: none, where there need not be one.
+    Cleared,
+    /// A new one.
+    New(Secret),
+}
+
+impl<'de> Deserialize<'de> for Credential {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match String::deserialize(deserializer)? {
+            hidden if hidden == HIDDEN => Self::Stored,
+            empty if empty.is_empty() => Self::Cleared,
+            new => Self::New(Secret::new(new)),
+        })
+    }
+}
+
+impl Credential {
+    /// The credential, which must be there when all is told.
+    fn required(self, field: &'static str, stored: Option<&Secret>) -> Result<Secret, Problem> {
+        match self {
+            Self::New(secret) => Ok(secret),
+            Self::Stored => stored.cloned().ok_or_else(|| missing(field)),
+            Self::Cleared => Err(Problem::invalid(field, "must not be empty")),
+        }
+    }
+
+    /// The credential, if there is one.
+    fn optional(self, field: &'static str, stored: Option<&Secret>) -> Result<Option<Secret>, Problem> {
+        match self {
+            Self::Cleared => Ok(None),
+            // Hidden and left out are the same; there need not be one to keep.
+            Self::Stored => Ok(stored.cloned()),
+            new @ Self::New(_) => new.required(field, None).map(Some),
+        }
+    }
+}
+
+fn missing(field: &'static str) -> Problem {
+    Problem::invalid(field, "is required: none of this type is stored that could be kept")
+}
+
+macro_rules! type_word {
+    ($name:ident, $variant:ident, $word:literal) => {
+        /// The one word that `type` can be here.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+        pub enum $name {
+            #[doc = $word]
+            #[serde(rename = $word)]
+            $variant,
+        }
+    };
+}
+type_word!(S3Word, S3, "s3");
+type_word!(GcpWord, Gcp, "gcp");
+type_word!(AzureWord, Azure, "azure");
+
+/// Which object storage a recording's configuration is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageType {
+    /// Amazon S3, or what speaks its protocol.
+    S3,
+    /// Google Cloud Storage.
+    Gcp,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+/// S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay as they are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = S3Destination)]
+pub struct S3Input {
+    #[serde(rename = "type")]
+    #[allow(missing_docs)]
+    pub kind: S3Word,
+    /// The bucket.
+    #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
+    pub bucket: BucketName,
+    /// Its region.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<String>, nullable = false, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
+    pub region: Option<StorageLabel>,
+    /// The service's http(s) url, when it is not Amazon's.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
+    pub endpoint: Option<String>,
+    /// What stands before each file's path.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub prefix: Option<StorageText>,
+    /// The bucket stands in the path and not in the host.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
+    pub force_path_style: Option<bool>,
+    /// The access key's id.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub access_key: Option<StorageText>,
+    /// The access key's secret; reads back as `***`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub secret: Credential,
+    /// What temporary credentials need beside; reads back as `***`. An empty text removes it.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub session_token: Credential,
+}
+
+/// Google Cloud Storage.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = GcpDestination)]
+pub struct GcpInput {
+    #[serde(rename = "type")]
+    #[allow(missing_docs)]
+    pub kind: GcpWord,
+    /// The bucket.
+    #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
+    pub bucket: BucketName,
+    /// What stands before each file's path.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub prefix: Option<StorageText>,
+    /// A service account's key, as the JSON text that Google gives; reads back as `***`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub credentials: Credential,
+}
+
+/// Azure Blob Storage.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = AzureDestination)]
+pub struct AzureInput {
+    #[serde(rename = "type")]
+    #[allow(missing_docs)]
+    pub kind: AzureWord,
+    /// The container.
+    #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
+    pub container: BucketName,
+    /// What stands before each file's path.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub prefix: Option<StorageText>,
+    /// The account's name.
+    #[schema(value_type = String, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
+    pub account_name: StorageLabel,
+    /// The account's key; reads back as `***`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub account_key: Credential,
+}
+
+/// A recording's configuration as a caller sends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordingInput {
+    /// Amazon S3, or what speaks its protocol.
+    S3(S3Input),
+    /// Google Cloud Storage.
+    Gcp(GcpInput),
+    /// Azure Blob Storage.
+    Azure(AzureInput),
+}
+
+/// A configuration as a caller sends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigInput {
+    /// Where files go.
+    Recording(RecordingInput),
+    /// Where broadcasts go. It keeps nothing: a url that was read back is refused while it is parsed.
+    Rtmp(RtmpConfig),
+}
+
+impl ConfigInput {
+    /// The kind of destination this can be.
+    #[must_use]
+    pub const fn kind(&self) -> DestinationKind {
+        match self {
+            Self::Recording(_) => DestinationKind::Recording,
+            Self::Rtmp(_) => DestinationKind::Rtmp,
+        }
+    }
+
+    /// The configuration, with what was left out taken from the stored one.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at a credential that is neither sent nor stored for the same type of storage.
+    pub fn complete(self, stored: Option<&DestinationConfig>) -> Result<DestinationConfig, Problem> {
+        match (self, stored) {
+            (Self::Rtmp(config), _) => Ok(DestinationConfig::Rtmp(config)),
+            (Self::Recording(input), Some(DestinationConfig::Recording(stored))) => {
+                input.complete(Some(stored)).map(DestinationConfig::Recording)
+            }
+            (Self::Recording(input), _) => input.complete(None).map(DestinationConfig::Recording),
+        }
+    }
+}
+
+impl RecordingInput {
+    fn complete(self, stored: Option<&RecordingConfig>) -> Result<RecordingConfig, Problem> {
+        match (self, stored) {
+            (Self::S3(input), Some(RecordingConfig::S3(stored))) => input.complete(Some(stored)),
+            (Self::S3(input), _) => input.complete(None),
+            (Self::Gcp(input), Some(RecordingConfig::Gcp(stored))) => input.complete(Some(&stored.credentials)),
+            (Self::Gcp(input), _) => input.complete(None),
+            (Self::Azure(input), Some(RecordingConfig::Azure(stored))) => input.complete(Some(&stored.account_key)),
+            (Self::Azure(input), _) => input.complete(None),
+        }
+    }
+}
+
+impl S3Input {
+    fn complete(self, stored: Option<&S3Config>) -> Result<RecordingConfig, Problem> {
+        let stored_token = stored.and_then(|stored| stored.session_token.as_ref());
+        let access_key = self.access_key.or_else(|| stored.map(|stored| stored.access_key.clone()));
+        Ok(RecordingConfig::S3(S3Config {
+            bucket: self.bucket,
+            region: self.region,
+            endpoint: self.endpoint,
+            prefix: self.prefix,
+            force_path_style: self.force_path_style,
+            access_key: access_key.ok_or_else(|| missing("config.access_key"))?,
+            secret: self.secret.required("config.secret", stored.map(|stored| &stored.secret))?,
+            session_token: self.session_token.optional("config.session_token", stored_token)?,
+        }))
+    }
+}
+
+impl GcpInput {
+    fn complete(self, stored: Option<&Secret>) -> Result<RecordingConfig, Problem> {
+        let credentials = self.credentials.required("config.credentials", stored)?;
+        Ok(RecordingConfig::Gcp(GcpConfig { bucket: self.bucket, prefix: self.prefix, credentials }))
+    }
+}
+
+impl AzureInput {
+    fn complete(self, stored: Option<&Secret>) -> Result<RecordingConfig, Problem> {
+        let account_key = self.account_key.required("config.account_key", stored)?;
+        Ok(RecordingConfig::Azure(AzureConfig {
+            container: self.container,
+            prefix: self.prefix,
+            account_name: self.account_name,
+            account_key,
+        }))
+    }
+}
