@@ -300,7 +300,7 @@ fn the_settings_and_commands_that_the_readme_names_exist() {
     }
     // It stands in prose in the file, since its default depends on the data directory.
     known.extend(["`encryption.key_file`".to_owned(), "`plans.file`".to_owned()]);
-    let sections = ["`http.", "`admin.", "`limits.", "`webhooks.", "`media.", "`encryption.", "`plans."];
+    let sections = ["`http.", "`admin.", "`limits.", "`webhooks.", "`media.", "`encryption.", "`plans.", "`billing."];
     let named = rows(|first| sections.iter().any(|section| first.starts_with(section)));
     assert!(named.len() > 10);
     for row in named {

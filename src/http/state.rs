@@ -13,6 +13,7 @@ use conclave_model::{Clock, Secret};
 use super::gate::idempotency::Turns;
 use super::gate::limits::Limits;
 use super::gate::origin::Origins;
+use crate::billing::Billing;
 use crate::config::Plans;
 
 /// The shared parts.
@@ -31,6 +32,8 @@ pub struct AppState {
     pub clock: Clock,
     /// What projects may use.
     pub plans: Plans,
+    /// Who keeps the wallets, when that is a service of its own.
+    pub billing: Option<Billing>,
     /// Request rates.
     pub limits: Limits,
     /// Which browsers may call.

@@ -1,5 +1,6 @@
 //! `/v1/*`.
 
+mod billing;
 mod code_exchange;
 mod codes;
 mod events;
