@@ -196,7 +196,7 @@ mod tests {
     fn an_answer_holds_half_a_minute_and_a_failure_a_moment() {
         let heard = |word| Heard { at: Duration::from_secs(100), word };
         let (word, failure) = (heard(Ok(Billed::Suspended)), heard(Err(Unavailable::TimedOut)));
-        let at = |millis| Duration::from_millis(100_000 + millis);
+        let at = |millis: u64| Duration::from_millis(100_000 + millis);
         assert_eq!((word.holds(at(29_999)), word.holds(at(30_000))), (true, false));
         assert_eq!((failure.holds(at(999)), failure.holds(at(1_000))), (true, false));
     }

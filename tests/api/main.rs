@@ -5,8 +5,10 @@ mod support;
 
 mod contract;
 mod debug;
+mod docs;
 mod frame;
 mod operations;
+mod reference;
 mod tools;
 mod v1;
 mod walk;
