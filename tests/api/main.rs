@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod codes;
 mod contract;
 mod debug;
 mod docs;
