@@ -7,6 +7,7 @@ mod codes;
 mod contract;
 mod debug;
 mod docs;
+mod event_fields;
 mod frame;
 mod operations;
 mod reference;
