@@ -237,6 +237,20 @@ impl Store {
         .await
     }
 
+    /// Whose a usable code is.
+    ///
+    /// # Errors
+    /// Refused alike for a code that is unknown, disabled, expired or used up.
+    pub async fn project_of_code(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
+        let now = self.clock().now();
+        self.read(move |sql| {
+            let usable = by_hash(sql, code)?.filter(|(code, _)| code.usable(now));
+            let (code, _) = usable.ok_or_else(|| StoreError::Refused(Problem::code_not_found()))?;
+            Ok(code.project_id)
+        })
+        .await
+    }
+
     /// Takes one use of a code, if it has one and `admit` lets its holder in; whoever is refused uses nothing up. It is
     /// one write, so of any number of exchanges at once no more than `max_uses` succeed.
     ///

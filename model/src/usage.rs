@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::plan::Plan;
 use crate::project::ProjectStatus;
@@ -131,21 +131,33 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     i64::try_from(past.div_ceil(MINUTE_MILLIS)).unwrap_or(i64::MAX).saturating_mul(price)
 }
 
+/// What an external billing service says of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Billed {
+    /// The wallet covers more work.
+    Ok,
+    /// It does not.
+    InsufficientBalance,
+    /// The service stopped the project.
+    Suspended,
+}
+
 /// Whether a project may start work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// It may.
     Good,
-    /// The operator stopped it.
+    /// The operator stopped it, or the billing service.
     Suspended,
     /// The month's block is spent, and the plan prices no overage.
     BlockSpent,
-    /// The month's block is spent, and so is the wallet.
+    /// The month's block is spent, and so is the wallet; or the billing service says that the wallet is.
     WalletEmpty,
 }
 
 impl Standing {
-    /// How a project stands.
+    /// How a project stands by the records: the ledger.
     #[must_use]
     pub fn of(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
         let block = plan.limits.participant_minutes_per_month.map(|block| Duration::from_secs(u64::from(block) * 60));
@@ -156,6 +168,23 @@ impl Standing {
             (ProjectStatus::Active, true, None) => Self::BlockSpent,
             (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => Self::WalletEmpty,
             (ProjectStatus::Active, _, _) => Self::Good,
+        }
+    }
+
+    /// Whether the wallet decides. What the operator and the plan refuse, no wallet cures.
+    #[must_use]
+    pub const fn rests_on_the_wallet(self) -> bool {
+        matches!(self, Self::Good | Self::WalletEmpty)
+    }
+
+    /// The same standing, when a billing service keeps the wallet and says this of it.
+    #[must_use]
+    pub const fn billed(self, said: Billed) -> Self {
+        match said {
+            _ if !self.rests_on_the_wallet() => self,
+            Billed::Ok => Self::Good,
+            Billed::InsufficientBalance => Self::WalletEmpty,
+            Billed::Suspended => Self::Suspended,
         }
     }
 
@@ -178,9 +207,7 @@ impl Standing {
             Self::Good => return Ok(()),
             Self::Suspended => (ErrorCode::QuotaExceeded, "the project is suspended"),
             Self::BlockSpent => (ErrorCode::QuotaExceeded, "the month's participant minutes are spent"),
-            Self::WalletEmpty => {
-                (ErrorCode::InsufficientBalance, "the month's participant minutes are spent and the wallet is empty")
-            }
+            Self::WalletEmpty => (ErrorCode::InsufficientBalance, "the wallet cannot cover more work"),
         };
         Err(Problem::new(code, message))
     }
@@ -232,6 +259,18 @@ mod tests {
         assert_eq!(of(Some(5), 660, 10), Standing::Good);
         let suspended = Standing::of(&plan(None), ProjectStatus::Suspended, &month(600, 0));
         assert_eq!((suspended, suspended.quota_state()), (Standing::Suspended, "suspended"));
+    }
+
+    #[test]
+    fn a_billing_service_decides_about_the_wallet_and_about_nothing_else() {
+        let words = [Billed::Ok, Billed::InsufficientBalance, Billed::Suspended];
+        for ledger in [Standing::Good, Standing::WalletEmpty] {
+            let billed = words.map(|said| ledger.billed(said));
+            assert_eq!(billed, [Standing::Good, Standing::WalletEmpty, Standing::Suspended]);
+        }
+        for ledger in [Standing::Suspended, Standing::BlockSpent] {
+            assert_eq!(words.map(|said| ledger.billed(said)), [ledger; 3]);
+        }
     }
 
     proptest! {

@@ -51,7 +51,7 @@ pub struct Config {
     pub egress: EgressConfig,
     /// What projects may use.
     pub plans: PlansConfig,
-    /// Where wallets are filled.
+    /// Who keeps wallets.
     pub billing: BillingConfig,
 }
 

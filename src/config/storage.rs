@@ -1,4 +1,4 @@
-//! Where things lie: the encryption key, recordings, plans, and the service that fills wallets.
+//! Where things lie: the encryption key, recordings, plans, and the service that keeps wallets.
 
 use std::path::{Path, PathBuf};
 
@@ -34,11 +34,11 @@ pub struct PlansConfig {
     pub file: Option<PathBuf>,
 }
 
-/// The service that fills wallets.
+/// The service that keeps wallets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BillingConfig {
-    /// Where it is. Unset is none: the operator credits projects by hand.
+    /// Where it is. Unset is none: wallets are kept here, and the operator credits them by hand.
     #[serde(with = "text::optional")]
     pub url: Option<String>,
     /// What it is shown as a bearer token.

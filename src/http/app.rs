@@ -19,6 +19,18 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         config.service(resource(path, operations, state));
     }
     config.route("/healthz", web::get().to(async || HttpResponse::Ok().json(serde_json::json!({"ok": true}))));
+    describe(config);
+    let state = Arc::clone(state);
+    config.default_service(web::to(move |request: HttpRequest| {
+        let counted = state.limits.check_address(&request);
+        let response = problem::response(&counted.err().unwrap_or_else(no_such_route));
+        state.metrics.time(NO_OPERATION).answered(response.status());
+        async move { response }
+    }));
+}
+
+/// Routes the description, which needs no credential: it shows what everybody's calls look like, and nothing of anybody's.
+pub fn describe(config: &mut web::ServiceConfig) {
     let description: web::Bytes = openapi::text().into();
     config.route(
         "/openapi.json",
@@ -27,13 +39,6 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
             async { HttpResponse::Ok().content_type("application/json").body(description) }
         }),
     );
-    let state = Arc::clone(state);
-    config.default_service(web::to(move |request: HttpRequest| {
-        let counted = state.limits.check_address(&request);
-        let response = problem::response(&counted.err().unwrap_or_else(no_such_route));
-        state.metrics.time(NO_OPERATION).answered(response.status());
-        async move { response }
-    }));
 }
 
 /// The operations of each path, in the order of the contract.

@@ -18,6 +18,7 @@ use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use super::body;
+use super::operation::Operation;
 use super::problem::{Problem, of_store};
 use super::query::Query;
 use super::standing::{self, Owner};
@@ -35,6 +36,8 @@ pub enum Caller {
 
 /// A call, checked as far as the frame can.
 pub struct Call {
+    /// What is called.
+    pub operation: &'static Operation,
     /// The shared parts.
     pub state: Arc<AppState>,
     /// Who calls.
@@ -152,10 +155,11 @@ impl Call {
     /// The plan of the calling project, which must be allowed to start work.
     ///
     /// # Errors
-    /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet.
+    /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet, 503
+    /// `billing_unavailable` when the billing service does not say and the operation lists that.
     pub async fn plan_for_new_work(&self) -> Result<&Plan, Problem> {
         let (project, status, plan) = self.owner().await?;
-        standing::permit_new_work(&self.state, Owner { project: &project, status, plan: &plan }).await
+        standing::permit_new_work(&self.state, Owner { project: &project, status, plan: &plan }, self.operation).await
     }
 
     /// What the plan of the calling project includes.

@@ -14,6 +14,7 @@ use serde::Serialize;
 pub use conclave_model::Problem;
 
 use super::answer::Answer;
+use crate::billing;
 
 /// When to come again after something was away for a moment.
 const SHORTLY: Duration = Duration::from_secs(1);
@@ -84,6 +85,13 @@ pub fn of_tree(error: TreeError) -> Problem {
         TreeError::Media(error) => of_media(error),
         TreeError::NoAnswer => Problem::internal().because(error),
     }
+}
+
+/// What the billing service's failure is to a client.
+#[must_use]
+pub fn of_billing(error: &billing::Unavailable) -> Problem {
+    let message = "the billing service did not confirm that work may start; retry with backoff";
+    Problem::new(ErrorCode::BillingUnavailable, message).after(SHORTLY).because(error)
 }
 
 /// What the media plane's failure is to a client.

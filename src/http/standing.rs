@@ -1,12 +1,18 @@
 //! How a project stands with its plan: what the plan says, what the month has used, what the wallet holds.
+//!
+//! The records say it all, unless a billing service keeps the wallets. Then the operator's and the plan's refusals still
+//! come first and need no asking; whatever they let through is the service's to decide. While it is away, operations that
+//! list `billing_unavailable` answer that; the others go by the records alone, the wallet kept here included.
 
-use conclave_model::ProjectId;
 use conclave_model::plan::Plan;
 use conclave_model::project::ProjectStatus;
-use conclave_model::usage::{MonthUse, Standing};
+use conclave_model::usage::{Billed, MonthUse, Standing};
+use conclave_model::{ErrorCode, ProjectId};
 
-use super::problem::{Problem, of_store};
+use super::operation::Operation;
+use super::problem::{Problem, of_billing, of_store};
 use super::state::AppState;
+use crate::billing::Unavailable;
 use crate::config::Plans;
 
 /// Whose standing is asked for, as the database had it a moment ago.
@@ -38,23 +44,77 @@ pub async fn month(state: &AppState, project: &ProjectId, plan: &Plan) -> Result
     if month.settled {
         return Ok(month);
     }
-    state.store.settle_months(project.clone(), plan.clone()).await.map_err(of_store)?;
+    let mut plan = plan.clone();
+    if state.billing.is_some() {
+        // What the month cost is taken by the billing service; taken here, too, it would be paid twice.
+        plan.overage_ugx_per_minute = None;
+    }
+    state.store.settle_months(project.clone(), plan).await.map_err(of_store)?;
     state.store.month_use(project.clone()).await.map_err(of_store)
 }
 
-/// The plan of a project that may start work.
+/// What the billing service says of a project. Nothing where there is none, and nothing while it is away from an
+/// operation that cannot answer that it is: the ledger decides alone then.
+pub async fn ask_billing(
+    state: &AppState,
+    project: &ProjectId,
+    operation: &Operation,
+) -> Option<Result<Billed, Unavailable>> {
+    let said = state.billing.as_ref()?.standing(project).await;
+    Some(said).filter(|said| said.is_ok() || operation.codes.contains(&ErrorCode::BillingUnavailable))
+}
+
+/// The ledger's standing with what the billing service said, where the wallet decides.
 ///
 /// # Errors
-/// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet.
-pub async fn permit_new_work<'a>(state: &'a AppState, owner: Owner<'_>) -> Result<&'a Plan, Problem> {
-    let plan = plan(&state.plans, owner.plan)?;
+/// 503 `billing_unavailable`.
+pub fn with_billing(ledger: Standing, said: Option<Result<Billed, Unavailable>>) -> Result<Standing, Problem> {
+    match said.filter(|_| ledger.rests_on_the_wallet()) {
+        None => Ok(ledger),
+        Some(Ok(said)) => Ok(ledger.billed(said)),
+        Some(Err(error)) => Err(of_billing(&error)),
+    }
+}
+
+/// How a project stands, the billing service heard where it has a say.
+///
+/// # Errors
+/// 503 `billing_unavailable`.
+pub async fn confirm(
+    state: &AppState,
+    project: &ProjectId,
+    ledger: Standing,
+    operation: &Operation,
+) -> Result<Standing, Problem> {
+    let said = if ledger.rests_on_the_wallet() { ask_billing(state, project, operation).await } else { None };
+    with_billing(ledger, said)
+}
+
+/// How a project stands by the records.
+async fn ledger(state: &AppState, owner: Owner<'_>, plan: &Plan) -> Result<Standing, Problem> {
     if owner.status == ProjectStatus::Suspended {
-        Standing::Suspended.permit()?;
+        return Ok(Standing::Suspended);
     }
     // A plan without a block of minutes has nothing to add up.
-    if plan.limits.participant_minutes_per_month.is_some() {
-        let month = month(state, owner.project, plan).await?;
-        Standing::of(plan, owner.status, &month).permit()?;
+    if plan.limits.participant_minutes_per_month.is_none() {
+        return Ok(Standing::Good);
     }
+    let month = month(state, owner.project, plan).await?;
+    Ok(Standing::of(plan, owner.status, &month))
+}
+
+/// The plan of a project that may start the work of an operation.
+///
+/// # Errors
+/// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet, 503
+/// `billing_unavailable` when the billing service does not say and the operation lists that.
+pub async fn permit_new_work<'a>(
+    state: &'a AppState,
+    owner: Owner<'_>,
+    operation: &Operation,
+) -> Result<&'a Plan, Problem> {
+    let plan = plan(&state.plans, owner.plan)?;
+    let ledger = ledger(state, owner, plan).await?;
+    confirm(state, owner.project, ledger, operation).await?.permit()?;
     Ok(plan)
 }

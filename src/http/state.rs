@@ -14,6 +14,7 @@ use super::gate::idempotency::Turns;
 use super::gate::limits::Limits;
 use super::gate::origin::Origins;
 use super::metrics::Metrics;
+use crate::billing::Billing;
 use crate::config::Plans;
 
 /// The shared parts.
@@ -34,6 +35,8 @@ pub struct AppState {
     pub clock: Clock,
     /// What projects may use.
     pub plans: Plans,
+    /// Who keeps the wallets, when that is a service of its own.
+    pub billing: Option<Billing>,
     /// Request rates.
     pub limits: Limits,
     /// Which browsers may call.

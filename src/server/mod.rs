@@ -26,6 +26,7 @@ use conclave_model::address::AddressFilter;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::billing::Billing;
 use crate::cli::{CliError, lock_data_dir, open_store_with, run_blocking};
 use crate::config::{Config, MediaCredentials, Mode, Plans};
 use crate::http::gate::idempotency::Turns;
@@ -116,6 +117,7 @@ impl Server {
             sandbox: config.media.sandbox.then_some(plane),
             signer,
             limits: limits(&config, &clock),
+            billing: billing(&config, &clock),
             clock,
             plans,
             origins: origins(&config),
@@ -186,6 +188,12 @@ fn limits(config: &Config, clock: &Clock) -> Limits {
     let calls = rate(set.requests_per_second, set.burst);
     let exchanges = rate(set.exchange_per_second, set.exchange_burst);
     Limits::new(clock, calls, exchanges, config.http.trusted_proxies.clone())
+}
+
+fn billing(config: &Config, clock: &Clock) -> Option<Billing> {
+    // An address that does not parse has been refused with the configuration.
+    let url = config.billing.url.as_deref()?.parse().ok()?;
+    Some(Billing::new(url, config.billing.token.clone(), clock.clone()))
 }
 
 fn origins(config: &Config) -> Origins {

@@ -3,12 +3,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod codes;
 mod contract;
 mod debug;
+mod docs;
+mod event_fields;
 mod frame;
 mod key_rotation;
 mod metrics;
 mod operations;
+mod reference;
 mod tools;
 mod v1;
 mod walk;

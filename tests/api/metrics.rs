@@ -13,7 +13,9 @@ fn numbers(app: &TestApp) -> BTreeMap<String, f64> {
     assert_eq!((text.status, text.headers["content-type"].as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
     let samples = text.text();
     let samples = samples.lines().filter(|line| !line.starts_with('#'));
-    samples.map(|line| line.rsplit_once(' ').map(|(name, value)| (name.into(), value.parse().unwrap())).unwrap()).collect()
+    samples
+        .map(|line| line.rsplit_once(' ').map(|(name, value)| (name.into(), value.parse().unwrap())).unwrap())
+        .collect()
 }
 
 fn number(app: &TestApp, name: &str) -> f64 {
@@ -42,9 +44,8 @@ fn actors_are_counted_by_kind_and_status() {
     app.room("busy");
     app.join("busy", "alice", "host");
     app.post("/v1/rooms/busy/recordings").json(json!({"type": "room_composite"})).send().expect(201);
-    let actors = |kind: &str, status: &str| {
-        number(&app, &format!("conclave_actors{{kind=\"{kind}\",status=\"{status}\"}}"))
-    };
+    let actors =
+        |kind: &str, status: &str| number(&app, &format!("conclave_actors{{kind=\"{kind}\",status=\"{status}\"}}"));
     assert_eq!((actors("room", "running"), actors("room", "at_rest"), actors("egress", "running")), (1., 1., 1.));
     assert_eq!((actors("system", "running"), actors("project", "running"), actors("ingress", "running")), (1., 1., 0.));
     assert_eq!(number(&app, "conclave_actor_restarts_total{kind=\"room\"}"), 0.);

@@ -14,7 +14,7 @@ use crate::support::{PATIENCE, Request};
 /// A data directory that outlives the program.
 pub struct Deployment {
     dir: tempfile::TempDir,
-    environment: Vec<(&'static str, &'static str)>,
+    environment: Vec<(&'static str, String)>,
 }
 
 /// The program, running. It is killed when dropped.
@@ -30,18 +30,18 @@ impl Deployment {
     /// Deliveries go out, and are tried again, within a fraction of a second.
     pub fn new() -> Self {
         let environment = vec![
-            ("CONCLAVE_WEBHOOKS__TICK", "200ms"),
-            ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "300ms,300ms,300ms,30s"),
-            ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "100000"),
-            ("CONCLAVE_LIMITS__BURST", "100000"),
-            ("CONCLAVE_HTTP__WORKERS", "1"),
+            ("CONCLAVE_WEBHOOKS__TICK", "200ms".to_owned()),
+            ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "300ms,300ms,300ms,30s".to_owned()),
+            ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "100000".to_owned()),
+            ("CONCLAVE_LIMITS__BURST", "100000".to_owned()),
+            ("CONCLAVE_HTTP__WORKERS", "1".to_owned()),
         ];
         Self { dir: tempfile::tempdir().unwrap(), environment }
     }
 
     /// With one more setting.
-    pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        self.environment.push((name, value));
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
         self
     }
 
@@ -66,7 +66,7 @@ impl Deployment {
             .arg(self.data())
             .current_dir(self.dir.path())
             .env_clear()
-            .envs(self.environment.iter().copied())
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::deployment::{Deployment, Running};
-use crate::support::{Receiver, Watcher};
+use crate::support::{FakeBilling, Receiver, Watcher};
 
 /// The first characters of a key, which listings and the log may show.
 const KEY_PREFIX: usize = 12;
@@ -88,14 +88,19 @@ fn refused_calls(running: &Running, token: &str, secrets: &mut Secrets) {
 
 #[test]
 fn no_secret_is_in_the_log_the_debug_endpoint_or_the_database() {
-    let deployment = Deployment::new().with("RUST_LOG", "trace");
-    let receiver = Receiver::start();
+    let (receiver, billing) = (Receiver::start(), FakeBilling::start());
     let mut secrets = Secrets(Vec::new());
+    let billing_token = "a-token-for-the-billing-service";
+    secrets.add("the billing token", billing_token);
+    let deployment = Deployment::new().with("RUST_LOG", "trace");
+    let deployment =
+        deployment.with("CONCLAVE_BILLING__URL", &billing.url).with("CONCLAVE_BILLING__TOKEN", billing_token);
     let mut running = deployment.start();
     let media = fs::read_to_string(deployment.data().join("media.key")).unwrap();
     secrets.add("the media secret", media.lines().nth(1).unwrap());
     let shown = tell_story(&running, &receiver, &mut secrets);
     assert!(shown.contains("room.finished"), "{shown}");
+    assert_eq!(billing.last().1, format!("Bearer {billing_token}"));
     let files = fs::read_dir(deployment.data()).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = files.filter(|path| path.is_file() && !path.ends_with("media.key")).collect();
     assert!(files.iter().any(|path| path.extension().is_some_and(|extension| extension == "db")), "{files:?}");

@@ -10,6 +10,7 @@
 // Each test binary uses its own part of the bench.
 #![allow(dead_code, unused_imports)]
 
+mod billing;
 mod client;
 mod deliveries;
 mod receiver;
@@ -27,6 +28,7 @@ use conclave_model::{Clock, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+pub use billing::FakeBilling;
 pub use client::{Request, Response};
 pub use receiver::{Received, Receiver};
 pub use watcher::{Watched, Watcher};

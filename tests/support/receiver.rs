@@ -22,6 +22,8 @@ pub struct Receiver {
 /// A request that came.
 #[derive(Debug)]
 pub struct Received {
+    /// The method and the path.
+    pub line: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -70,6 +72,26 @@ impl Receiver {
 }
 
 impl Received {
+    /// Reads a request off a connection.
+    pub fn read(stream: &TcpStream) -> Option<Self> {
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let request = line.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
+        let mut headers = Vec::new();
+        loop {
+            line.clear();
+            reader.read_line(&mut line).ok()?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+        let mut received = Self { line: request, headers, body: Vec::new() };
+        received.body = vec![0; received.header("content-length").parse().unwrap_or(0)];
+        reader.read_exact(&mut received.body).ok()?;
+        Some(received)
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -88,24 +110,11 @@ impl Received {
     }
 }
 
-fn serve(stream: TcpStream, status: u16, tell: impl FnOnce(Received) -> bool) -> Option<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let mut headers = Vec::new();
-    loop {
-        line.clear();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        headers.push((name.to_owned(), value.trim().to_owned()));
-    }
-    let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let mut body = vec![0; length?.1.parse().ok()?];
-    reader.read_exact(&mut body).ok()?;
+fn serve(mut stream: TcpStream, status: u16, tell: impl FnOnce(Received) -> bool) -> Option<()> {
+    let received = Received::read(&stream)?;
     let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    if !tell(Received { headers, body }) {
+    if !tell(received) {
         return None;
     }
-    reader.get_mut().write_all(answer.as_bytes()).ok()
+    stream.write_all(answer.as_bytes()).ok()
 }

@@ -1,7 +1,8 @@
-//! The admin listener: health, the debug tree, and the sandbox. For operators and tests, on loopback unless a token
-//! guards it.
+//! The admin listener: health, the description for people, the debug tree, and the sandbox. For operators and tests, on
+//! loopback unless a token guards it.
 
 mod debug;
+mod docs;
 mod health;
 mod metrics;
 mod sandbox;
@@ -23,6 +24,7 @@ use super::state::AppState;
 /// Routes the admin listener.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health::configure(config, state);
+    docs::configure(config);
     let token = state.admin_token.clone();
     let guarded = web::scope("")
         .wrap(from_fn(move |request, next| guard(token.clone(), request, next)))

@@ -61,7 +61,7 @@ async fn pass(
         Caller::RoomToken(_) => {}
     }
     let body = body::collect(request, payload).await?;
-    let call = Call { state: Arc::clone(state), caller, body, request: request.clone(), keep: None };
+    let call = Call { operation, state: Arc::clone(state), caller, body, request: request.clone(), keep: None };
     if operation.method == Method::Get {
         return idempotency::once(operation, call).await;
     }

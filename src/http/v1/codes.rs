@@ -7,13 +7,14 @@ use conclave_db::{CodeExchange, CreatedCode, NewCode};
 use conclave_media::token::Grants;
 use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord, SHORTEST_LIFE};
 use conclave_model::sent::sent;
-use conclave_model::usage::Standing;
+use conclave_model::usage::{Billed, Standing};
 use conclave_model::{ErrorCode, Identity, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
+use crate::billing::Unavailable;
 use crate::config::Plans;
 use crate::http::answer::{self, Answer};
 use crate::http::call::{Call, id, identity};
@@ -181,6 +182,7 @@ pub const OPERATIONS: &[Operation] = &[
         ErrorCode::RoleNotFound,
         ErrorCode::RoomEnded,
         ErrorCode::RoleCapacityReached,
+        ErrorCode::BillingUnavailable,
         ErrorCode::DatabaseUnavailable,
     ]),
 ];
@@ -254,7 +256,8 @@ async fn exchange(call: Call) -> Result<Answer, Problem> {
     let code = code(&call)?;
     // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
     let plans = call.state.plans.clone();
-    let admitted = move |exchange: &CodeExchange| admit(&plans, exchange);
+    let said = ask_billing(&call, &code).await?;
+    let admitted = move |exchange: &CodeExchange| admit(&plans, exchange, said);
     let exchange = call.state.store.exchange_code(code.hash(), admitted).await.map_err(of_store)?;
     let plan = standing::plan(&call.state.plans, &exchange.plan)?;
     let wanted = Wanted {
@@ -267,10 +270,20 @@ async fn exchange(call: Call) -> Result<Answer, Problem> {
     mint(&call.state, &exchange.context, plan, wanted)
 }
 
+/// What the billing service says of the code's project, asked before the write, which waits for nobody.
+async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<Billed, Unavailable>>, Problem> {
+    if call.state.billing.is_none() {
+        return Ok(None);
+    }
+    let project = call.state.store.project_of_code(code.hash()).await.map_err(of_store)?;
+    Ok(standing::ask_billing(&call.state, &project, call.operation).await)
+}
+
 /// Whether a token may be minted for the holder of a usable code.
-fn admit(plans: &Plans, exchange: &CodeExchange) -> Result<(), Problem> {
+fn admit(plans: &Plans, exchange: &CodeExchange, said: Option<Result<Billed, Unavailable>>) -> Result<(), Problem> {
     let plan = standing::plan(plans, &exchange.plan)?;
-    Standing::of(plan, exchange.project_status, &exchange.month).permit()?;
+    let ledger = Standing::of(plan, exchange.project_status, &exchange.month);
+    standing::with_billing(ledger, said)?.permit()?;
     refuse_if_full(&exchange.context, plan)?;
     if exchange.context.role.is_none() {
         let message = "the room's template does not have the code's role any more";

@@ -90,6 +90,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     ErrorCode::RoleNotFound,
     ErrorCode::RoomEnded,
     ErrorCode::RoleCapacityReached,
+    ErrorCode::BillingUnavailable,
     ErrorCode::DatabaseUnavailable,
 ])];
 

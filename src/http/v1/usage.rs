@@ -50,7 +50,8 @@ pub struct PlanStatus<'a> {
     price_ugx: i64,
     limits: PlanLimits,
     features: PlanFeatures,
-    /// `active`, `suspended` or `exceeded`.
+    /// `active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts; `/v1/plan` shows
+    /// what the records alone say while the service is away.
     quota_state: &'static str,
     /// First day of the billing period.
     #[schema(value_type = String, format = Date)]
@@ -96,7 +97,7 @@ pub const OPERATIONS: &[Operation] = &[
                 }))
         },
     )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::DatabaseUnavailable]),
+    .codes(&[ErrorCode::InvalidRequest, ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable]),
     Operation::new(
         "get_plan",
         Method::Get,
@@ -115,7 +116,7 @@ fn owner(call: &Call) -> Result<(&ProjectId, ProjectStatus, &str), Problem> {
     }
 }
 
-fn plan_status<'a>(id: &'a str, plan: &'a Plan, status: ProjectStatus, month: &MonthUse, today: Day) -> PlanStatus<'a> {
+fn plan_status<'a>(id: &'a str, plan: &'a Plan, standing: Standing, month: &MonthUse, today: Day) -> PlanStatus<'a> {
     let used = minutes(month.participant_time);
     PlanStatus {
         plan_id: id,
@@ -123,7 +124,7 @@ fn plan_status<'a>(id: &'a str, plan: &'a Plan, status: ProjectStatus, month: &M
         price_ugx: plan.price_ugx,
         limits: plan.limits,
         features: plan.features,
-        quota_state: Standing::of(plan, status, month).quota_state(),
+        quota_state: standing.quota_state(),
         period_start: Day::of(today.start().month_start()),
         participant_minutes_used: used,
         participant_minutes_remaining: plan
@@ -150,11 +151,13 @@ async fn usage(call: Call) -> Result<Answer, Problem> {
     let (project, status, id) = owner(&call)?;
     let plan = standing::plan(&call.state.plans, id)?;
     let month = standing::month(&call.state, project, plan).await?;
+    let ledger = Standing::of(plan, status, &month);
+    let standing = standing::confirm(&call.state, project, ledger, call.operation).await?;
     let days = call.state.store.usage_days(project.clone(), from, to).await.map_err(of_store)?;
     Ok(answer::ok(&Usage {
         total_participant_minutes: minutes(days.iter().map(|day| day.participant_time).sum()),
         days: days.iter().map(UsageDayJson::from).collect(),
-        plan: plan_status(id, plan, status, &month, today),
+        plan: plan_status(id, plan, standing, &month, today),
     }))
 }
 
@@ -163,6 +166,8 @@ async fn plan(call: Call) -> Result<Answer, Problem> {
     let (project, status, id) = owner(&call)?;
     let plan = standing::plan(&call.state.plans, id)?;
     let month = standing::month(&call.state, project, plan).await?;
+    let ledger = Standing::of(plan, status, &month);
+    let standing = standing::confirm(&call.state, project, ledger, call.operation).await?;
     let today = Day::of(call.state.clock.now());
-    Ok(answer::ok(&plan_status(id, plan, status, &month, today)))
+    Ok(answer::ok(&plan_status(id, plan, standing, &month, today)))
 }

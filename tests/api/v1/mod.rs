@@ -1,5 +1,6 @@
 //! `/v1/*`.
 
+mod billing;
 mod broadcasts;
 mod code_exchange;
 mod codes;

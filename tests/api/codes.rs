@@ -1,0 +1,264 @@
+//! Every error code, each produced by the shortest story that yields it through HTTP. A code without a story fails here.
+
+use std::time::Duration;
+
+use conclave_model::ErrorCode;
+use serde_json::{Value, json};
+
+use crate::support::{FakeBilling, Receiver, Request, Response, TestApp};
+use crate::tools::{conclave, default_template, other_project, room_on, template};
+
+/// Tells a story and gives the answer it comes to. The app is shared, so whatever a story makes bears the code's name.
+type Story = fn(&TestApp) -> Response;
+
+/// The stories. Whoever adds a code adds one.
+const STORIES: &[(ErrorCode, Story)] = &[
+    (ErrorCode::InvalidRequest, |app| create(app, json!({}))),
+    (ErrorCode::InvalidRoomName, |app| create(app, json!({"name": "no spaces"}))),
+    (ErrorCode::InvalidIdentity, |app| mint(app, json!({"room": "a", "identity": "no spaces"}))),
+    (ErrorCode::InvalidUrl, |app| register(app, "ftp://example.org")),
+    (ErrorCode::BlockedUrl, |app| register(app, "http://10.0.0.1/hook")),
+    (ErrorCode::Unauthorized, |app| app.get("/v1/rooms").anonymous().send()),
+    (ErrorCode::PermissionDenied, permission_denied),
+    (ErrorCode::OriginRejected, |app| app.get("/v1/rooms").header("origin", "https://evil.example.org").send()),
+    (ErrorCode::RoomLimitReached, room_limit_reached),
+    (ErrorCode::QuotaExceeded, quota_exceeded),
+    (ErrorCode::InsufficientBalance, insufficient_balance),
+    (ErrorCode::NotFound, |app| app.get("/v1/nothing").send()),
+    (ErrorCode::RoomNotFound, |app| app.get("/v1/rooms/nowhere").send()),
+    (ErrorCode::ParticipantNotFound, participant_not_found),
+    (ErrorCode::TrackNotFound, track_not_found),
+    (ErrorCode::SessionNotFound, |app| app.get(&format!("/v1/sessions/{NO_ID}")).send()),
+    (ErrorCode::TemplateNotFound, |app| app.get("/v1/templates/tpl_000000000000").send()),
+    (ErrorCode::RoleNotFound, |app| app.get(&format!("/v1/templates/{}/roles/none", default_template(app))).send()),
+    (ErrorCode::EndpointNotFound, |app| app.delete(&format!("/v1/webhook-endpoints/{NO_ID}")).send()),
+    (ErrorCode::DeliveryNotFound, |app| app.post(&format!("/v1/webhook-deliveries/{NO_ID}/retry")).send()),
+    (ErrorCode::CodeNotFound, |app| app.post("/v1/codes/abcd-efgh-jkmn/exchange").anonymous().send()),
+    (ErrorCode::MethodNotAllowed, |app| app.put("/v1/rooms").json(json!({})).send()),
+    (ErrorCode::RoomExists, room_exists),
+    (ErrorCode::RoomEnded, room_ended),
+    (ErrorCode::IdempotencyKeyReuse, idempotency_key_reuse),
+    (ErrorCode::TemplateExists, template_exists),
+    (ErrorCode::TemplateInUse, template_in_use),
+    (ErrorCode::TemplateIsDefault, |app| app.delete(&format!("/v1/templates/{}", default_template(app))).send()),
+    (ErrorCode::RoleCapacityReached, role_capacity_reached),
+    (ErrorCode::RoleReferenced, role_referenced),
+    (ErrorCode::DeliveryNotRetryable, delivery_not_retryable),
+    (ErrorCode::PayloadTooLarge, |app| app.post("/v1/rooms").raw(vec![b' '; 65_537]).send()),
+    (ErrorCode::UnsupportedMediaType, unsupported_media_type),
+    (ErrorCode::RateLimited, rate_limited),
+    (ErrorCode::InternalError, internal_error),
+    (ErrorCode::DatabaseUnavailable, database_unavailable),
+    (ErrorCode::BillingUnavailable, billing_unavailable),
+];
+
+/// Codes whose first source is not built yet, with that source. Whoever builds it takes them off and tells their stories.
+const PENDING: &[(ErrorCode, &str, &str)] = &[
+    (ErrorCode::InvalidFilepath, "POST", "/v1/rooms/a/recordings"),
+    (ErrorCode::FeatureNotInPlan, "POST", "/v1/rooms/a/recordings"),
+    (ErrorCode::DestinationNotFound, "GET", "/v1/templates/tpl_000000000000/destinations/none"),
+    (ErrorCode::RecordingNotFound, "GET", "/v1/recordings/EG_none"),
+    (ErrorCode::BroadcastNotFound, "GET", "/v1/broadcasts/EG_none"),
+    (ErrorCode::IngressNotFound, "GET", "/v1/ingress/IN_none"),
+    (ErrorCode::RecordingExists, "POST", "/v1/rooms/a/recordings"),
+    (ErrorCode::BroadcastExists, "POST", "/v1/rooms/a/broadcasts"),
+    (ErrorCode::IngressExists, "POST", "/v1/rooms/a/ingress"),
+    (ErrorCode::DestinationExists, "POST", "/v1/templates/tpl_000000000000/destinations"),
+    (ErrorCode::DestinationInUse, "POST", "/v1/rooms/a/recordings"),
+    (ErrorCode::DestinationUnusable, "POST", "/v1/rooms/a/recordings"),
+    (ErrorCode::MediaUnavailable, "POST", "/sandbox/outage"),
+    (ErrorCode::EncryptionUnavailable, "POST", "/v1/templates/tpl_000000000000/destinations"),
+];
+
+const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
+
+fn create(app: &TestApp, room: Value) -> Response {
+    app.post("/v1/rooms").json(room).send()
+}
+
+fn mint(app: &TestApp, token: Value) -> Response {
+    app.post("/v1/tokens").json(token).send()
+}
+
+fn register(app: &TestApp, url: &str) -> Response {
+    app.post("/v1/webhook-endpoints").json(json!({"url": url})).send()
+}
+
+fn permission_denied(app: &TestApp) -> Response {
+    app.room("permission_denied");
+    let token = app.token("permission_denied", "alice", "guest");
+    app.delete("/v1/rooms/permission_denied").anonymous().header("x-svc-room-token", &token).send()
+}
+
+fn room_limit_reached(app: &TestApp) -> Response {
+    let free = other_project(app, "free");
+    let create = |name| app.post("/v1/rooms").bearer(&free.key).json(json!({"name": name})).send();
+    for name in ["first", "second"] {
+        create(name).expect(201);
+    }
+    create("third")
+}
+
+fn quota_exceeded(app: &TestApp) -> Response {
+    let stopped = other_project(app, "self_hosted");
+    conclave(app, &["project", "suspend", &stopped.project]);
+    app.post("/v1/rooms").bearer(&stopped.key).json(json!({"name": "a"})).send()
+}
+
+fn insufficient_balance(_: &TestApp) -> Response {
+    let service = FakeBilling::start();
+    service.says("insufficient_balance");
+    let app = TestApp::start_with(|config| config.billing.url = Some(service.url.clone()));
+    create(&app, json!({"name": "a"}))
+}
+
+fn participant_not_found(app: &TestApp) -> Response {
+    app.room("participant_not_found");
+    app.get("/v1/rooms/participant_not_found/participants/nobody").send()
+}
+
+fn track_not_found(app: &TestApp) -> Response {
+    app.room("track_not_found");
+    app.join("track_not_found", "alice", "host");
+    let mute = app.post("/v1/rooms/track_not_found/participants/alice/mute");
+    mute.json(json!({"track_sid": "TR_none", "muted": true})).send()
+}
+
+fn room_exists(app: &TestApp) -> Response {
+    app.room("room_exists");
+    create(app, json!({"name": "room_exists"}))
+}
+
+fn room_ended(app: &TestApp) -> Response {
+    app.room("room_ended");
+    app.delete("/v1/rooms/room_ended").send().expect_empty(204);
+    mint(app, json!({"room": "room_ended", "identity": "alice"}))
+}
+
+fn idempotency_key_reuse(app: &TestApp) -> Response {
+    let create = |name| app.post("/v1/rooms").idempotency_key("once").json(json!({"name": name})).send();
+    create("idempotency_key_reuse").expect(201);
+    create("another")
+}
+
+fn template_exists(app: &TestApp) -> Response {
+    template(app, "template_exists", &json!({}));
+    app.post("/v1/templates").json(json!({"name": "template_exists"})).send()
+}
+
+fn template_in_use(app: &TestApp) -> Response {
+    let used = template(app, "template_in_use", &json!({}));
+    room_on(app, "template_in_use", &used);
+    app.delete(&format!("/v1/templates/{used}")).send()
+}
+
+fn role_capacity_reached(app: &TestApp) -> Response {
+    app.room_with_roles("role_capacity_reached", &json!({"closed": {"max_peer_count": -1}}));
+    mint(app, json!({"room": "role_capacity_reached", "identity": "alice", "role": "closed"}))
+}
+
+fn role_referenced(app: &TestApp) -> Response {
+    let roles = json!({"audience": {"subscribe": {"to_roles": ["speaker"]}}, "speaker": {}});
+    let referring = template(app, "role_referenced", &roles);
+    app.delete(&format!("/v1/templates/{referring}/roles/speaker")).send()
+}
+
+fn delivery_not_retryable(app: &TestApp) -> Response {
+    let receiver = Receiver::start();
+    let endpoint = app.endpoint(&receiver.url);
+    app.room("delivery_not_retryable");
+    app.join("delivery_not_retryable", "alice", "host");
+    let pending = app.deliveries("status=pending").remove(0);
+    let answer = app.post(&format!("/v1/webhook-deliveries/{}/retry", pending["id"].as_str().unwrap())).send();
+    app.delete(&format!("/v1/webhook-endpoints/{}", endpoint["id"].as_str().unwrap())).send().expect_empty(204);
+    answer
+}
+
+fn unsupported_media_type(app: &TestApp) -> Response {
+    app.post("/v1/rooms").json(json!({"name": "a"})).header("content-type", "text/plain").send()
+}
+
+fn rate_limited(_: &TestApp) -> Response {
+    let app = TestApp::start_with(|config| config.limits.burst = 1);
+    app.get("/v1/rooms").send().expect(200);
+    app.get("/v1/rooms").send()
+}
+
+/// The operator takes a plan out of the file while a project is on it.
+fn internal_error(_: &TestApp) -> Response {
+    let app = TestApp::start();
+    conclave(&app, &["project", "set-plan", &app.project, "free"]);
+    let file = app.data().join("plans.toml");
+    let left = "[self_hosted]\ndisplay_name = \"Left\"\nprice_ugx = 0\nlimits = {}\nfeatures = {}\n";
+    std::fs::write(&file, left).unwrap();
+    let app = app.restart_with(|config| config.plans.file = Some(file));
+    app.get("/v1/plan").send()
+}
+
+/// Another process holds the database for longer than a write waits for it.
+fn database_unavailable(_: &TestApp) -> Response {
+    let app = TestApp::start();
+    // What the start has to write is written once this is.
+    app.room("before");
+    let held = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = create(&app, json!({"name": "a"}));
+    held.execute_batch("ROLLBACK").unwrap();
+    create(&app, json!({"name": "a"})).expect(201);
+    refused
+}
+
+fn billing_unavailable(_: &TestApp) -> Response {
+    let service = FakeBilling::start();
+    let app = TestApp::start_with(|config| config.billing.url = Some(service.url.clone()));
+    app.room("a");
+    service.answers(500, "", "");
+    app.advance(Duration::from_secs(30));
+    mint(&app, json!({"room": "a", "identity": "alice"}))
+}
+
+/// Whether a path of the API, or of the sandbox, does not exist for a method.
+fn is_missing(app: &TestApp, method: &str, path: &str) -> bool {
+    let request: Request =
+        if path.starts_with("/sandbox") { app.admin(method, path) } else { app.request(method, path) };
+    let answer = request.json(json!({})).send();
+    let code = serde_json::from_slice::<Value>(&answer.body).map_or(Value::Null, |body| body["error"]["code"].clone());
+    [json!("not_found"), json!("method_not_allowed"), Value::Null].contains(&code)
+}
+
+#[test]
+fn every_code_has_a_story_that_yields_it_with_its_status() {
+    let app = TestApp::start();
+    // At once, since some of them wait.
+    std::thread::scope(|scope| {
+        for (code, story) in STORIES {
+            let app = &app;
+            scope.spawn(move || yields(*code, &story(app)));
+        }
+    });
+}
+
+#[track_caller]
+fn yields(code: ErrorCode, answer: &Response) {
+    let field = answer.json()["error"]["field"].as_str().map(str::to_owned);
+    answer.expect_error(code.status(), code.as_str(), field.as_deref());
+    let waits = matches!(code.status(), 429 | 503);
+    assert_eq!(answer.headers.contains_key("retry-after"), waits, "{}: {:?}", code.as_str(), answer.headers);
+}
+
+#[test]
+fn every_code_is_told_of_once_or_pending() {
+    for code in ErrorCode::ALL {
+        let told = STORIES.iter().filter(|(told, _)| told == code).count();
+        let pending = PENDING.iter().filter(|(pending, ..)| pending == code).count();
+        assert_eq!(told + pending, 1, "{} needs one story in tests/api/codes.rs", code.as_str());
+    }
+}
+
+#[test]
+fn what_is_pending_is_not_built_yet() {
+    let app = TestApp::start();
+    for (code, method, path) in PENDING {
+        assert!(is_missing(&app, method, path), "{method} {path} is built: tell the story of {}", code.as_str());
+    }
+}

@@ -1,0 +1,101 @@
+//! `/docs` on the admin listener: the description for people, from this program and from nowhere else.
+
+use conclave_model::Secret;
+
+use crate::support::{Response, TestApp};
+
+/// Places that a page names in an attribute.
+fn named(page: &str, attribute: &str) -> Vec<String> {
+    let marker = format!("{attribute}=\"");
+    page.split(&marker).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+fn page(app: &TestApp) -> Response {
+    app.admin("GET", "/docs").anonymous().send()
+}
+
+fn kind(answer: &Response) -> &str {
+    answer.headers["content-type"].split(';').next().unwrap()
+}
+
+#[test]
+fn the_page_and_every_file_it_names_are_served_with_their_types() {
+    let app = TestApp::start();
+    let page = page(&app);
+    assert_eq!((page.status, kind(&page)), (200, "text/html"));
+    let files = [named(&page.text(), "src"), named(&page.text(), "href")].concat();
+    assert_eq!(files.len(), 6, "{files:?}");
+    for file in files {
+        let answer = app.admin("GET", &file).anonymous().send();
+        let expected = match file.rsplit('.').next().unwrap() {
+            "js" => "text/javascript",
+            "css" => "text/css",
+            _ => "image/png",
+        };
+        assert_eq!((answer.status, kind(&answer)), (200, expected), "{file}");
+        assert!(answer.body.len() > 100, "{file}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{file}");
+    }
+}
+
+#[test]
+fn the_viewer_shows_the_description_that_the_api_serves_and_makes_no_calls() {
+    let app = TestApp::start();
+    let start = app.admin("GET", "/docs/swagger-initializer.js").anonymous().send().text();
+    for setting in [
+        "\"url\": \"/openapi.json\"",
+        "\"dom_id\": \"#swagger-ui\"",
+        "\"supportedSubmitMethods\": []",
+        "\"validatorUrl\": \"none\"",
+    ] {
+        assert!(start.contains(setting), "{setting} is not in {start}");
+    }
+    let here = app.admin("GET", "/openapi.json").anonymous().send();
+    assert_eq!(kind(&here), "application/json");
+    assert_eq!(here.expect(200), app.get("/openapi.json").anonymous().send().expect(200));
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere_else() {
+    let app = TestApp::start();
+    let page = page(&app);
+    assert!(!page.text().contains("//"), "{}", page.text());
+    let start = app.admin("GET", "/docs/swagger-initializer.js").anonymous().send().text();
+    assert!(!start.contains("http"), "{start}");
+    let policy = &page.headers["content-security-policy"];
+    let mut directives = policy.split("; ").map(|directive| directive.split_once(' ').unwrap());
+    assert!(directives.any(|directive| directive == ("default-src", "'none'")), "{policy}");
+    let sources = policy.split("; ").flat_map(|directive| directive.split(' ').skip(1));
+    for source in sources {
+        assert!(["'none'", "'self'", "'unsafe-inline'", "data:"].contains(&source), "{source}");
+    }
+    let scripts = policy.split("; ").find(|directive| directive.starts_with("script-src")).unwrap();
+    assert_eq!(scripts, "script-src 'self'");
+    for sheet in ["swagger-ui.css", "index.css"] {
+        let sheet = app.admin("GET", &format!("/docs/{sheet}")).anonymous().send().text();
+        let loaded = sheet.split("url(").skip(1).map(|rest| rest.trim_start_matches(['"', '\'']));
+        for place in loaded {
+            assert!(place.starts_with("data:"), "{}", &place[..place.len().min(60)]);
+        }
+        assert!(!sheet.contains("@import"));
+    }
+}
+
+#[test]
+fn a_browser_can_open_it_where_the_admin_listener_wants_a_token() {
+    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("an-admin-token")));
+    assert_eq!(page(&app).status, 200);
+    assert_eq!(app.admin("GET", "/docs/swagger-ui.css").anonymous().send().status, 200);
+    app.admin("GET", "/openapi.json").anonymous().send().expect(200);
+    app.admin("GET", "/debug/actors").anonymous().send().expect_error(401, "unauthorized", None);
+}
+
+#[test]
+fn files_that_are_not_there_are_not_found() {
+    let app = TestApp::start();
+    for file in ["nothing.js", "..%2fmod.rs", "%2e%2e%2fCargo.toml"] {
+        app.admin("GET", &format!("/docs/{file}")).send().expect_error(404, "not_found", None);
+    }
+    // The API listener has no pages.
+    app.get("/docs").send().expect_error(404, "not_found", None);
+}

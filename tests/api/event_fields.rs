@@ -1,0 +1,233 @@
+//! Every event type with its exact set of fields, held against events that a receiver really got. A type without an entry
+//! fails here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_model::event::EventType;
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, TestApp};
+use crate::tools::fields;
+
+/// What an event of a type carries besides the four fields that every event has.
+struct Shape {
+    event: EventType,
+    always: &'static [&'static str],
+    /// Fields that depend: on what, is said beside each.
+    sometimes: &'static [(&'static str, When)],
+}
+
+/// What a field that is not always there depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    /// The participant holds a role.
+    RoleHeld,
+    /// The participant held a role before this one.
+    RoleHeldBefore,
+    /// A room token made the change.
+    ByRoomToken,
+    /// An API key made the change.
+    ByKey,
+    /// The participant publishes exactly one track, so that the excess is that track's.
+    OneTrack,
+}
+
+const EVERYWHERE: [&str; 4] = ["occurred_at", "project_id", "room", "type"];
+const WHO: &[&str] = &["participant_identity", "participant_sid"];
+const TRACK: &[&str] =
+    &["participant_identity", "participant_sid", "track_kind", "track_muted", "track_sid", "track_source"];
+// A ceiling comes with a role.
+const LIMIT: &[&str] = &["participant_identity", "participant_sid", "publish_kbps", "publish_max_kbps", "role"];
+
+/// The shapes. Whoever adds an event type adds one.
+const SHAPES: &[Shape] = &[
+    Shape { event: EventType::RoomStarted, always: &[], sometimes: &[] },
+    Shape { event: EventType::RoomFinished, always: &[], sometimes: &[] },
+    Shape { event: EventType::ParticipantJoined, always: WHO, sometimes: &[("role", When::RoleHeld)] },
+    Shape { event: EventType::ParticipantLeft, always: WHO, sometimes: &[("role", When::RoleHeld)] },
+    Shape { event: EventType::ParticipantConnectionAborted, always: WHO, sometimes: &[("role", When::RoleHeld)] },
+    Shape {
+        event: EventType::ParticipantRoleChanged,
+        always: &["participant_identity", "participant_sid", "role"],
+        sometimes: &[
+            ("previous_role", When::RoleHeldBefore),
+            ("changed_by_identity", When::ByRoomToken),
+            ("changed_by_api_key_prefix", When::ByKey),
+        ],
+    },
+    Shape {
+        event: EventType::ParticipantPublishLimitExceeded,
+        always: LIMIT,
+        sometimes: &[("track_sid", When::OneTrack)],
+    },
+    Shape {
+        event: EventType::ParticipantPublishLimitCleared,
+        always: LIMIT,
+        sometimes: &[("track_sid", When::OneTrack)],
+    },
+    Shape { event: EventType::TrackPublished, always: TRACK, sometimes: &[("role", When::RoleHeld)] },
+    Shape { event: EventType::TrackUnpublished, always: TRACK, sometimes: &[("role", When::RoleHeld)] },
+];
+
+/// Event types that nothing raises yet, with the call that will. Whoever builds it takes them off and adds their shapes.
+const PENDING: &[(EventType, &str)] = &[
+    (EventType::RecordingStarted, "/v1/rooms/{name}/recordings"),
+    (EventType::RecordingUpdated, "/v1/rooms/{name}/recordings"),
+    (EventType::RecordingEnded, "/v1/rooms/{name}/recordings"),
+    (EventType::RecordingFailed, "/v1/rooms/{name}/recordings"),
+    (EventType::BroadcastStarted, "/v1/rooms/{name}/broadcasts"),
+    (EventType::BroadcastUpdated, "/v1/rooms/{name}/broadcasts"),
+    (EventType::BroadcastEnded, "/v1/rooms/{name}/broadcasts"),
+    (EventType::BroadcastFailed, "/v1/rooms/{name}/broadcasts"),
+    (EventType::IngressStarted, "/v1/rooms/{name}/ingress"),
+    (EventType::IngressEnded, "/v1/rooms/{name}/ingress"),
+];
+
+/// What was received: for each event type, which conditions held and what came.
+#[derive(Default)]
+struct Story {
+    told: Vec<(EventType, Vec<When>, Value)>,
+}
+
+impl Story {
+    /// The next events, each with the conditions that hold for it, in the order they come.
+    #[track_caller]
+    fn tell(&mut self, app: &TestApp, receiver: &Receiver, expected: &[(EventType, &[When])]) {
+        let events = app.events(receiver);
+        let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(types, expected.iter().map(|(event, _)| event.as_str()).collect::<Vec<_>>());
+        for ((event_type, when), event) in expected.iter().zip(events) {
+            self.told.push((*event_type, when.to_vec(), event));
+        }
+    }
+
+    /// Somebody without a role, and a host: joins, tracks, leaves and lost connections.
+    fn people(&mut self, app: &TestApp, receiver: &Receiver) {
+        use EventType as E;
+        app.room("people");
+        let mut started: Option<(EventType, &[When])> = Some((E::RoomStarted, &[]));
+        for (role, when) in [("", &[] as &[When]), ("host", &[When::RoleHeld])] {
+            for (clean, gone) in [(true, E::ParticipantLeft), (false, E::ParticipantConnectionAborted)] {
+                let ann = app.join("people", "ann", role);
+                let track = app.publish(&ann, "audio", "microphone");
+                app.unpublish(&ann, &track);
+                app.leave(&ann, clean);
+                let life = [E::ParticipantJoined, E::TrackPublished, E::TrackUnpublished, gone];
+                let expected: Vec<_> = started.take().into_iter().chain(life.map(|event| (event, when))).collect();
+                self.tell(app, receiver, &expected);
+            }
+        }
+        app.delete("/v1/rooms/people").send().expect_empty(204);
+        self.tell(app, receiver, &[(E::RoomFinished, &[])]);
+    }
+
+    /// Roles given by a key and by a room token, to somebody who held one and to somebody who did not.
+    fn role_changes(&mut self, app: &TestApp, receiver: &Receiver) {
+        app.room("roles");
+        app.join("roles", "ann", "");
+        app.join("roles", "bob", "guest");
+        app.events(receiver);
+        let give = |identity: &str, role: &str, token: Option<&str>| {
+            let call = app.post(&format!("/v1/rooms/roles/participants/{identity}/role")).json(json!({"role": role}));
+            let call = match token {
+                Some(token) => call.anonymous().header("x-svc-room-token", token),
+                None => call,
+            };
+            call.send().expect(200);
+        };
+        give("ann", "host", None);
+        give("bob", "host", None);
+        let by = app.token("roles", "bob", "host");
+        give("ann", "guest", Some(&by));
+        app.join("roles", "cyd", "");
+        give("cyd", "guest", Some(&by));
+        let changed = EventType::ParticipantRoleChanged;
+        self.tell(
+            app,
+            receiver,
+            &[
+                (changed, &[When::ByKey]),
+                (changed, &[When::ByKey, When::RoleHeldBefore]),
+                (changed, &[When::ByRoomToken, When::RoleHeldBefore]),
+                (EventType::ParticipantJoined, &[]),
+                (changed, &[When::ByRoomToken]),
+            ],
+        );
+    }
+
+    /// A ceiling that is exceeded and kept again, with one track and with two.
+    fn limits(&mut self, app: &TestApp, receiver: &Receiver) {
+        app.room_with_roles("limits", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
+        let ann = app.join("limits", "ann", "speaker");
+        app.publish(&ann, "video", "camera");
+        self.exceed_and_clear(app, receiver, &ann, &[When::OneTrack]);
+        app.publish(&ann, "audio", "microphone");
+        self.exceed_and_clear(app, receiver, &ann, &[]);
+    }
+
+    fn exceed_and_clear(&mut self, app: &TestApp, receiver: &Receiver, sid: &str, when: &[When]) {
+        app.events(receiver);
+        let (exceeded, cleared) =
+            (EventType::ParticipantPublishLimitExceeded, EventType::ParticipantPublishLimitCleared);
+        for (event, kbps) in [(exceeded, 640), (cleared, 400)] {
+            let before = app.deliveries(&format!("event_type={}", event.as_str())).len();
+            app.act(sid, "bitrate", json!({"kbps": kbps})).expect(200);
+            app.advance(Duration::from_secs(5));
+            app.wait_for_event(event.as_str(), before + 1);
+            self.tell(app, receiver, &[(event, when)]);
+        }
+    }
+
+    fn whole() -> Self {
+        let (app, receiver) = (TestApp::start(), Receiver::start());
+        app.endpoint(&receiver.url);
+        let mut story = Self::default();
+        story.people(&app, &receiver);
+        story.role_changes(&app, &receiver);
+        story.limits(&app, &receiver);
+        story
+    }
+}
+
+#[test]
+fn every_event_has_exactly_the_fields_of_its_shape() {
+    let story = Story::whole();
+    for shape in SHAPES {
+        let name = shape.event.as_str();
+        let mut seen: BTreeMap<When, (bool, bool)> = BTreeMap::new();
+        let told: Vec<_> = story.told.iter().filter(|(event, ..)| *event == shape.event).collect();
+        assert!(!told.is_empty(), "the story has no {name}");
+        for (_, when, event) in told {
+            let depending = shape.sometimes.iter().filter(|(_, on)| when.contains(on)).map(|(field, _)| *field);
+            let mut expected: Vec<_> = EVERYWHERE.iter().chain(shape.always).copied().chain(depending).collect();
+            expected.sort_unstable();
+            assert_eq!(fields(event), expected, "{name} when {when:?}");
+            for (_, on) in shape.sometimes {
+                let (with, without) = seen.entry(*on).or_default();
+                *(if when.contains(on) { with } else { without }) = true;
+            }
+        }
+        for (on, (with, without)) in seen {
+            assert!(with && without, "the story has {name} when {on:?}, and when not");
+        }
+    }
+}
+
+#[test]
+fn every_event_type_has_one_shape_or_is_pending() {
+    for event in EventType::ALL {
+        let shapes = SHAPES.iter().filter(|shape| shape.event == *event).count();
+        let pending = PENDING.iter().filter(|(pending, _)| pending == event).count();
+        assert_eq!(shapes + pending, 1, "{} needs one shape in tests/api/event_fields.rs", event.as_str());
+    }
+    assert_eq!(EventType::ALL.len(), 20);
+}
+
+#[test]
+fn what_raises_a_pending_event_is_not_built_yet() {
+    let document = TestApp::start().get("/openapi.json").anonymous().send().expect(200);
+    for (event, path) in PENDING {
+        assert!(document["paths"][path]["post"].is_null(), "{path} is built: give {} its shape", event.as_str());
+    }
+}

@@ -1,0 +1,216 @@
+//! `docs/api.md`: the description as a text to read, a section for each operation and each type. It is written from the
+//! description alone, and a test holds it up to date.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::contract::{Described, described, rows};
+use crate::support::TestApp;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
+
+const PREFACE: &str = "\
+# The API, call by call
+
+Made from the OpenAPI description by `CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference`; a test fails when it is
+stale. The same description is at `/openapi.json`, and with a viewer at `/docs` on the admin listener.
+
+";
+
+/// Every described operation, in the order of the contract.
+fn in_order(document: &Value) -> Vec<Described> {
+    let order: Vec<_> = rows().into_iter().map(|row| row.id).collect();
+    let mut operations = described(document);
+    operations.sort_by_key(|operation| order.iter().position(|id| id == operation.id()));
+    operations
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A table, or nothing when it has no rows.
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let rule = format!("|{}\n", "---|".repeat(head.len()));
+    line(&head) + &rule + &rows.iter().map(|row| line(row)).collect::<String>() + "\n"
+}
+
+fn type_link(reference: &str) -> String {
+    let name = reference.trim_start_matches("#/components/schemas/");
+    format!("[{name}](#{})", name.to_lowercase())
+}
+
+/// A schema's type in words.
+fn kind(schema: &Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return type_link(reference);
+    }
+    if let Some(any) = schema["oneOf"].as_array() {
+        return any.iter().map(kind).collect::<Vec<_>>().join(" or ");
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return values.iter().map(|value| format!("`{}`", text(value))).collect::<Vec<_>>().join(", ");
+    }
+    let named = |name: &str| match name {
+        "array" => format!("array of {}", kind(&schema["items"])),
+        "object" if schema["additionalProperties"].is_object() => {
+            format!("map of {}", kind(&schema["additionalProperties"]))
+        }
+        name => name.to_owned(),
+    };
+    match &schema["type"] {
+        Value::String(name) => named(name),
+        Value::Array(names) => names.iter().map(|name| named(text(name))).collect::<Vec<_>>().join(" or "),
+        _ => "any JSON".into(),
+    }
+}
+
+/// What a schema says of a value beyond its type.
+fn notes(schema: &Value, description: &str) -> String {
+    let mut notes: Vec<String> = vec![description.trim_end_matches('.').replace('\n', " ")];
+    notes.extend(schema["pattern"].as_str().map(|pattern| format!("`{}`", pattern.replace('|', "\\|"))));
+    for (key, words) in [("minimum", "at least"), ("maximum", "at most"), ("default", "default")] {
+        notes.extend(Some(&schema[key]).filter(|bound| !bound.is_null()).map(|bound| format!("{words} {bound}")));
+    }
+    notes.retain(|note| !note.is_empty());
+    notes.join("; ")
+}
+
+/// What is said of a property, or of the type it has when it is not null.
+fn description(property: &Value) -> &str {
+    let said = property["description"].as_str();
+    said.or_else(|| list(&property["oneOf"]).iter().find_map(|one| one["description"].as_str())).unwrap_or_default()
+}
+
+fn properties(schema: &Value) -> Vec<Vec<String>> {
+    let required = list(&schema["required"]);
+    let row = |(name, property): (&String, &Value)| {
+        let always = if required.contains(&Value::from(name.as_str())) { "yes" } else { "" };
+        vec![format!("`{name}`"), kind(property), always.into(), notes(property, description(property))]
+    };
+    schema["properties"].as_object().into_iter().flatten().map(row).collect()
+}
+
+fn parameters(operation: &Value) -> Vec<Vec<String>> {
+    let row = |parameter: &Value| {
+        let needed = if parameter["required"] == true { "yes" } else { "" };
+        let notes = notes(&parameter["schema"], text(&parameter["description"]));
+        vec![format!("`{}`", text(&parameter["name"])), text(&parameter["in"]).into(), needed.into(), notes]
+    };
+    list(&operation["parameters"]).iter().map(row).collect()
+}
+
+fn callers(operation: &Value) -> String {
+    match (list(&operation["security"]).len(), operation["x-permission"].as_str()) {
+        (0, _) => "anyone".into(),
+        (_, Some(permission)) => format!("a key, or a room token with `{}`", permission.replace('|', "` or `")),
+        _ => "a key".into(),
+    }
+}
+
+/// What a body is: a type, or a page of one.
+fn of_type(schema: &Value) -> String {
+    let items =
+        schema["properties"].as_object().into_iter().flatten().find(|(_, property)| property["items"].is_object());
+    items.map_or_else(|| kind(schema), |(_, items)| format!("a page of {}", kind(&items["items"])))
+}
+
+/// A body: what it is, and an example.
+fn body(lead: &str, content: &Value) -> String {
+    let content = &content["application/json"];
+    if content.is_null() {
+        return format!("{lead}.\n\n");
+    }
+    format!("{lead}: {}\n\n```json\n{:#}\n```\n\n", of_type(&content["schema"]), content["example"])
+}
+
+fn section(described: &Described) -> String {
+    let operation = &described.operation;
+    let mut out = format!("### {}\n\n{}.\n\n", described.id(), text(&operation["summary"]));
+    let _ = write!(out, "`{} {}` by {}\n\n", described.method, described.path, callers(operation));
+    out += &table(&["Parameter", "In", "Required", ""], &parameters(operation));
+    if operation["requestBody"].is_object() {
+        let optional = if operation["requestBody"]["required"] == true { "" } else { " (may be left out)" };
+        out += &body(&format!("Body{optional}"), &operation["requestBody"]["content"]);
+    }
+    let responses = operation["responses"].as_object().unwrap();
+    for (status, answer) in responses.iter().filter(|(status, _)| status.starts_with('2')) {
+        out += &body(&format!("Answers {status}"), &answer["content"]);
+    }
+    let errors = responses.iter().filter(|(status, _)| !status.starts_with('2'));
+    let errors: Vec<_> = errors.map(|(status, e)| vec![status.clone(), text(&e["description"]).into()]).collect();
+    out + &table(&["Status", "Codes"], &errors)
+}
+
+fn type_section((name, schema): (&String, &Value)) -> String {
+    let mut out = format!("### {name}\n\n");
+    if let Some(description) = schema["description"].as_str() {
+        let _ = write!(out, "{description}\n\n");
+    }
+    let fields = properties(schema);
+    if fields.is_empty() {
+        let _ = write!(out, "{}\n\n", notes(schema, &kind(schema)));
+    }
+    out + &table(&["Field", "Type", "Always", ""], &fields)
+}
+
+fn render(document: &Value) -> String {
+    let mut out = PREFACE.to_owned() + text(&document["info"]["description"]) + "\n\n";
+    let mut tag = String::new();
+    for operation in in_order(document) {
+        let of = text(&operation.operation["tags"][0]);
+        if of != tag {
+            let _ = write!(out, "## Calls: {of}\n\n");
+            of.clone_into(&mut tag);
+        }
+        out += &section(&operation);
+    }
+    out += "## Types\n\nA field that is not *always* there may be left out of a request, and be absent from an answer.\n\n";
+    out += &document["components"]["schemas"].as_object().unwrap().iter().map(type_section).collect::<String>();
+    out.trim_end().to_owned() + "\n"
+}
+
+fn document() -> Value {
+    TestApp::start().get("/openapi.json").anonymous().send().expect(200)
+}
+
+/// Set `CONCLAVE_UPDATE_SNAPSHOTS=1` to write the file anew.
+#[test]
+fn the_reference_is_the_description() {
+    let now = render(&document());
+    if std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::create_dir_all(Path::new(FILE).parent().unwrap()).unwrap();
+        std::fs::write(FILE, &now).unwrap();
+    }
+    let kept = std::fs::read_to_string(FILE).unwrap_or_default();
+    let differs = now.lines().zip(kept.lines()).position(|(now, kept)| now != kept);
+    assert_eq!(differs.map(|line| line + 1), None, "docs/api.md is stale, first in this line");
+    assert_eq!(now.lines().count(), kept.lines().count());
+}
+
+#[test]
+fn every_link_of_the_reference_leads_to_one_of_its_headings() {
+    let reference = render(&document());
+    let anchor = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-").replace(':', "");
+    let mut headings: Vec<_> = reference.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
+    headings.sort_unstable();
+    let all = headings.len();
+    headings.dedup();
+    assert_eq!(headings.len(), all, "two headings with one anchor");
+    let links: Vec<_> = reference.split("](#").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    assert!(links.len() > 50);
+    for link in links {
+        assert!(headings.binary_search(&link.to_owned()).is_ok(), "{link}");
+    }
+}

@@ -1,0 +1,256 @@
+//! The external billing service, `billing.url`: what it decides, and what goes on without it.
+
+use std::time::Duration;
+
+use conclave_model::Secret;
+use serde_json::{Value, json};
+
+use crate::support::{FakeBilling, Request, Response, TestApp, eventually};
+use crate::tools::conclave;
+
+const TOKEN: &str = "tell-nobody";
+/// How long an answer holds, and how long a failure does.
+const ANSWER_HOLDS: Duration = Duration::from_secs(30);
+const FAILURE_HOLDS: Duration = Duration::from_secs(1);
+
+/// An app whose wallets a service keeps, with an open room and a code to it.
+struct Billed {
+    app: TestApp,
+    service: FakeBilling,
+    code: String,
+}
+
+impl Billed {
+    fn start() -> Self {
+        let service = FakeBilling::start();
+        let app = TestApp::start_with(|config| {
+            config.billing.url = Some(service.url.clone());
+            config.billing.token = Some(Secret::new(TOKEN));
+        });
+        app.room("a");
+        let code = app.post("/v1/rooms/a/codes").json(json!({"role": "guest"})).send().expect(201);
+        Self { app, service, code: code["code"].as_str().unwrap().to_owned() }
+    }
+
+    /// The service changes its mind, and what it said before holds no longer.
+    fn says(&self, standing: &str) {
+        self.service.says(standing);
+        self.app.advance(ANSWER_HOLDS);
+    }
+
+    fn token(&self) -> Request {
+        self.app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"}))
+    }
+
+    fn exchange(&self) -> Request {
+        self.app.post(&format!("/v1/codes/{}/exchange", self.code)).anonymous()
+    }
+
+    fn create(&self, name: &str) -> Request {
+        self.app.post("/v1/rooms").json(json!({"name": name, "empty_timeout_seconds": 4_000_000}))
+    }
+
+    fn project(&self, words: &[&str]) {
+        conclave(&self.app, &[&["project"], words].concat());
+    }
+
+    /// Seven people for 120 hours on the plan with overage: 400 minutes past the block.
+    fn spend_the_block(&self) {
+        self.project(&["set-plan", &self.app.project, "starter"]);
+        self.create("long").send().expect(201);
+        for person in ["p1", "p2", "p3", "p4", "p5", "p6", "p7"] {
+            self.app.join("long", person, "guest");
+        }
+        self.app.advance(Duration::from_secs(120 * 3_600));
+    }
+
+    fn quota_state(&self) -> Value {
+        self.app.get("/v1/plan").send().expect(200)["quota_state"].clone()
+    }
+}
+
+#[track_caller]
+fn unavailable(answer: &Response) {
+    answer.expect_error(503, "billing_unavailable", None);
+    assert_eq!(answer.headers["retry-after"], "1");
+}
+
+#[test]
+fn the_service_is_asked_for_the_project_with_the_token() {
+    let billed = Billed::start();
+    billed.token().send().expect(201);
+    let path = format!("GET /pay/v1/projects/{}/standing", billed.app.project);
+    assert_eq!(billed.service.last(), (path, format!("Bearer {TOKEN}")));
+}
+
+#[test]
+fn whatever_starts_work_is_refused_as_the_service_says() {
+    let billed = Billed::start();
+    for (said, code, state) in
+        [("insufficient_balance", "insufficient_balance", "exceeded"), ("suspended", "quota_exceeded", "suspended")]
+    {
+        billed.says(said);
+        billed.token().send().expect_error(402, code, None);
+        billed.create("b").send().expect_error(402, code, None);
+        billed.exchange().send().expect_error(402, code, None);
+        assert_eq!(billed.quota_state(), state);
+        assert_eq!(billed.app.get("/v1/usage").send().expect(200)["plan"]["quota_state"], state);
+    }
+    billed.says("ok");
+    billed.token().send().expect(201);
+    billed.exchange().send().expect(201);
+    billed.create("b").send().expect(201);
+    assert_eq!(billed.quota_state(), "active");
+    // A use is counted for the exchange that gave a token, and for no other.
+    assert_eq!(billed.app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"], 1);
+}
+
+#[test]
+fn an_answer_holds_for_half_a_minute_and_for_its_project_alone() {
+    let billed = Billed::start();
+    billed.token().send().expect(201);
+    billed.service.says("suspended");
+    let asked = billed.service.asked();
+    billed.app.advance(ANSWER_HOLDS - Duration::from_millis(1));
+    billed.token().send().expect(201);
+    assert_eq!(billed.service.asked(), asked);
+    let other = crate::tools::other_project(&billed.app, "self_hosted");
+    billed.create("b").bearer(&other.key).send().expect_error(402, "quota_exceeded", None);
+    billed.app.advance(Duration::from_millis(1));
+    billed.token().send().expect_error(402, "quota_exceeded", None);
+    assert_eq!(billed.service.asked(), asked + 2);
+}
+
+#[test]
+fn calls_that_come_together_share_one_question() {
+    let billed = Billed::start();
+    billed.app.advance(ANSWER_HOLDS);
+    let before = billed.service.asked();
+    let asking: Vec<_> = billed.service.silent_while(|| {
+        let ask = |_| {
+            let request = billed.token();
+            std::thread::spawn(move || request.send().status)
+        };
+        let asking = (0..12).map(ask).collect();
+        eventually(|| billed.service.asked() == before + 1);
+        asking
+    });
+    assert!(asking.into_iter().all(|asking| asking.join().unwrap() == 201));
+    assert_eq!(billed.service.asked(), before + 1);
+}
+
+#[test]
+fn anything_but_a_known_word_is_no_answer() {
+    let billed = Billed::start();
+    let elsewhere = FakeBilling::start();
+    let location = format!("Location: {}\r\n", elsewhere.url);
+    let ok = json!({"standing": "ok"}).to_string();
+    let answers: [&dyn Fn(); 8] = [
+        &|| billed.service.answers(500, "", &ok),
+        &|| billed.service.answers(404, "", ""),
+        &|| billed.service.answers(204, "", ""),
+        &|| billed.service.answers(302, &location, &ok),
+        &|| billed.service.answers(200, "", "not json"),
+        &|| billed.service.says("splendid"),
+        &|| billed.service.answers(200, "", "{}"),
+        &|| billed.service.answers_raw("\0\0\0\r\n\r\n"),
+    ];
+    for answer in answers {
+        answer();
+        billed.app.advance(ANSWER_HOLDS);
+        unavailable(&billed.token().send());
+    }
+    assert_eq!(elsewhere.asked(), 0, "a redirect is not followed");
+    billed.service.answers(200, "", &" ".repeat(20_000));
+    billed.app.advance(FAILURE_HOLDS);
+    unavailable(&billed.token().send());
+    billed.says("ok");
+    billed.token().send().expect(201);
+}
+
+#[test]
+fn a_service_that_does_not_answer_in_time_is_away_for_a_moment() {
+    let billed = Billed::start();
+    billed.app.advance(ANSWER_HOLDS);
+    let before = billed.service.asked();
+    billed.service.silent_while(|| {
+        unavailable(&billed.token().send());
+        // The failure is remembered, so nobody waits for it again.
+        unavailable(&billed.token().send());
+        unavailable(&billed.exchange().send());
+    });
+    assert_eq!(billed.service.asked(), before + 1);
+    billed.app.advance(FAILURE_HOLDS);
+    billed.token().send().expect(201);
+}
+
+#[test]
+fn without_the_service_the_records_decide_what_cannot_answer_that_it_is_away() {
+    let app = TestApp::start_with(|config| config.billing.url = Some("http://127.0.0.1:9".into()));
+    app.room("a");
+    unavailable(&app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"})).send());
+    unavailable(&app.get("/v1/usage").send());
+    assert_eq!(app.get("/v1/plan").send().expect(200)["quota_state"], "active");
+    let code = app.post("/v1/rooms/a/codes").json(json!({"role": "guest", "max_uses": 1})).send().expect(201);
+    let exchange = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
+    unavailable(&app.post(&exchange).anonymous().send());
+    assert_eq!(app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"], 0);
+    // What the records refuse is refused, whoever is away.
+    conclave(&app, &["project", "suspend", &app.project]);
+    let token = app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"})).send();
+    token.expect_error(402, "quota_exceeded", None);
+    app.post(&exchange).anonymous().send().expect_error(402, "quota_exceeded", None);
+    app.post(&exchange).anonymous().raw("{").send().expect_error(400, "invalid_request", None);
+    app.post("/v1/codes/abcd-efgh-jkmn/exchange").anonymous().send().expect_error(404, "code_not_found", None);
+}
+
+#[test]
+fn what_the_operator_and_the_plan_refuse_is_not_asked_for() {
+    let billed = Billed::start();
+    billed.project(&["suspend", &billed.app.project]);
+    let before = billed.service.asked();
+    billed.app.advance(ANSWER_HOLDS);
+    billed.token().send().expect_error(402, "quota_exceeded", None);
+    billed.create("b").send().expect_error(402, "quota_exceeded", None);
+    assert_eq!(billed.quota_state(), "suspended");
+    billed.project(&["resume", &billed.app.project]);
+    billed.project(&["set-plan", &billed.app.project, "free"]);
+    billed.app.advance(ANSWER_HOLDS);
+    assert_eq!(billed.service.asked(), before);
+    billed.create("long").send().expect(201);
+    billed.app.join("long", "alice", "guest");
+    billed.app.advance(Duration::from_secs(167 * 3_600));
+    let before = billed.service.asked();
+    billed.token().send().expect_error(402, "quota_exceeded", None);
+    assert_eq!((billed.quota_state(), billed.service.asked()), (json!("exceeded"), before));
+}
+
+#[test]
+fn the_wallet_is_the_services_and_the_one_kept_here_counts_in_an_outage_alone() {
+    let billed = Billed::start();
+    billed.spend_the_block();
+    // Nothing is in the wallet here, and the service covers it.
+    billed.create("b").send().expect(201);
+    assert_eq!(billed.quota_state(), "active");
+    billed.service.answers(500, "", "");
+    billed.app.advance(ANSWER_HOLDS);
+    unavailable(&billed.app.post("/v1/tokens").json(json!({"room": "b", "identity": "bob"})).send());
+    billed.create("c").send().expect_error(402, "insufficient_balance", None);
+    billed.project(&["credit", &billed.app.project, "100000"]);
+    billed.create("c").send().expect(201);
+}
+
+#[test]
+fn what_a_month_cost_is_not_taken_from_the_wallet_that_is_kept_here() {
+    let billed = Billed::start();
+    billed.project(&["credit", &billed.app.project, "5000"]);
+    billed.spend_the_block();
+    // From March 6 to April 2, and on to April 6: the people are still there, 400 minutes past April's block.
+    billed.app.advance(Duration::from_secs(27 * 24 * 3_600));
+    assert_eq!(billed.quota_state(), "active");
+    billed.app.advance(Duration::from_secs(84 * 3_600));
+    // Left alone, the wallet covers April's 3,200 shillings. March, at two millions, was not taken from it.
+    billed.service.answers(500, "", "");
+    billed.app.advance(ANSWER_HOLDS);
+    billed.create("b").send().expect(201);
+}
