@@ -18,11 +18,13 @@ const STORIES: &[(ErrorCode, Story)] = &[
     (ErrorCode::InvalidIdentity, |app| mint(app, json!({"room": "a", "identity": "no spaces"}))),
     (ErrorCode::InvalidUrl, |app| register(app, "ftp://example.org")),
     (ErrorCode::BlockedUrl, |app| register(app, "http://10.0.0.1/hook")),
+    (ErrorCode::InvalidFilepath, invalid_filepath),
     (ErrorCode::Unauthorized, |app| app.get("/v1/rooms").anonymous().send()),
     (ErrorCode::PermissionDenied, permission_denied),
     (ErrorCode::OriginRejected, |app| app.get("/v1/rooms").header("origin", "https://evil.example.org").send()),
     (ErrorCode::RoomLimitReached, room_limit_reached),
     (ErrorCode::QuotaExceeded, quota_exceeded),
+    (ErrorCode::FeatureNotInPlan, feature_not_in_plan),
     (ErrorCode::InsufficientBalance, insufficient_balance),
     (ErrorCode::NotFound, |app| app.get("/v1/nothing").send()),
     (ErrorCode::RoomNotFound, |app| app.get("/v1/rooms/nowhere").send()),
@@ -31,6 +33,9 @@ const STORIES: &[(ErrorCode, Story)] = &[
     (ErrorCode::SessionNotFound, |app| app.get(&format!("/v1/sessions/{NO_ID}")).send()),
     (ErrorCode::TemplateNotFound, |app| app.get("/v1/templates/tpl_000000000000").send()),
     (ErrorCode::RoleNotFound, |app| app.get(&format!("/v1/templates/{}/roles/none", default_template(app))).send()),
+    (ErrorCode::DestinationNotFound, |app| app.get(&format!("{}/none", destinations(app))).send()),
+    (ErrorCode::RecordingNotFound, |app| app.get("/v1/recordings/EG_none").send()),
+    (ErrorCode::BroadcastNotFound, |app| app.get("/v1/broadcasts/EG_none").send()),
     (ErrorCode::EndpointNotFound, |app| app.delete(&format!("/v1/webhook-endpoints/{NO_ID}")).send()),
     (ErrorCode::DeliveryNotFound, |app| app.post(&format!("/v1/webhook-deliveries/{NO_ID}/retry")).send()),
     (ErrorCode::CodeNotFound, |app| app.post("/v1/codes/abcd-efgh-jkmn/exchange").anonymous().send()),
@@ -41,6 +46,8 @@ const STORIES: &[(ErrorCode, Story)] = &[
     (ErrorCode::TemplateExists, template_exists),
     (ErrorCode::TemplateInUse, template_in_use),
     (ErrorCode::TemplateIsDefault, |app| app.delete(&format!("/v1/templates/{}", default_template(app))).send()),
+    (ErrorCode::DestinationExists, destination_exists),
+    (ErrorCode::DestinationInUse, destination_in_use),
     (ErrorCode::RoleCapacityReached, role_capacity_reached),
     (ErrorCode::RoleReferenced, role_referenced),
     (ErrorCode::DeliveryNotRetryable, delivery_not_retryable),
@@ -50,24 +57,17 @@ const STORIES: &[(ErrorCode, Story)] = &[
     (ErrorCode::InternalError, internal_error),
     (ErrorCode::DatabaseUnavailable, database_unavailable),
     (ErrorCode::BillingUnavailable, billing_unavailable),
+    (ErrorCode::DestinationUnusable, destination_unusable),
+    (ErrorCode::EncryptionUnavailable, encryption_unavailable),
 ];
 
 /// Codes whose first source is not built yet, with that source. Whoever builds it takes them off and tells their stories.
 const PENDING: &[(ErrorCode, &str, &str)] = &[
-    (ErrorCode::InvalidFilepath, "POST", "/v1/rooms/a/recordings"),
-    (ErrorCode::FeatureNotInPlan, "POST", "/v1/rooms/a/recordings"),
-    (ErrorCode::DestinationNotFound, "GET", "/v1/templates/tpl_000000000000/destinations/none"),
-    (ErrorCode::RecordingNotFound, "GET", "/v1/recordings/EG_none"),
-    (ErrorCode::BroadcastNotFound, "GET", "/v1/broadcasts/EG_none"),
     (ErrorCode::IngressNotFound, "GET", "/v1/ingress/IN_none"),
-    (ErrorCode::RecordingExists, "POST", "/v1/rooms/a/recordings"),
-    (ErrorCode::BroadcastExists, "POST", "/v1/rooms/a/broadcasts"),
-    (ErrorCode::IngressExists, "POST", "/v1/rooms/a/ingress"),
-    (ErrorCode::DestinationExists, "POST", "/v1/templates/tpl_000000000000/destinations"),
-    (ErrorCode::DestinationInUse, "POST", "/v1/rooms/a/recordings"),
-    (ErrorCode::DestinationUnusable, "POST", "/v1/rooms/a/recordings"),
+    (ErrorCode::RecordingExists, "POST", "/media/livekit/webhook"),
+    (ErrorCode::BroadcastExists, "POST", "/media/livekit/webhook"),
+    (ErrorCode::IngressExists, "POST", "/media/livekit/webhook"),
     (ErrorCode::MediaUnavailable, "POST", "/sandbox/outage"),
-    (ErrorCode::EncryptionUnavailable, "POST", "/v1/templates/tpl_000000000000/destinations"),
 ];
 
 const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
@@ -110,6 +110,58 @@ fn insufficient_balance(_: &TestApp) -> Response {
     service.says("insufficient_balance");
     let app = TestApp::start_with(|config| config.billing.url = Some(service.url.clone()));
     create(&app, json!({"name": "a"}))
+}
+
+fn invalid_filepath(app: &TestApp) -> Response {
+    app.room("invalid_filepath");
+    let body = json!({"type": "room_composite", "filepath": "../outside.mp4"});
+    app.post("/v1/rooms/invalid_filepath/recordings").json(body).send()
+}
+
+fn feature_not_in_plan(app: &TestApp) -> Response {
+    let free = other_project(app, "free");
+    app.post("/v1/rooms").bearer(&free.key).json(json!({"name": "a"})).send().expect(201);
+    app.post("/v1/rooms/a/recordings").bearer(&free.key).json(json!({"type": "room_composite"})).send()
+}
+
+fn destinations(app: &TestApp) -> String {
+    format!("/v1/templates/{}/destinations", default_template(app))
+}
+
+fn store(app: &TestApp, name: &str) -> Response {
+    let config = json!({"urls": ["rtmp://8.8.8.8/live/key"]});
+    app.post(&destinations(app)).json(json!({"name": name, "kind": "rtmp", "config": config})).send()
+}
+
+fn broadcast_to(app: &TestApp, room: &str, destination: &str) -> Response {
+    app.post(&format!("/v1/rooms/{room}/broadcasts")).json(json!({"destination": destination})).send()
+}
+
+fn destination_exists(app: &TestApp) -> Response {
+    store(app, "destination_exists").expect(201);
+    store(app, "destination_exists")
+}
+
+fn destination_in_use(app: &TestApp) -> Response {
+    app.room("destination_in_use");
+    store(app, "destination_in_use").expect(201);
+    broadcast_to(app, "destination_in_use", "destination_in_use").expect(201);
+    app.delete(&format!("{}/destination_in_use", destinations(app))).send()
+}
+
+/// The operator lost the key that the destination was sealed with.
+fn destination_unusable(_: &TestApp) -> Response {
+    let app = TestApp::start();
+    app.room("a");
+    store(&app, "stream").expect(201);
+    let another = app.data().join("another.key");
+    let app = app.restart_with(|config| config.encryption.key_file = Some(another.to_str().unwrap().into()));
+    broadcast_to(&app, "a", "stream")
+}
+
+fn encryption_unavailable(_: &TestApp) -> Response {
+    let app = TestApp::start_with(|config| config.encryption.key_file = Some(String::new()));
+    store(&app, "stream")
 }
 
 fn participant_not_found(app: &TestApp) -> Response {
@@ -242,7 +294,9 @@ fn every_code_has_a_story_that_yields_it_with_its_status() {
 fn yields(code: ErrorCode, answer: &Response) {
     let field = answer.json()["error"]["field"].as_str().map(str::to_owned);
     answer.expect_error(code.status(), code.as_str(), field.as_deref());
-    let waits = matches!(code.status(), 429 | 503);
+    // A lost key does not come back by waiting.
+    let for_good = matches!(code, ErrorCode::DestinationUnusable | ErrorCode::EncryptionUnavailable);
+    let waits = matches!(code.status(), 429 | 503) && !for_good;
     assert_eq!(answer.headers.contains_key("retry-after"), waits, "{}: {:?}", code.as_str(), answer.headers);
 }
 

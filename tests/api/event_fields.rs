@@ -37,6 +37,8 @@ const EVERYWHERE: [&str; 4] = ["occurred_at", "project_id", "room", "type"];
 const WHO: &[&str] = &["participant_identity", "participant_sid"];
 const TRACK: &[&str] =
     &["participant_identity", "participant_sid", "track_kind", "track_muted", "track_sid", "track_source"];
+const RECORDING: &[&str] = &["egress_id", "recording_status"];
+const BROADCAST: &[&str] = &["broadcast_status", "egress_id"];
 // A ceiling comes with a role.
 const LIMIT: &[&str] = &["participant_identity", "participant_sid", "publish_kbps", "publish_max_kbps", "role"];
 
@@ -68,21 +70,19 @@ const SHAPES: &[Shape] = &[
     },
     Shape { event: EventType::TrackPublished, always: TRACK, sometimes: &[("role", When::RoleHeld)] },
     Shape { event: EventType::TrackUnpublished, always: TRACK, sometimes: &[("role", When::RoleHeld)] },
+    Shape { event: EventType::RecordingStarted, always: RECORDING, sometimes: &[] },
+    Shape { event: EventType::RecordingUpdated, always: RECORDING, sometimes: &[] },
+    Shape { event: EventType::RecordingEnded, always: RECORDING, sometimes: &[] },
+    Shape { event: EventType::RecordingFailed, always: RECORDING, sometimes: &[] },
+    Shape { event: EventType::BroadcastStarted, always: BROADCAST, sometimes: &[] },
+    Shape { event: EventType::BroadcastUpdated, always: BROADCAST, sometimes: &[] },
+    Shape { event: EventType::BroadcastEnded, always: BROADCAST, sometimes: &[] },
+    Shape { event: EventType::BroadcastFailed, always: BROADCAST, sometimes: &[] },
 ];
 
 /// Event types that nothing raises yet, with the call that will. Whoever builds it takes them off and adds their shapes.
-const PENDING: &[(EventType, &str)] = &[
-    (EventType::RecordingStarted, "/v1/rooms/{name}/recordings"),
-    (EventType::RecordingUpdated, "/v1/rooms/{name}/recordings"),
-    (EventType::RecordingEnded, "/v1/rooms/{name}/recordings"),
-    (EventType::RecordingFailed, "/v1/rooms/{name}/recordings"),
-    (EventType::BroadcastStarted, "/v1/rooms/{name}/broadcasts"),
-    (EventType::BroadcastUpdated, "/v1/rooms/{name}/broadcasts"),
-    (EventType::BroadcastEnded, "/v1/rooms/{name}/broadcasts"),
-    (EventType::BroadcastFailed, "/v1/rooms/{name}/broadcasts"),
-    (EventType::IngressStarted, "/v1/rooms/{name}/ingress"),
-    (EventType::IngressEnded, "/v1/rooms/{name}/ingress"),
-];
+const PENDING: &[(EventType, &str)] =
+    &[(EventType::IngressStarted, "/v1/rooms/{name}/ingress"), (EventType::IngressEnded, "/v1/rooms/{name}/ingress")];
 
 /// What was received: for each event type, which conditions held and what came.
 #[derive(Default)]
@@ -179,6 +179,26 @@ impl Story {
         }
     }
 
+    /// Recordings and broadcasts, one that ends well and one that fails.
+    fn jobs(&mut self, app: &TestApp, receiver: &Receiver) {
+        use EventType as E;
+        app.room("jobs");
+        let recordings = [E::RecordingStarted, E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed];
+        let broadcasts = [E::BroadcastStarted, E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed];
+        for (path, body, [started, updated, ended, failed]) in [
+            ("recordings", json!({"type": "room_composite"}), recordings),
+            ("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]}), broadcasts),
+        ] {
+            for (status, last) in [("complete", ended), ("failed", failed)] {
+                let job = app.post(&format!("/v1/rooms/jobs/{path}")).json(body.clone()).send().expect(201);
+                let egress = job["egress_id"].as_str().unwrap();
+                app.drive(egress, json!({"status": "active"}));
+                app.drive(egress, json!({"status": status}));
+                self.tell(app, receiver, &[(started, &[]), (updated, &[]), (last, &[])]);
+            }
+        }
+    }
+
     fn whole() -> Self {
         let (app, receiver) = (TestApp::start(), Receiver::start());
         app.endpoint(&receiver.url);
@@ -186,6 +206,7 @@ impl Story {
         story.people(&app, &receiver);
         story.role_changes(&app, &receiver);
         story.limits(&app, &receiver);
+        story.jobs(&app, &receiver);
         story
     }
 }
