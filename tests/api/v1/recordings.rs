@@ -231,13 +231,13 @@ fn recordings_are_found_by_room_status_and_time_newest_first() {
         page["recordings"].as_array().unwrap().iter().map(|r| id(r).to_owned()).collect()
     };
     let (first, second) = (id(&first).to_owned(), id(&second).to_owned());
-    assert_eq!(found(""), [second.clone(), first.clone()]);
-    assert_eq!(found("?room=standup"), [first.clone()]);
+    assert_eq!(found(""), [second.as_str(), first.as_str()]);
+    assert_eq!(found("?room=standup"), [first.as_str()]);
     assert_eq!(found("?room=nowhere"), Vec::<String>::new());
-    assert_eq!(found("?status=complete"), [second.clone()]);
-    assert_eq!(found("?after=2026-03-01T12:01:00Z"), [second.clone()]);
-    assert_eq!(found("?before=2026-03-01T12:00:00Z"), [first.clone()]);
-    assert_eq!(found("?after=2026-03-01T12:00:00Z&before=2026-03-01T12:01:00Z&room=other"), [second]);
+    assert_eq!(found("?status=complete"), [second.as_str()]);
+    assert_eq!(found("?after=2026-03-01T12:01:00Z"), [second.as_str()]);
+    assert_eq!(found("?before=2026-03-01T12:00:00Z"), [first.as_str()]);
+    assert_eq!(found("?after=2026-03-01T12:00:00Z&before=2026-03-01T12:01:00Z&room=other"), [second.as_str()]);
     for (query, code, field) in [
         ("status=gone", "invalid_request", "status"),
         ("after=now", "invalid_request", "after"),
