@@ -6,9 +6,12 @@
 //! - [`port`]: what every plane can do, and what it reports.
 //! - [`token`]: room tokens, which any LiveKit client can carry.
 //! - [`embedded`]: rooms and people in this process, as a state machine without I/O.
+//! - [`livekit`]: a LiveKit server, over its API and its webhooks.
 
 pub mod embedded;
+pub mod livekit;
 pub mod port;
+mod rules;
 pub mod token;
 
 pub use port::{

@@ -17,6 +17,8 @@ use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, NamespacedRoom, RoleName, Secret, Timestamp};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub use claims::{Claims, RoomConfig};
 pub use grants::Grants;
@@ -167,9 +169,7 @@ impl TokenSigner {
     /// # Errors
     /// Everything that [`TokenError`] tells apart, [`TokenError::Unsignable`] excepted.
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
-        let payload = jsonwebtoken::decode::<Payload<'static>>(token, &self.decoding, &self.validation)
-            .map_err(|error| refusal(error.kind()))?
-            .claims;
+        let payload: Payload<'static> = self.open(token)?;
         if *payload.iss != *self.api_key {
             return Err(TokenError::Issuer);
         }
@@ -202,8 +202,25 @@ impl TokenSigner {
     }
 
     fn sign(&self, payload: &Payload<'_>, expires_at: Timestamp) -> Result<Minted, TokenError> {
+        Ok(Minted { token: self.seal(payload)?, expires_at })
+    }
+
+    /// The key that names this signer: `iss` of everything it signs.
+    pub(crate) fn api_key(&self) -> &str {
+        &self.api_key
+    }
+
+    /// Signs a payload as it is.
+    pub(crate) fn seal(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
         let token = jsonwebtoken::encode(&self.header, payload, &self.encoding).map_err(|_| TokenError::Unsignable)?;
-        Ok(Minted { token: Secret::new(token), expires_at })
+        Ok(Secret::new(token))
+    }
+
+    /// Reads a payload that was signed with our secret. By whom and until when it holds is the caller's to ask.
+    pub(crate) fn open<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
+        jsonwebtoken::decode(token, &self.decoding, &self.validation)
+            .map(|data| data.claims)
+            .map_err(|error| refusal(error.kind()))
     }
 }
 

@@ -1,10 +1,11 @@
 //! A room on the media plane: who is in it, how many may be, and which roles receive which.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use conclave_model::{Identity, ParticipantSid, RoleName};
+use conclave_model::{Identity, ParticipantSid};
 
 use super::publish::Denied;
+use crate::rules::SubscriptionRules;
 
 /// A room. Opened by its first join; one that nobody is in exists for the sake of its rules alone.
 #[derive(Debug, Default)]
@@ -62,56 +63,13 @@ impl Room {
 
     /// Whether nothing is lost by forgetting the room.
     pub fn is_idle(&self) -> bool {
-        self.members.is_empty() && self.rules.0.is_empty()
-    }
-}
-
-/// For each role the roles it receives; `None`, or no entry, is everyone (decisions section 3, `to_roles`).
-#[derive(Debug, Default)]
-pub(super) struct SubscriptionRules(HashMap<RoleName, Option<HashSet<RoleName>>>);
-
-impl SubscriptionRules {
-    /// Whether a holder of `receiver` receives what a holder of `publisher` publishes. Who holds no role receives
-    /// everyone, and is received by those who receive everyone.
-    pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
-        match receiver.and_then(|role| self.0.get(role)) {
-            None | Some(None) => true,
-            Some(Some(roles)) => publisher.is_some_and(|role| roles.contains(role)),
-        }
-    }
-}
-
-impl From<BTreeMap<RoleName, Option<Vec<RoleName>>>> for SubscriptionRules {
-    fn from(rules: BTreeMap<RoleName, Option<Vec<RoleName>>>) -> Self {
-        Self(rules.into_iter().map(|(role, to)| (role, to.map(HashSet::from_iter))).collect())
+        self.members.is_empty() && self.rules.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn role(name: &str) -> RoleName {
-        name.parse().unwrap()
-    }
-
-    #[test]
-    fn a_list_admits_the_roles_it_names_and_nobody_without_a_role() {
-        let rules = BTreeMap::from([
-            (role("guest"), Some(vec![role("host")])),
-            (role("host"), None),
-            (role("deaf"), Some(vec![])),
-        ]);
-        let rules = SubscriptionRules::from(rules);
-        let receives = |receiver: Option<&str>, publisher: Option<&str>| {
-            rules.receives(receiver.map(role).as_ref(), publisher.map(role).as_ref())
-        };
-        assert!(receives(Some("guest"), Some("host")));
-        assert!(!receives(Some("guest"), Some("guest")) && !receives(Some("guest"), None));
-        assert!(receives(Some("host"), Some("guest")) && receives(Some("host"), None));
-        assert!(!receives(Some("deaf"), Some("host")));
-        assert!(receives(Some("stranger"), None) && receives(None, Some("deaf")));
-    }
 
     #[test]
     fn who_replaces_itself_needs_no_place() {

@@ -1,0 +1,185 @@
+//! LiveKit's words in the house's own. What the house has no word for reads as the nearest one that promises nothing; what
+//! has no usable id is left out.
+
+use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::ingress::{IngressState, IngressStatus};
+use conclave_model::participant::{
+    DataKind, Participant, ParticipantKind, ParticipantState, Track, TrackKind, TrackSource,
+};
+use conclave_model::{NamespacedRoom, Timestamp};
+use livekit_protocol as proto;
+
+use super::failure::scrubbed;
+use crate::token::Grants;
+
+/// Nanoseconds in a millisecond.
+const NANOS: i64 = 1_000_000;
+
+/// Somebody in a room; `None` when sid or identity are none of the contract's.
+pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> {
+    let tracks: Vec<Track> = info.tracks.iter().filter_map(track).collect();
+    Some(Participant {
+        sid: info.sid.parse().ok()?,
+        identity: info.identity.parse().ok()?,
+        name: info.name.clone(),
+        state: state(info.state()),
+        kind: kind(info.kind()),
+        metadata: info.metadata.clone(),
+        attributes: info.attributes.clone().into_iter().collect(),
+        is_publisher: info.is_publisher || !tracks.is_empty(),
+        joined_at: joined_at(info),
+        tracks,
+    })
+}
+
+/// When somebody joined. Older servers know it in whole seconds alone.
+pub(super) fn joined_at(info: &proto::ParticipantInfo) -> Option<Timestamp> {
+    let millis = if info.joined_at_ms > 0 { info.joined_at_ms } else { info.joined_at.saturating_mul(1_000) };
+    (millis > 0).then(|| Timestamp::from_millis(millis))
+}
+
+const fn state(state: proto::participant_info::State) -> ParticipantState {
+    use proto::participant_info::State;
+    match state {
+        State::Joining => ParticipantState::Joining,
+        State::Joined => ParticipantState::Joined,
+        State::Active => ParticipantState::Active,
+        State::Disconnected => ParticipantState::Disconnected,
+    }
+}
+
+const fn kind(kind: proto::participant_info::Kind) -> ParticipantKind {
+    use proto::participant_info::Kind;
+    match kind {
+        Kind::Ingress => ParticipantKind::Ingress,
+        Kind::Egress => ParticipantKind::Egress,
+        Kind::Sip => ParticipantKind::Sip,
+        Kind::Agent => ParticipantKind::Agent,
+        // Decisions, section 5.
+        Kind::Standard | Kind::Connector | Kind::Bridge => ParticipantKind::Standard,
+    }
+}
+
+/// A track; `None` when its sid is none of the contract's.
+pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
+    let kind = match info.r#type() {
+        proto::TrackType::Audio => TrackKind::Audio,
+        proto::TrackType::Video => TrackKind::Video,
+        proto::TrackType::Data => TrackKind::Data,
+    };
+    let mime_type = Some(&info.mime_type).into_iter().chain(info.codecs.iter().map(|codec| &codec.mime_type));
+    Some(Track {
+        sid: info.sid.parse().ok()?,
+        kind,
+        source: source(info.source()),
+        muted: info.muted,
+        name: Some(info.name.clone()).filter(|name| !name.is_empty()),
+        width: Some(info.width).filter(|pixels| *pixels > 0),
+        height: Some(info.height).filter(|pixels| *pixels > 0),
+        simulcast: (kind == TrackKind::Video).then(|| is_simulcast(info)),
+        mime_type: mime_type.into_iter().find(|mime| !mime.is_empty()).cloned(),
+    })
+}
+
+/// LiveKit's own flag is deprecated and not always set; several layers of one codec say the same.
+#[allow(deprecated)]
+fn is_simulcast(info: &proto::TrackInfo) -> bool {
+    info.simulcast || info.layers.len() > 1 || info.codecs.iter().any(|codec| codec.layers.len() > 1)
+}
+
+const fn source(source: proto::TrackSource) -> TrackSource {
+    match source {
+        proto::TrackSource::Unknown => TrackSource::Unknown,
+        proto::TrackSource::Camera => TrackSource::Camera,
+        proto::TrackSource::Microphone => TrackSource::Microphone,
+        proto::TrackSource::ScreenShare => TrackSource::ScreenShare,
+        proto::TrackSource::ScreenShareAudio => TrackSource::ScreenShareAudio,
+    }
+}
+
+const fn source_number(source: TrackSource) -> i32 {
+    match source {
+        TrackSource::Unknown => proto::TrackSource::Unknown as i32,
+        TrackSource::Camera => proto::TrackSource::Camera as i32,
+        TrackSource::Microphone => proto::TrackSource::Microphone as i32,
+        TrackSource::ScreenShare => proto::TrackSource::ScreenShare as i32,
+        TrackSource::ScreenShareAudio => proto::TrackSource::ScreenShareAudio as i32,
+    }
+}
+
+/// A permission that says what `grants` say and keeps of `held` what they do not speak of: LiveKit replaces all of it.
+pub(super) fn permission(held: Option<proto::ParticipantPermission>, grants: &Grants) -> proto::ParticipantPermission {
+    proto::ParticipantPermission {
+        can_subscribe: grants.can_subscribe,
+        can_publish: grants.can_publish,
+        can_publish_data: grants.can_publish_data,
+        can_publish_sources: grants.sources.iter().copied().map(source_number).collect(),
+        hidden: grants.hidden,
+        ..held.unwrap_or_default()
+    }
+}
+
+/// How a message travels.
+pub(super) const fn data_kind(kind: DataKind) -> i32 {
+    match kind {
+        DataKind::Reliable => proto::data_packet::Kind::Reliable as i32,
+        DataKind::Lossy => proto::data_packet::Kind::Lossy as i32,
+    }
+}
+
+/// A job and its room; `None` when either is none of ours. `now` stands in for a start that LiveKit leaves out.
+pub(super) fn egress(info: &proto::EgressInfo, now: Timestamp) -> Option<(NamespacedRoom, EgressState)> {
+    let error = match (info.error.as_str(), info.error_code) {
+        ("", 0) => None,
+        ("", code) => Some(format!("LiveKit gave error code {code}")),
+        (text, _) => Some(scrubbed(text)),
+    };
+    let status = job_status(info.status());
+    let state = EgressState {
+        egress_id: info.egress_id.parse().ok()?,
+        status,
+        error,
+        started_at: nanos(info.started_at).unwrap_or(now),
+        ended_at: nanos(info.ended_at).filter(|_| status.is_final()),
+    };
+    Some((info.room_name.parse().ok()?, state))
+}
+
+/// A status that a newer LiveKit may have reads as `starting`, from which nothing ever goes back.
+const fn job_status(status: proto::EgressStatus) -> JobStatus {
+    match status {
+        proto::EgressStatus::EgressStarting => JobStatus::Starting,
+        proto::EgressStatus::EgressActive => JobStatus::Active,
+        proto::EgressStatus::EgressEnding => JobStatus::Ending,
+        proto::EgressStatus::EgressComplete => JobStatus::Complete,
+        proto::EgressStatus::EgressFailed => JobStatus::Failed,
+        proto::EgressStatus::EgressAborted => JobStatus::Aborted,
+        proto::EgressStatus::EgressLimitReached => JobStatus::LimitReached,
+    }
+}
+
+/// An endpoint and its room; `None` when either is none of ours.
+pub(super) fn ingress(info: &proto::IngressInfo) -> Option<(NamespacedRoom, IngressState)> {
+    use proto::ingress_state::Status;
+    let said = info.state.clone().unwrap_or_default();
+    let status = match said.status() {
+        Status::EndpointInactive => IngressStatus::Inactive,
+        Status::EndpointBuffering => IngressStatus::Buffering,
+        Status::EndpointPublishing => IngressStatus::Publishing,
+        Status::EndpointError => IngressStatus::Error,
+        // One that can be published to again waits for the next encoder; what ends it for good is its room.
+        Status::EndpointComplete if is_reusable(info) => IngressStatus::Inactive,
+        Status::EndpointComplete => IngressStatus::Complete,
+    };
+    let error = Some(said.error).filter(|error| !error.is_empty()).map(|error| scrubbed(&error));
+    Some((info.room_name.parse().ok()?, IngressState { ingress_id: info.ingress_id.parse().ok()?, status, error }))
+}
+
+fn is_reusable(info: &proto::IngressInfo) -> bool {
+    info.reusable || info.input_type() != proto::IngressInput::UrlInput
+}
+
+/// Nanoseconds since the epoch; zero is no time.
+fn nanos(at: i64) -> Option<Timestamp> {
+    (at > 0).then(|| Timestamp::from_millis(at / NANOS))
+}

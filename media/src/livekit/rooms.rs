@@ -1,0 +1,83 @@
+//! Rooms: opened for those who are not there yet, closed for good, counted.
+
+use conclave_model::{NamespacedRoom, ProjectId};
+use livekit_protocol as proto;
+
+use super::calls;
+use super::convert;
+use super::failure::Failure;
+use super::plane::Inner;
+use crate::port::{MediaError, Survey};
+
+/// Seconds that a room stays open which is opened for a job and nobody has joined. The record's own timer decides; this is
+/// for a control plane that never comes back.
+const OPEN_SECONDS: u32 = 24 * 60 * 60;
+/// A room that nobody can have: no project's.
+const NO_ROOM: &str = "conclave.health";
+
+impl Inner {
+    /// Opens a room that may not be live. One that is stays as it is.
+    pub async fn open_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+        let request = proto::CreateRoomRequest {
+            name: room.to_string(),
+            empty_timeout: OPEN_SECONDS,
+            departure_timeout: OPEN_SECONDS,
+            ..Default::default()
+        };
+        // The answer may hold a password of the room's; none of it is needed.
+        self.twirp.call(calls::create_room(&request)).await?;
+        Ok(())
+    }
+
+    /// Closes a room. None to close is a success.
+    pub async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+        self.subscriptions.forget(room);
+        match self.twirp.call(calls::delete_room(&proto::DeleteRoomRequest { room: room.to_string() })).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.is_not_found() => Ok(()),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Whether LiveKit answers and takes our credentials.
+    pub async fn health(&self) -> Result<(), MediaError> {
+        let nobodys = proto::ListRoomsRequest { names: vec![NO_ROOM.into()] };
+        self.twirp.call(calls::list_rooms(&nobodys)).await?;
+        Ok(())
+    }
+
+    /// Whether egress and ingress can be asked for: both need Redis.
+    pub async fn jobs_health(&self) -> Result<(), MediaError> {
+        let nobodys = proto::ListEgressRequest { room_name: NO_ROOM.into(), ..Default::default() };
+        self.twirp.call(calls::list_egress(&nobodys)).await?;
+        let nobodys = proto::ListIngressRequest { room_name: NO_ROOM.into(), ..Default::default() };
+        self.twirp.call(calls::list_ingress(&nobodys)).await?;
+        Ok(())
+    }
+
+    /// What is live in the rooms of a project.
+    pub async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
+        let now = self.clock.now();
+        let ours = |room: &NamespacedRoom| room.split().0 == *project;
+        let rooms = self.twirp.call(calls::list_rooms(&proto::ListRoomsRequest::default())).await?.rooms;
+        let rooms = rooms.iter().filter(|room| room.num_participants > 0).filter_map(|room| room.name.parse().ok());
+        let active = proto::ListEgressRequest { active: true, ..Default::default() };
+        let egresses = without_redis(self.twirp.call(calls::list_egress(&active)).await)?.items;
+        let egresses = egresses.iter().filter_map(|info| convert::egress(info, now));
+        let all = proto::ListIngressRequest::default();
+        let ingresses = without_redis(self.twirp.call(calls::list_ingress(&all)).await)?.items;
+        Ok(Survey {
+            rooms: rooms.filter(ours).collect(),
+            egresses: egresses.filter(|(room, state)| ours(room) && !state.status.is_final()).collect(),
+            ingresses: ingresses.iter().filter_map(convert::ingress).filter(|(room, _)| ours(room)).collect(),
+        })
+    }
+}
+
+/// A LiveKit without Redis has rooms, and neither jobs nor endpoints.
+fn without_redis<A: Default>(listed: Result<A, Failure>) -> Result<A, Failure> {
+    match listed {
+        Err(failure) if failure.is_not_connected() => Ok(A::default()),
+        listed => listed,
+    }
+}

@@ -1,0 +1,113 @@
+//! What an event comes to: reports, in the order in which records have to be written.
+
+use conclave_model::event::{PublishLimit, TrackFacts, Who};
+use conclave_model::participant::Participant;
+use conclave_model::{NamespacedRoom, Timestamp};
+use livekit_protocol as proto;
+use proto::DisconnectReason as Reason;
+
+use super::wire::Event;
+use crate::livekit::convert;
+use crate::port::{Fact, Report};
+
+/// A signed event that lacks what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoReport;
+
+/// What an event comes to. Nothing, when its room is none of ours or the event needs no record: rooms begin and end by our
+/// own clock. `now` stands in for times that are left out.
+pub(super) fn of(event: &Event, now: Timestamp) -> Result<Vec<Report>, NoReport> {
+    let Ok(room) = event.room().parse::<NamespacedRoom>() else { return Ok(Vec::new()) };
+    let queued = event.created_at();
+    let at = if queued > 0 { Timestamp::from_millis(queued.saturating_mul(1_000)) } else { now };
+    let facts = match event.name() {
+        "participant_joined" => return joined(event, &room, at),
+        "participant_left" => vec![left(event)?],
+        "participant_connection_aborted" => aborted(event)?,
+        "track_published" => vec![track(event, |who, track| Fact::TrackPublished { who, track })?],
+        "track_unpublished" => vec![track(event, |who, track| Fact::TrackUnpublished { who, track })?],
+        "participant_publish_limit_exceeded" => vec![publish_limit(event, true)?],
+        "participant_publish_limit_cleared" => vec![publish_limit(event, false)?],
+        "egress_started" | "egress_updated" | "egress_ended" => egress(event, now),
+        "ingress_started" | "ingress_ended" => ingress(event),
+        _ => Vec::new(),
+    };
+    Ok(facts.into_iter().map(|fact| Report { room: room.clone(), at, fact }).collect())
+}
+
+/// Somebody joined; and what they published already, since LiveKit may have said so before anybody knew them.
+fn joined(event: &Event, room: &NamespacedRoom, at: Timestamp) -> Result<Vec<Report>, NoReport> {
+    let info = event.participant();
+    let participant = convert::participant(&info).ok_or(NoReport)?;
+    let (who, tracks) = (Who::from(&participant), participant.tracks.iter().map(TrackFacts::from).collect::<Vec<_>>());
+    let join_at = convert::joined_at(&info).unwrap_or(at);
+    let join = Report { room: room.clone(), at: join_at, fact: Fact::ParticipantJoined(Box::new(participant)) };
+    let published = tracks.into_iter().map(|track| {
+        let fact = Fact::TrackPublished { who: who.clone(), track };
+        Report { room: room.clone(), at, fact }
+    });
+    Ok(std::iter::once(join).chain(published).collect())
+}
+
+fn left(event: &Event) -> Result<Fact, NoReport> {
+    let info = event.participant();
+    Ok(Fact::ParticipantLeft { who: who(&info)?, clean: is_clean(info.disconnect_reason()) })
+}
+
+/// A connection ended that had never been active, says LiveKit. Reconciliation may have met it on its way in; so whoever has
+/// a session leaves, and only who has none is told of as a join that failed.
+fn aborted(event: &Event) -> Result<Vec<Fact>, NoReport> {
+    let who = who(&event.participant())?;
+    Ok(vec![Fact::ParticipantLeft { who: who.clone(), clean: false }, Fact::JoinAborted { who }])
+}
+
+fn track(event: &Event, fact: fn(Who, TrackFacts) -> Fact) -> Result<Fact, NoReport> {
+    let track = convert::track(&event.track()).ok_or(NoReport)?;
+    Ok(fact(who(&event.participant())?, TrackFacts::from(&track)))
+}
+
+fn publish_limit(event: &Event, exceeded: bool) -> Result<Fact, NoReport> {
+    let (kbps, max_kbps) = event.publish_kbps();
+    let track = event.track().sid.parse().ok();
+    let limit = PublishLimit { exceeded, kbps, max_kbps, track };
+    Ok(Fact::PublishLimit { who: who(&event.participant())?, limit })
+}
+
+/// A job that LiveKit could not even begin by itself has no id, and is nobody's.
+fn egress(event: &Event, now: Timestamp) -> Vec<Fact> {
+    convert::egress(&event.egress(), now).into_iter().map(|(_, state)| Fact::Egress(state)).collect()
+}
+
+fn ingress(event: &Event) -> Vec<Fact> {
+    convert::ingress(&event.ingress()).into_iter().map(|(_, state)| Fact::Ingress(state)).collect()
+}
+
+/// Whom an event is about. Track events name sid and identity alone: the role stands in the records then.
+fn who(info: &proto::ParticipantInfo) -> Result<Who, NoReport> {
+    let participant: Option<Participant> = convert::participant(info);
+    participant.as_ref().map(Who::from).ok_or(NoReport)
+}
+
+/// Whether somebody said goodbye or was disconnected on purpose. A reason that nobody gave counts as a goodbye.
+const fn is_clean(reason: Reason) -> bool {
+    match reason {
+        Reason::UnknownReason
+        | Reason::ClientInitiated
+        | Reason::DuplicateIdentity
+        | Reason::ParticipantRemoved
+        | Reason::RoomDeleted
+        | Reason::Migration
+        | Reason::RoomClosed
+        | Reason::UserUnavailable
+        | Reason::UserRejected => true,
+        // A server that shuts down cuts everybody off, as a restart of the embedded plane does.
+        Reason::ServerShutdown
+        | Reason::StateMismatch
+        | Reason::JoinFailure
+        | Reason::SignalClose
+        | Reason::SipTrunkFailure
+        | Reason::ConnectionTimeout
+        | Reason::MediaFailure
+        | Reason::AgentError => false,
+    }
+}
