@@ -1,14 +1,19 @@
 //! `conclave check`: is everything there that a server needs? One line each, and nothing is made that is not there yet.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use conclave_db::{Store, StoreError, StoreOptions, Vault};
+use conclave_media::MediaPlane;
+use conclave_media::livekit::LivekitPlane;
+use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, Secret};
 
 use super::open::{database_path, run_blocking, uncounted};
 use super::output::print;
 use super::{CliError, table};
 use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans};
+use crate::server::livekit_settings;
 
 /// The verdict on one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +120,23 @@ fn media_line(config: &Config, data: &Path) -> Line {
     let verdict = match (config.media.kind, MediaCredentials::load(config, data)) {
         (_, Err(error)) => Err(error.to_string()),
         (MediaKind::Embedded, Ok(_)) => Ok("embedded".into()),
-        (MediaKind::Livekit, Ok(_)) => Err("the livekit media plane is not available in this version".into()),
+        (MediaKind::Livekit, Ok(None)) => Err("media.api_key and media.api_secret are not set".into()),
+        (MediaKind::Livekit, Ok(Some(credentials))) => livekit(config, data, credentials),
     };
     Line { part: "media", verdict }
+}
+
+/// Whether LiveKit answers, takes the credentials, and can be asked for jobs and ingress endpoints.
+fn livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<String, String> {
+    let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
+    let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
+    let asked = run_blocking(async {
+        let answer = plane.health().await.map_err(|error| CliError::failed(error.to_string()))?;
+        Ok((answer, plane.jobs_health().await))
+    });
+    match asked {
+        Err(error) => Err(error.to_string()),
+        Ok(((), Ok(()))) => Ok("livekit answers, with egress and ingress".into()),
+        Ok(((), Err(error))) => Ok(format!("livekit answers; recordings, broadcasts and ingress do not work: {error}")),
+    }
 }

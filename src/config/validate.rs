@@ -85,9 +85,6 @@ impl Config {
                 "must be set (or media.api_secret_file) when media.kind is livekit or media.api_key is set",
             );
         }
-        if livekit {
-            return refuse("media.kind", "the livekit media plane is not available in this version; use embedded");
-        }
         Ok(())
     }
 }

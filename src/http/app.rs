@@ -11,7 +11,7 @@ use super::metrics::NO_OPERATION;
 use super::operation::{Method, Operation, all};
 use super::problem::{self, Problem};
 use super::state::AppState;
-use super::{gate, openapi};
+use super::{gate, intake, openapi};
 
 /// Routes every operation, and what stands beside them.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
@@ -20,6 +20,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }
     config.route("/healthz", web::get().to(async || HttpResponse::Ok().json(serde_json::json!({"ok": true}))));
     describe(config);
+    if let Some(plane) = &state.livekit {
+        intake::configure(config, state, plane);
+    }
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
         let counted = state.limits.check_address(&request);

@@ -17,6 +17,7 @@ pub mod body;
 pub mod call;
 pub mod egress_address;
 pub mod gate;
+pub mod intake;
 pub mod metrics;
 pub mod openapi;
 pub mod operation;

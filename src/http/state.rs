@@ -6,6 +6,7 @@ use conclave_actors::{EventRelay, Tree};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_media::embedded::EmbeddedPlane;
+use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, Secret};
@@ -29,6 +30,8 @@ pub struct AppState {
     pub media: Arc<dyn MediaPlane>,
     /// The embedded plane's driver, when the sandbox is on.
     pub sandbox: Option<EmbeddedPlane>,
+    /// The LiveKit plane, which takes webhooks in, when that is the one.
+    pub livekit: Option<LivekitPlane>,
     /// Mints and checks room tokens.
     pub signer: Arc<TokenSigner>,
     /// Time.

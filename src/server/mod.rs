@@ -6,6 +6,7 @@
 
 mod dev;
 mod listeners;
+mod plane;
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +20,7 @@ use conclave_actors::card::Registry;
 use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, Wiring};
 use conclave_db::Store;
-use conclave_media::embedded::EmbeddedPlane;
+use conclave_media::MediaPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
@@ -28,13 +29,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::billing::Billing;
 use crate::cli::{CliError, lock_data_dir, open_store_with, run_blocking};
-use crate::config::{Config, MediaCredentials, Mode, Plans};
+use crate::config::{Config, MediaCredentials, MediaKind, Mode, Plans};
 use crate::http::gate::idempotency::Turns;
 use crate::http::gate::limits::{Limits, Rate};
 use crate::http::gate::origin::Origins;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
 pub use dev::DevAccess;
+use plane::Plane;
+pub(crate) use plane::livekit_settings;
 
 /// Threads that read the database. Reads are short; more threads than this only take turns on the processor.
 const READERS: usize = 4;
@@ -103,18 +106,20 @@ impl Server {
         };
         let credentials = MediaCredentials::load_or_create(&config, &data).map_err(|e| CliError::of_credentials(&e))?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-        let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(&signer));
-        let wiring = wire(&config, &store, &plane, (&clock, &metrics));
+        let plane = Plane::of(&config, &data, &clock, &signer);
+        let media = plane.port();
+        let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
-        plane.connect(Arc::new(tree.clone()));
+        plane.connect(&tree);
 
-        let media_url = config.media.public_url.clone().unwrap_or_else(|| format!("ws://{}", bound.api));
+        let media_url = media_url(&config, bound.api);
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: tree.clone(),
             metrics,
-            media: Arc::new(plane.clone()),
-            sandbox: config.media.sandbox.then_some(plane),
+            media,
+            sandbox: plane.embedded().filter(|_| config.media.sandbox),
+            livekit: plane.livekit(),
             signer,
             limits: limits(&config, &clock),
             billing: billing(&config, &clock),
@@ -162,11 +167,19 @@ impl Server {
     }
 }
 
-fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, (clock, metrics): (&Clock, &Metrics)) -> Wiring {
+/// The websocket url that tokens carry: the public one, or the one we use ourselves, or our own.
+fn media_url(config: &Config, api: SocketAddr) -> String {
+    let own = || format!("ws://{api}");
+    let near = || config.media.url.as_ref().map(|url| url.replacen("http", "ws", usize::from(url.starts_with("http"))));
+    let media = &config.media;
+    media.public_url.clone().or_else(|| near().filter(|_| media.kind == MediaKind::Livekit)).unwrap_or_else(own)
+}
+
+fn wire(config: &Config, store: &Store, media: &Arc<dyn MediaPlane>, (clock, metrics): (&Clock, &Metrics)) -> Wiring {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
     Wiring {
         store: store.clone(),
-        media: Arc::new(plane.clone()),
+        media: Arc::clone(media),
         clock: clock.clone(),
         sender: Arc::new(Sender::new(filter, config.webhooks.timeout)),
         settings: Settings {

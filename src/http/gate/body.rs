@@ -15,29 +15,38 @@ pub const LIMIT: usize = 65_536;
 ///
 /// # Errors
 /// 413 past the cap, 415 for another media type than JSON, 400 for a body that breaks off.
-pub async fn collect(request: &HttpRequest, mut payload: Payload) -> Result<Bytes, Problem> {
+pub async fn collect(request: &HttpRequest, payload: Payload) -> Result<Bytes, Problem> {
+    let body = within(LIMIT, request, payload).await?;
+    if !body.is_empty() && !is_json(request) {
+        let message = "the body must be sent as application/json";
+        return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
+    }
+    Ok(body)
+}
+
+/// Collects a body of at most `limit` bytes, whatever it is.
+///
+/// # Errors
+/// 413 past the limit, 400 for a body that breaks off.
+pub async fn within(limit: usize, request: &HttpRequest, mut payload: Payload) -> Result<Bytes, Problem> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > LIMIT as u64) {
-        return Err(too_large());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large(limit));
     }
     let mut body = BytesMut::new();
     while let Some(chunk) = payload.next().await {
         let broken = |_| Problem::new(ErrorCode::InvalidRequest, "the body could not be read to its end");
         let chunk = chunk.map_err(broken)?;
-        if body.len() + chunk.len() > LIMIT {
-            return Err(too_large());
+        if body.len() + chunk.len() > limit {
+            return Err(too_large(limit));
         }
         body.extend_from_slice(&chunk);
-    }
-    if !body.is_empty() && !is_json(request) {
-        let message = "the body must be sent as application/json";
-        return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
     }
     Ok(body.freeze())
 }
 
-fn too_large() -> Problem {
-    Problem::new(ErrorCode::PayloadTooLarge, "the body exceeds 65536 bytes")
+fn too_large(limit: usize) -> Problem {
+    Problem::new(ErrorCode::PayloadTooLarge, format!("the body exceeds {limit} bytes"))
 }
 
 fn is_json(request: &HttpRequest) -> bool {

@@ -1,0 +1,57 @@
+//! `/media/livekit/webhook`: what LiveKit reports. Outside the API's frame: signed by LiveKit and by nobody else, under no
+//! request rate, and answered once what it reports is durable (decisions section 5).
+
+use std::sync::Arc;
+
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::web::{Bytes, Payload};
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_media::livekit::{IntakeOutcome, LivekitPlane};
+use conclave_model::ErrorCode;
+use serde_json::json;
+
+use super::gate::body;
+use super::problem::{self, Problem};
+use super::state::AppState;
+
+/// Bytes of a report at most.
+const LIMIT: usize = 16 * 1024 * 1024;
+/// What the numbers call it.
+const OPERATION: &str = "livekit_webhook";
+
+/// Routes it.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &LivekitPlane) {
+    let (state, plane) = (Arc::clone(state), plane.clone());
+    config.route(
+        "/media/livekit/webhook",
+        web::post().to(move |request: HttpRequest, payload: Payload| {
+            let (state, plane) = (Arc::clone(&state), plane.clone());
+            async move {
+                let timed = state.metrics.time(OPERATION);
+                let response = match body::within(LIMIT, &request, payload).await {
+                    Ok(raw) => answer(plane, &request, raw).await,
+                    Err(refused) => problem::response(&refused),
+                };
+                timed.answered(response.status());
+                response
+            }
+        }),
+    );
+}
+
+async fn answer(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpResponse {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let authorization = header.to_owned();
+    // A task of its own: what has begun to be written is written, also when LiveKit hangs up.
+    let taken = actix_web::rt::spawn(async move { plane.intake(&authorization, &raw).await });
+    match taken.await.unwrap_or(IntakeOutcome::Unavailable) {
+        IntakeOutcome::Taken | IntakeOutcome::Ignored => HttpResponse::Ok().json(json!({})),
+        IntakeOutcome::Unsigned => refuse(ErrorCode::Unauthorized, "not signed with the media plane's API key"),
+        IntakeOutcome::Malformed => refuse(ErrorCode::InvalidRequest, "signed, and no report"),
+        IntakeOutcome::Unavailable => refuse(ErrorCode::DatabaseUnavailable, "not written; send it again"),
+    }
+}
+
+fn refuse(code: ErrorCode, message: &'static str) -> HttpResponse {
+    problem::response(&Problem::new(code, message))
+}
