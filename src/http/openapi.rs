@@ -33,6 +33,8 @@ impl Param {
     pub const ROLE: Self = Self::of_path("name", "The role's name", "^[a-zA-Z0-9_-]{1,64}$");
     /// A room code.
     pub const CODE: Self = Self::of_path("code", "The room code", conclave_model::code::PATTERN);
+    /// An ingress endpoint.
+    pub const INGRESS: Self = Self::of_path("ingress_id", "The endpoint's id", "^[!-~]{1,128}$");
     /// A UUID.
     pub const UUID: Self = Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
 

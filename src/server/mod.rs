@@ -100,12 +100,12 @@ impl Server {
         };
         let credentials = MediaCredentials::load_or_create(&config, &data).map_err(|e| CliError::of_credentials(&e))?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-        let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(&signer));
+        let media_url = config.media.public_url.clone().unwrap_or_else(|| format!("ws://{}", bound.api));
+        let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(&signer), &media_url);
         let wiring = wire(&config, &store, &plane, &clock);
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(Arc::new(tree.clone()));
 
-        let media_url = config.media.public_url.clone().unwrap_or_else(|| format!("ws://{}", bound.api));
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: tree.clone(),

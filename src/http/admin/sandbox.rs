@@ -4,6 +4,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
+use conclave_model::ingress::IngressState;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::sent::sent;
 use conclave_model::{ErrorCode, ParticipantSid, TrackSid};
@@ -29,7 +30,12 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
         .route("/participants/{sid}/mute", web::post().to(async |plane, call| answer(mute(plane, call).await)))
         .route("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await)))
         .route("/participants/{sid}/bitrate", web::post().to(async |plane, call| answer(bitrate(plane, call).await)))
-        .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)));
+        .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)))
+        .route("/ingress/{stream_key}/connect", web::post().to(async |plane, call| answer(connect(plane, call).await)))
+        .route(
+            "/ingress/{stream_key}/disconnect",
+            web::post().to(async |plane, call| answer(disconnect(plane, call).await)),
+        );
     config.service(sandbox);
 }
 
@@ -59,6 +65,10 @@ impl SandboxCall {
         self.request.match_info().query("sid").parse().map_err(|_| not_found(SandboxError::NoSuchParticipant))
     }
 
+    fn stream_key(&self) -> &str {
+        self.request.match_info().query("stream_key")
+    }
+
     fn track(&self) -> Result<TrackSid, Problem> {
         self.request.match_info().query("track_sid").parse().map_err(|_| not_found(SandboxError::NoSuchTrack))
     }
@@ -79,6 +89,8 @@ fn refusal(error: &SandboxError) -> Problem {
         SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
         SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
         SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
+        SandboxError::NoSuchJob => Problem::new(ErrorCode::NotFound, message),
+        SandboxError::NoSuchEndpoint => Problem::new(ErrorCode::IngressNotFound, message),
         SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
         SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
         SandboxError::RoomEnded => Problem::room_ended(),
@@ -178,6 +190,18 @@ struct Leave {
 async fn leave(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
     let Leave { clean } = body::read(&call.body)?;
     done(plane.leave(&call.sid()?, clean).await)
+}
+
+async fn connect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
+    ok(plane.connect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+}
+
+async fn disconnect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
+    ok(plane.disconnect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+}
+
+fn endpoint(state: &IngressState) -> serde_json::Value {
+    json!({"ingress_id": state.ingress_id, "status": state.status})
 }
 
 fn ok<T: Serialize>(result: Result<T, SandboxError>) -> Result<HttpResponse, Problem> {

@@ -1,6 +1,7 @@
 //! The operations of the API, a file a resource: its wire types, its operations, its handlers.
 
 pub mod codes;
+pub mod ingress;
 pub mod minting;
 pub mod moderation;
 pub mod participants;

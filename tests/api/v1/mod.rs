@@ -3,6 +3,7 @@
 mod code_exchange;
 mod codes;
 mod events;
+mod ingress;
 mod moderation;
 mod participants;
 mod role_changes;
