@@ -14,6 +14,7 @@ use ractor::{ActorRef, Message, RpcReplyPort};
 use serde::Serialize;
 
 use crate::egress::EgressMsg;
+use crate::ingress::IngressMsg;
 use crate::project::ProjectMsg;
 use crate::room::RoomMsg;
 use crate::system::SystemMsg;
@@ -35,7 +36,7 @@ pub enum Kind {
     Room,
     /// A recording or a broadcast.
     Egress,
-    /// A stream from an encoder.
+    /// An endpoint for an encoder.
     Ingress,
     /// A webhook receiver.
     WebhookEndpoint,
@@ -277,6 +278,8 @@ pub enum Inspectable {
     RoomAtRest(Timestamp),
     /// A recording or a broadcast.
     Egress(Mailbox<EgressMsg>),
+    /// An ingress endpoint.
+    Ingress(Mailbox<IngressMsg>),
     /// A receiver.
     WebhookEndpoint(Mailbox<EndpointMsg>),
 }
@@ -290,6 +293,7 @@ impl Inspectable {
             Self::Room(actor) => actor.call(RoomMsg::Inspect, timeout).await,
             Self::RoomAtRest(deadline) => return Some(crate::room::inspect_at_rest(*deadline)),
             Self::Egress(actor) => actor.call(EgressMsg::Inspect, timeout).await,
+            Self::Ingress(actor) => actor.call(IngressMsg::Inspect, timeout).await,
             Self::WebhookEndpoint(actor) => actor.call(EndpointMsg::Inspect, timeout).await,
         };
         answer.ok()

@@ -3,6 +3,7 @@
 //! ```text
 //! system ─┬─ project ─┬─ room                 live people by role, the empty timer
 //!         │           ├─ egress               one recording or broadcast, until it is final
+//!         │           ├─ ingress              one endpoint for an encoder, until it is final
 //!         │           └─ webhook_endpoint     the due queue and its tick
 //!         └─ project …                        counts rooms, restores a failed child from the database
 //! ```
@@ -17,10 +18,12 @@
 //! Calls go down the tree and have timeouts; news goes up as casts. A state is persisted before it is acted on, so an
 //! actor can be rebuilt from the database at any moment.
 
+mod answer;
 pub mod card;
 pub mod child;
 pub mod debug;
 pub mod egress;
+pub mod ingress;
 pub mod metrics;
 pub mod project;
 pub mod relay;

@@ -8,15 +8,17 @@ use conclave_db::{NewRoom, StoreError};
 use conclave_media::{MediaError, Report, ReportAnswer, ReportSink};
 use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
+use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
-use conclave_model::{EgressId, EndpointId, ProjectId, RoomName};
+use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName};
 use ractor::{Actor, RpcReplyPort};
 use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspectable, Kind, Mailbox};
 use crate::egress::EgressMsg;
-use crate::project::{ProjectMsg, WantedJob};
+use crate::ingress::{IngressMsg, Registered};
+use crate::project::{ProjectMsg, WantedIngress, WantedJob};
 use crate::relay::EventRelay;
 use crate::room::WantedRole;
 use crate::system::{SystemActor, SystemMsg};
@@ -184,6 +186,31 @@ impl Tree {
         keep: Option<KeepAnswer<Job>>,
     ) -> Result<Job, TreeError> {
         self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Stop { keep, reply } }).await
+    }
+
+    /// Makes an ingress endpoint: on the media plane first, then in the records.
+    ///
+    /// # Errors
+    /// Refused when the room has ended meanwhile, or the media plane names an endpoint that is known; the media plane's own.
+    pub async fn create_ingress(&self, project: ProjectId, wanted: WantedIngress) -> Result<Registered, TreeError> {
+        let wanted = Box::new(wanted);
+        self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress { wanted, reply }).await
+    }
+
+    /// Asks the media plane how an endpoint stands, writes it, and gives the record. One that is final is given as it is.
+    ///
+    /// # Errors
+    /// The media plane's own.
+    pub async fn refresh_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, TreeError> {
+        self.ask(project, |reply| ProjectMsg::ToIngress { id, message: IngressMsg::Refresh(reply) }).await
+    }
+
+    /// Deletes an endpoint: on the media plane first, so that its key opens nothing, then in the records.
+    ///
+    /// # Errors
+    /// The media plane's own.
+    pub async fn delete_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, TreeError> {
+        self.ask(project, |reply| ProjectMsg::ToIngress { id, message: IngressMsg::Delete(reply) }).await
     }
 
     /// A receiver is new, or something was put back in its queue.

@@ -11,6 +11,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use crate::columns::Columns;
 use crate::error::OrStoreError;
+use crate::ingresses::complete_of_room;
 use crate::rooms::{LivePerson, RoomSnapshot, by_id, people};
 use crate::writer::Tx;
 use crate::{Store, StoreError};
@@ -229,7 +230,8 @@ fn record_track(
     Ok(())
 }
 
-/// Ends a room that is open: everybody's session, then the room, with `room.finished` last. Ended rooms stay as they are.
+/// Ends a room that is open: everybody's session, its ingress endpoints, then the room, with `room.finished` last. Ended
+/// rooms stay as they are.
 fn end_room(tx: &mut Tx<'_>, id: RoomId, at: Timestamp) -> Result<Room, StoreError> {
     let mut room = by_id(tx.sql, id)?;
     let ended = tx
@@ -246,6 +248,7 @@ fn end_room(tx: &mut Tx<'_>, id: RoomId, at: Timestamp) -> Result<Room, StoreErr
     for person in people(tx.sql, id)? {
         close_session(tx, &room, &person, at, true)?;
     }
+    complete_of_room(tx, id, at)?;
     tx.emit(&Event::room_finished(scene(&room, at)))?;
     room = by_id(tx.sql, id)?;
     Ok(room)

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_usage.sql"),
     include_str!("migrations/0005_destinations.sql"),
     include_str!("migrations/0006_egresses.sql"),
+    include_str!("migrations/0007_ingresses.sql"),
 ];
 
 /// The schema this program writes.

@@ -75,8 +75,8 @@ impl Store {
         self.read(move |sql| one(sql, &id)).await
     }
 
-    /// Projects that want an actor from the start: those with an open room, an active endpoint or a
-    /// job that is not final.
+    /// Projects that want an actor from the start: those with an open room, an active endpoint, or a job
+    /// that is not final. An ingress endpoint that is not final has an open room.
     ///
     /// # Errors
     /// The store's own.

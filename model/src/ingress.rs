@@ -82,10 +82,23 @@ impl IngressStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether nothing comes after it.
+    /// Whether nothing comes after it, but for `deleted`, which its owner may still make of `complete`.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Complete | Self::Deleted)
+    }
+
+    /// The status that the event of a move to `next` carries: one event when an encoder begins to publish, one when it
+    /// does no more, and none for other moves. Events know no `deleted` (contract "Payload").
+    #[must_use]
+    pub const fn told_as(self, next: Self) -> Option<Self> {
+        match (self, next) {
+            (Self::Publishing, Self::Publishing) => None,
+            (_, Self::Publishing) => Some(Self::Publishing),
+            (Self::Publishing, Self::Deleted) => Some(Self::Inactive),
+            (Self::Publishing, next) => Some(next),
+            _ => None,
+        }
     }
 }
 
@@ -168,6 +181,20 @@ mod tests {
         let words: Vec<_> = IngressStatus::WORDS.split(", ").collect();
         assert_eq!(words, IngressStatus::ALL.map(IngressStatus::as_str));
         assert!(IngressStatus::ALL.into_iter().all(|status| IngressStatus::of(status.as_str()) == Some(status)));
+    }
+
+    #[test]
+    fn beginning_to_publish_and_ceasing_to_are_told_and_nothing_else_is() {
+        use IngressStatus as S;
+        for from in S::ALL {
+            for to in S::ALL {
+                let told = from.told_as(to);
+                assert_eq!(told.is_some(), (from == S::Publishing) != (to == S::Publishing), "{from:?} to {to:?}");
+                assert_ne!(told, Some(S::Deleted));
+            }
+        }
+        assert_eq!(S::Publishing.told_as(S::Deleted), Some(S::Inactive));
+        assert_eq!(S::Publishing.told_as(S::Error), Some(S::Error));
     }
 
     #[test]

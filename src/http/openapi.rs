@@ -37,6 +37,8 @@ impl Param {
     pub const CODE: Self = Self::of_path("code", "The room code", conclave_model::code::PATTERN);
     /// A recording's or a broadcast's handle.
     pub const EGRESS: Self = Self::of_path("egress_id", "The egress id", "^[!-~]{1,128}$");
+    /// An ingress endpoint.
+    pub const INGRESS: Self = Self::of_path("ingress_id", "The endpoint's id", "^[!-~]{1,128}$");
     /// A UUID.
     pub const UUID: Self = Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
 

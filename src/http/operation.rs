@@ -135,6 +135,7 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
         v1::codes::OPERATIONS,
         v1::recordings::OPERATIONS,
         v1::broadcasts::OPERATIONS,
+        v1::ingress::OPERATIONS,
         v1::sessions::OPERATIONS,
         v1::webhook_endpoints::OPERATIONS,
         v1::webhook_deliveries::OPERATIONS,

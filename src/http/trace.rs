@@ -47,11 +47,14 @@ pub async fn trace(
     Ok(response)
 }
 
-/// A path as the log may show it. A room code stands in its path and lets its holder in, so such a path is shown as its
-/// pattern, and one that no route takes, where a code may stand all the same, not at all.
+/// What stands in a path and lets its holder in.
+const SECRET_PARTS: [&str; 2] = ["{code}", "{stream_key}"];
+
+/// A path as the log may show it. One that holds a secret is shown as its pattern, and one that no route takes, where a
+/// secret may stand all the same, not at all.
 fn shown(request: &HttpRequest) -> Cow<'_, str> {
     match request.match_pattern() {
-        Some(pattern) if pattern.contains("{code}") => pattern.into(),
+        Some(pattern) if SECRET_PARTS.iter().any(|part| pattern.contains(part)) => pattern.into(),
         Some(_) => request.path().into(),
         None => "(no such route)".into(),
     }

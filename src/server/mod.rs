@@ -106,13 +106,13 @@ impl Server {
         };
         let credentials = MediaCredentials::load_or_create(&config, &data).map_err(|e| CliError::of_credentials(&e))?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-        let plane = Plane::of(&config, &data, &clock, &signer);
+        let media_url = media_url(&config, bound.api);
+        let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
         let media = plane.port();
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(&tree);
 
-        let media_url = media_url(&config, bound.api);
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: tree.clone(),

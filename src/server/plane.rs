@@ -22,10 +22,10 @@ pub(super) enum Plane {
 }
 
 impl Plane {
-    /// The plane of a configuration. Nothing is asked of it yet.
-    pub fn of(config: &Config, data: &Path, clock: &Clock, signer: &Arc<TokenSigner>) -> Self {
+    /// The plane of a configuration; clients reach it at `media_url`. Nothing is asked of it yet.
+    pub fn of(config: &Config, data: &Path, (clock, signer): (&Clock, &Arc<TokenSigner>), media_url: &str) -> Self {
         match config.media.kind {
-            MediaKind::Embedded => Self::Embedded(EmbeddedPlane::new(clock.clone(), Arc::clone(signer))),
+            MediaKind::Embedded => Self::Embedded(EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url)),
             MediaKind::Livekit => {
                 let settings = livekit_settings(config, data);
                 Self::Livekit(LivekitPlane::new(settings, Arc::clone(signer), clock.clone()))

@@ -35,6 +35,7 @@ const STORIES: &[(ErrorCode, Story)] = &[
     (ErrorCode::RoleNotFound, |app| app.get(&format!("/v1/templates/{}/roles/none", default_template(app))).send()),
     (ErrorCode::DestinationNotFound, |app| app.get(&format!("{}/none", destinations(app))).send()),
     (ErrorCode::RecordingNotFound, |app| app.get("/v1/recordings/EG_none").send()),
+    (ErrorCode::IngressNotFound, |app| app.get("/v1/ingress/IN_none").send()),
     (ErrorCode::BroadcastNotFound, |app| app.get("/v1/broadcasts/EG_none").send()),
     (ErrorCode::EndpointNotFound, |app| app.delete(&format!("/v1/webhook-endpoints/{NO_ID}")).send()),
     (ErrorCode::DeliveryNotFound, |app| app.post(&format!("/v1/webhook-deliveries/{NO_ID}/retry")).send()),
@@ -63,7 +64,6 @@ const STORIES: &[(ErrorCode, Story)] = &[
 
 /// Codes whose first source is not built yet, with that source. Whoever builds it takes them off and tells their stories.
 const PENDING: &[(ErrorCode, &str, &str)] = &[
-    (ErrorCode::IngressNotFound, "GET", "/v1/ingress/IN_none"),
     (ErrorCode::RecordingExists, "POST", "/media/livekit/webhook"),
     (ErrorCode::BroadcastExists, "POST", "/media/livekit/webhook"),
     (ErrorCode::IngressExists, "POST", "/media/livekit/webhook"),

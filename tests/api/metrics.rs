@@ -79,10 +79,12 @@ fn the_store_counts_its_batches_and_its_queues() {
     let app = TestApp::start();
     let before = number(&app, "conclave_store_batch_jobs_count");
     app.room("standup");
-    assert_eq!(number(&app, "conclave_store_batch_jobs_count"), before + 1.);
+    // What the start has to write may come in between.
+    assert!(number(&app, "conclave_store_batch_jobs_count") > before);
+    assert!(number(&app, "conclave_store_batch_jobs_sum") > before);
     assert!(number(&app, "conclave_store_commit_seconds_sum") > 0.);
-    assert_eq!(number(&app, "conclave_store_writes_waiting"), 0.);
-    assert_eq!(number(&app, "conclave_store_reads_waiting"), 0.);
+    eventually(|| number(&app, "conclave_store_writes_waiting") == 0.);
+    eventually(|| number(&app, "conclave_store_reads_waiting") == 0.);
 }
 
 #[test]

@@ -50,6 +50,14 @@ fn tell_story(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> 
     secrets.add("a refreshed token", view["token"].as_str().unwrap().rsplit('.').next().unwrap());
     let track = json!({"kind": "audio", "source": "microphone"});
     running.admin("POST", &format!("/sandbox/participants/{sid}/tracks")).json(track).send().expect(201);
+    let body = json!({"input_type": "rtmp", "participant_identity": "encoder"});
+    let ingress = running.post("/v1/rooms/standup/ingress").json(body).send().expect(201);
+    let key = ingress["stream_key"].as_str().unwrap();
+    secrets.add("a stream key", key);
+    for what in ["connect", "disconnect", "nothing"] {
+        running.admin("POST", &format!("/sandbox/ingress/{key}/{what}")).send();
+    }
+    running.admin("POST", &format!("/sandbox/ingress/{key}/connect")).send().expect(200);
     receiver.answer_with(500);
     refused_calls(running, &token, secrets);
     let mut shown = String::new();
@@ -58,7 +66,7 @@ fn tell_story(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> 
         shown += &running.admin("GET", path).header("accept", "text/plain").send().text();
     }
     running.delete("/v1/rooms/standup").send().expect_empty(204);
-    for _ in 0..5 {
+    for _ in 0..30 {
         let event = watcher.next();
         shown += &event.data;
         if event.event == "room.finished" {

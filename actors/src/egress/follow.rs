@@ -7,7 +7,8 @@ use conclave_model::Timestamp;
 use conclave_model::egress::{EgressState, Job, JobStatus};
 use conclave_model::idempotency::KeepAnswer;
 
-use super::{EgressActor, EgressActorState, EgressMsg, LastAnswer};
+use super::{EgressActor, EgressActorState, EgressMsg};
+use crate::answer::LastAnswer;
 use crate::card::Mailbox;
 use crate::timer::Timer;
 use crate::tree::TreeError;
@@ -25,7 +26,7 @@ impl EgressActor {
         said: EgressState,
         at: Timestamp,
     ) -> Result<(), Refusal> {
-        state.last_answer = Some(LastAnswer::of(&Ok(Some(said.clone())), self.wiring.clock.now()));
+        self.note(state, &Ok(Some(said.clone())));
         self.record(state, said, at, None).await.map_err(|error| {
             log::error!(actor = &*self.card.id; "a report could not be written: {error}");
             Refusal::Unavailable
@@ -80,6 +81,11 @@ impl EgressActor {
         }
     }
 
+    fn note(&self, state: &mut EgressActorState, said: &Result<Option<EgressState>, MediaError>) {
+        let read = |said: &EgressState| (said.status, said.error.clone());
+        state.last_answer = Some(LastAnswer::of(said, self.wiring.clock.now(), read));
+    }
+
     /// Writes what the media plane answered. A job that it does not know has failed.
     async fn record_answer(
         &self,
@@ -88,7 +94,7 @@ impl EgressActor {
         keep: Option<KeepAnswer<Job>>,
     ) -> Result<(), TreeError> {
         let now = self.wiring.clock.now();
-        state.last_answer = Some(LastAnswer::of(&said, now));
+        self.note(state, &said);
         let said = said?.unwrap_or_else(|| EgressState {
             egress_id: self.id.clone(),
             status: JobStatus::Failed,

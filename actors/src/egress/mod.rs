@@ -9,15 +9,15 @@ mod follow;
 use std::sync::Arc;
 
 use conclave_db::RunningJob;
-use conclave_media::{MediaError, Refusal};
+use conclave_media::Refusal;
 use conclave_model::egress::{EgressState, Job, JobStatus};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::{EgressId, Timestamp};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use serde::Serialize;
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use crate::answer::LastAnswer;
 use crate::card::{Card, Inspection, Mailbox};
 use crate::timer::Timer;
 use crate::tree::TreeError;
@@ -83,28 +83,7 @@ pub struct EgressActorState {
     job: Job,
     room_open: bool,
     settle: Option<Timer>,
-    last_answer: Option<LastAnswer>,
-}
-
-/// What the media plane last said of the job, by itself or when asked.
-#[derive(Debug, Clone, Serialize)]
-struct LastAnswer {
-    at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<JobStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-impl LastAnswer {
-    fn of(said: &Result<Option<EgressState>, MediaError>, at: Timestamp) -> Self {
-        let (status, error) = match said {
-            Ok(Some(state)) => (Some(state.status), state.error.clone()),
-            Ok(None) => (None, Some("no such egress".into())),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        Self { at, status, error }
-    }
+    last_answer: Option<LastAnswer<JobStatus>>,
 }
 
 impl EgressActorState {

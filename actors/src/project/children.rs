@@ -29,6 +29,9 @@ impl ProjectActor {
         for running in self.wiring.store.running_jobs(self.id.clone()).await? {
             self.spawn_job(me, state, running).await;
         }
+        for ingress in self.wiring.store.live_ingresses(self.id.clone()).await? {
+            self.spawn_ingress(me, state, ingress).await;
+        }
         for endpoint in self.wiring.store.active_endpoints(self.id.clone()).await? {
             self.spawn_endpoint(me, state, endpoint).await;
         }
@@ -39,7 +42,8 @@ impl ProjectActor {
     /// Spawns a room's actor, for the first time or again.
     pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
         let family: FamilyOf<RoomName, RoomActor> = |state| &mut state.rooms;
-        let (name, make) = (snapshot.room.name.clone(), |wiring, card| RoomActor { wiring, card });
+        let (name, system) = (snapshot.room.name.clone(), self.system.clone());
+        let make = |wiring, card| RoomActor { wiring, card, system };
         self.spawn(me, state, (family, name), make, snapshot).await;
     }
 
@@ -83,6 +87,7 @@ impl ProjectActor {
         match state.by_actor.remove(&actor) {
             Some(ChildKey::Room(name)) => self.room_stopped(me, state, name, last_state).await,
             Some(ChildKey::Job(id)) => self.forget_job(state, &id),
+            Some(ChildKey::Ingress(id)) => self.forget_ingress(state, &id),
             Some(ChildKey::Endpoint(id)) => self.drop_endpoint(state, id),
             None => {}
         }
@@ -91,6 +96,7 @@ impl ProjectActor {
     /// Strikes a room that has ended from the children. Whoever came too late is told that it has ended.
     pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
         self.end_jobs_of(state, name);
+        self.end_ingresses_of(state, name);
         let Some(child) = state.rooms.strike(self, name) else { return };
         child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
     }
@@ -108,6 +114,7 @@ impl ProjectActor {
         match key {
             ChildKey::Room(name) => state.rooms.restore_later(self, me, name, &reason),
             ChildKey::Job(id) => state.jobs.restore_later(self, me, id, &reason),
+            ChildKey::Ingress(id) => state.ingresses.restore_later(self, me, id, &reason),
             ChildKey::Endpoint(id) => state.endpoints.restore_later(self, me, id, &reason),
         }
     }
@@ -122,6 +129,7 @@ impl ProjectActor {
             ChildKey::Endpoint(_) => {}
             ChildKey::Room(name) => self.take_up_again(me, name),
             ChildKey::Job(id) => self.take_up_job_again(me, id),
+            ChildKey::Ingress(id) => self.take_up_ingress_again(me, id),
         }
     }
 

@@ -29,13 +29,6 @@ pub struct WantedJob {
     pub destination: Option<UsedDestination>,
 }
 
-/// A report of a job that is being started: its record is not written yet.
-pub(super) struct HeldReport {
-    said: EgressState,
-    at: Timestamp,
-    answer: oneshot::Sender<Result<(), Refusal>>,
-}
-
 /// Starts a job on the media plane, then writes it. What cannot be written is stopped again.
 async fn start(wiring: &Wiring, wanted: WantedJob, keep: Option<KeepAnswer<Job>>) -> Result<Job, TreeError> {
     let room = wanted.egress.room.clone();
@@ -69,7 +62,7 @@ impl ProjectActor {
         keep: Option<KeepAnswer<Job>>,
         reply: JobReply,
     ) {
-        state.jobs_in_making += 1;
+        state.jobs_in_making.expect();
         let (wiring, me) = (Arc::clone(&self.wiring), me.clone());
         tokio::spawn(async move {
             let result = Box::new(start(&wiring, wanted, keep).await);
@@ -86,21 +79,13 @@ impl ProjectActor {
         result: Result<Job, TreeError>,
         reply: JobReply,
     ) {
-        state.jobs_in_making -= 1;
         if let Ok(job) = &result {
             let room_open = state.rooms.contains(&job.room);
             self.spawn_job(me, state, RunningJob { job: job.clone(), room_open }).await;
         }
         let _ = reply.send(result);
-        let (of_children, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut state.held).into_iter().partition(|held| state.jobs.contains(&held.said.egress_id));
-        for held in of_children {
-            self.take_job_report(state, held);
-        }
-        if state.jobs_in_making > 0 {
-            state.held = others;
-        } else {
-            others.into_iter().for_each(HeldReport::drop_unknown);
+        for (id, message) in state.jobs_in_making.made(&mut state.jobs) {
+            drop_unknown(&id, message);
         }
     }
 
@@ -122,20 +107,11 @@ impl ProjectActor {
         at: Timestamp,
         answer: oneshot::Sender<Result<(), Refusal>>,
     ) {
-        let held = HeldReport { said, at, answer };
-        if state.jobs.contains(&held.said.egress_id) {
-            self.take_job_report(state, held);
-        } else if state.jobs_in_making > 0 {
-            state.held.push(held);
-        } else {
-            held.drop_unknown();
-        }
-    }
-
-    fn take_job_report(&self, state: &mut ProjectState, held: HeldReport) {
-        let HeldReport { said, at, answer } = held;
         let id = said.egress_id.clone();
-        state.jobs.send(&id, EgressMsg::Report { said, at, answer });
+        let message = EgressMsg::Report { said, at, answer };
+        if let Some(message) = state.jobs_in_making.pass(&mut state.jobs, id.clone(), message) {
+            drop_unknown(&id, message);
+        }
     }
 
     /// Passes a message on to a job's actor. One that has none is final, and its record is the answer.
@@ -198,10 +174,10 @@ impl ProjectActor {
     }
 }
 
-impl HeldReport {
-    /// An egress that is neither a recording nor a broadcast of ours is dropped (contract "Event types").
-    fn drop_unknown(self) {
-        log::debug!(egress_id = self.said.egress_id.as_str(); "a report of an unknown egress was dropped");
-        let _ = self.answer.send(Ok(()));
+/// An egress that is neither a recording nor a broadcast of ours is dropped (contract "Event types").
+fn drop_unknown(id: &EgressId, message: EgressMsg) {
+    if let EgressMsg::Report { answer, .. } = message {
+        log::debug!(egress_id = id.as_str(); "a report of an unknown egress was dropped");
+        let _ = answer.send(Ok(()));
     }
 }

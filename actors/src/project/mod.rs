@@ -1,11 +1,13 @@
-//! The project actor: supervises a project's rooms, jobs and webhook endpoints, and counts what must be counted.
+//! The project actor: supervises a project's rooms, jobs, ingresses and webhook endpoints, and counts what must be counted.
 //!
 //! Everything that concerns a room goes through here, so that it waits when the room's actor is being restored and keeps
 //! its order. The handlers are short: writes run beside the actor and come back as messages.
 
 mod children;
 mod family;
+mod ingresses;
 mod jobs;
+mod nursery;
 mod reconcile;
 mod rest;
 mod rooms;
@@ -17,23 +19,27 @@ use conclave_db::{NewRoom, RoomSnapshot, RunningJob, StoreError};
 use conclave_media::{MediaError, Refusal, Report, Survey};
 use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
+use conclave_model::ingress::{Ingress, IngressState};
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
-use conclave_model::{EgressId, EndpointId, ProjectId, RoomName, Timestamp};
+use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName, Timestamp};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use self::family::Family;
-use self::jobs::HeldReport;
+use self::nursery::Nursery;
 use crate::card::{Card, Inspectable, Inspection, Kind, Mailbox};
 use crate::egress::{EgressMsg, JobReply};
+use crate::ingress::{IngressMsg, Registered};
 use crate::room::{RoleReply, RoomMsg, WantedRole};
+use crate::system::SystemMsg;
 use crate::timer::Timer;
 use crate::tree::TreeError;
 use crate::webhook_endpoint::EndpointMsg;
 use crate::wiring::Wiring;
 
+pub use self::ingresses::{RegisteredReply, WantedIngress};
 pub use self::jobs::WantedJob;
 
 /// The reply to making a room.
@@ -80,6 +86,13 @@ pub enum ProjectMsg {
         /// Answered once it is durable.
         reply: RoleReply,
     },
+    /// Something for a room that must not overtake its reports.
+    ToRoom {
+        /// Which.
+        name: RoomName,
+        /// What.
+        message: RoomMsg,
+    },
     /// Start a recording or a broadcast.
     StartJob {
         /// Which.
@@ -109,6 +122,43 @@ pub enum ProjectMsg {
         id: EgressId,
         /// Its record; `None` when it is final.
         running: Box<Result<Option<RunningJob>, StoreError>>,
+    },
+    /// Make an ingress endpoint.
+    CreateIngress {
+        /// Which.
+        wanted: Box<WantedIngress>,
+        /// Answered once it is durable.
+        reply: RegisteredReply,
+    },
+    /// An ingress endpoint was made, or was not.
+    IngressMade {
+        /// What came of it.
+        result: Box<Result<Registered, TreeError>>,
+        /// Who waits for it.
+        reply: RegisteredReply,
+    },
+    /// Something for an ingress endpoint.
+    ToIngress {
+        /// Which.
+        id: IngressId,
+        /// What.
+        message: IngressMsg,
+    },
+    /// A report of an ingress endpoint that has waited its turn with the room's actor.
+    IngressReport {
+        /// How the endpoint stands.
+        said: IngressState,
+        /// When that was, by the media plane's clock.
+        at: Timestamp,
+        /// Answered once it is durable, or refused.
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// What an ingress actor is rebuilt from.
+    IngressFound {
+        /// Which endpoint.
+        id: IngressId,
+        /// Its record; `None` when it is final.
+        live: Box<Result<Option<Ingress>, StoreError>>,
     },
     /// Something happened in a room on the media plane.
     Report {
@@ -148,10 +198,16 @@ impl ProjectMsg {
             Self::RoomCreated { .. } => "room_created",
             Self::EndRoom { .. } => "end_room",
             Self::ChangeRole { .. } => "change_role",
+            Self::ToRoom { .. } => "to_room",
             Self::StartJob { .. } => "start_job",
             Self::JobStarted { .. } => "job_started",
             Self::ToJob { .. } => "to_job",
             Self::JobFound { .. } => "job_found",
+            Self::CreateIngress { .. } => "create_ingress",
+            Self::IngressMade { .. } => "ingress_made",
+            Self::ToIngress { .. } => "to_ingress",
+            Self::IngressReport { .. } => "ingress_report",
+            Self::IngressFound { .. } => "ingress_found",
             Self::Report { .. } => "report",
             Self::Queued(_) => "queued",
             Self::EndpointDeleted(_) => "endpoint_deleted",
@@ -172,6 +228,8 @@ pub enum ChildKey {
     Room(RoomName),
     /// A recording or a broadcast.
     Job(EgressId),
+    /// An ingress endpoint.
+    Ingress(IngressId),
     /// A receiver.
     Endpoint(EndpointId),
 }
@@ -186,12 +244,15 @@ pub struct ProjectActor {
     pub path: Arc<str>,
     /// Which project.
     pub id: ProjectId,
+    /// The way that reports come by.
+    pub system: Mailbox<SystemMsg>,
 }
 
 /// The children, by what they are and by actor, and what is being counted.
 pub struct ProjectState {
     rooms: Family<RoomName, RoomMsg>,
     jobs: Family<EgressId, EgressMsg>,
+    ingresses: Family<IngressId, IngressMsg>,
     endpoints: Family<EndpointId, EndpointMsg>,
     by_actor: HashMap<ActorId, ChildKey>,
     /// Rooms being written: they count against the plan's ceiling before they exist.
@@ -199,9 +260,13 @@ pub struct ProjectState {
     /// The rooms of the jobs.
     job_rooms: HashMap<EgressId, RoomName>,
     /// Jobs that the media plane may have started and that are not written yet.
-    jobs_in_making: usize,
-    /// Reports of jobs that are not written yet.
-    held: Vec<HeldReport>,
+    jobs_in_making: Nursery<EgressId, EgressMsg>,
+    /// The rooms of the ingress endpoints.
+    ingress_rooms: HashMap<IngressId, RoomName>,
+    /// Ingress endpoints that the media plane may have made and that are not written yet.
+    ingresses_in_making: Nursery<IngressId, IngressMsg>,
+    /// Ingress endpoints on the media plane that none of the actors knows, and since when they have been seen.
+    strays: HashMap<IngressId, Timestamp>,
     /// Rooms that nobody is in, by the deadline they end at.
     at_rest: BTreeSet<(Timestamp, RoomName)>,
     rest: Option<Timer>,
@@ -214,11 +279,14 @@ impl ProjectState {
             rooms: Family::new(Kind::Room, "room", ChildKey::Room, Inspectable::Room),
             endpoints: Family::new(Kind::WebhookEndpoint, "webhook", ChildKey::Endpoint, Inspectable::WebhookEndpoint),
             jobs: Family::new(Kind::Egress, "egress", ChildKey::Job, Inspectable::Egress),
+            ingresses: Family::new(Kind::Ingress, "ingress", ChildKey::Ingress, Inspectable::Ingress),
             by_actor: HashMap::new(),
             rooms_in_making: 0,
             job_rooms: HashMap::new(),
-            jobs_in_making: 0,
-            held: Vec::new(),
+            jobs_in_making: Nursery::default(),
+            ingress_rooms: HashMap::new(),
+            ingresses_in_making: Nursery::default(),
+            strays: HashMap::new(),
             at_rest: BTreeSet::new(),
             rest: None,
             reconcile: None,
@@ -233,7 +301,9 @@ impl ProjectActor {
             "rooms_at_rest": state.at_rest.len(),
             "rooms_in_making": state.rooms_in_making,
             "jobs": state.jobs.len(),
-            "jobs_in_making": state.jobs_in_making,
+            "jobs_in_making": state.jobs_in_making.len(),
+            "ingresses": state.ingresses.len(),
+            "ingresses_in_making": state.ingresses_in_making.len(),
             "webhook_endpoints": state.endpoints.len(),
         });
         let timers = state.rest.iter().chain(&state.reconcile).map(Timer::view).collect();
@@ -275,10 +345,16 @@ impl Actor for ProjectActor {
                 let change = RoomMsg::ChangeRole { wanted: Box::new(wanted), keep, reply };
                 self.pass_to_room(&me, state, &name, change);
             }
+            ProjectMsg::ToRoom { name, message } => self.pass_to_room(&me, state, &name, message),
             ProjectMsg::StartJob { wanted, keep, reply } => self.start_job(&me, state, *wanted, keep, reply),
             ProjectMsg::JobStarted { result, reply } => self.job_started(&me, state, *result, reply).await,
             ProjectMsg::ToJob { id, message } => self.pass_to_job(state, id, message),
             ProjectMsg::JobFound { id, running } => self.job_found(&me, state, id, *running).await,
+            ProjectMsg::CreateIngress { wanted, reply } => self.create_ingress(&me, state, *wanted, reply),
+            ProjectMsg::IngressMade { result, reply } => self.ingress_made(&me, state, *result, reply).await,
+            ProjectMsg::ToIngress { id, message } => self.pass_to_ingress(state, id, message),
+            ProjectMsg::IngressReport { said, at, answer } => self.take_ingress_report(state, said, at, answer),
+            ProjectMsg::IngressFound { id, live } => self.ingress_found(&me, state, id, *live).await,
             ProjectMsg::Report { report, answer } => self.pass_report(&me, state, report, answer),
             ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,
             ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),

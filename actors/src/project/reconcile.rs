@@ -1,22 +1,24 @@
 //! Holding a project's records against the media plane: at start, every `media.reconcile`, and after an outage.
 //!
-//! Rooms with somebody in them, and jobs, ask for themselves. The survey finds what has nobody to ask: a room at rest that
-//! somebody is in, because the report of it was lost, and a job that runs without a record.
+//! Rooms with somebody in them, jobs and ingress endpoints ask for themselves. The survey finds what has nobody to ask: a
+//! room at rest that somebody is in, because the report of it was lost, and a job or an endpoint without a record.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_media::{MediaError, Survey};
 use conclave_model::egress::EgressState;
+use conclave_model::ingress::IngressState;
 use conclave_model::{NamespacedRoom, RoomName};
 
 use super::{ProjectActor, ProjectMsg, ProjectState};
 use crate::card::Mailbox;
 use crate::egress::EgressMsg;
+use crate::ingress::IngressMsg;
 use crate::room::RoomMsg;
 use crate::timer::Timer;
 
-/// How long a job may be on its way into the records after the media plane has accepted it.
+/// How long a job or an endpoint may be on its way into the records after the media plane has accepted it.
 const ORPHANED: Duration = Duration::from_secs(60);
 
 impl ProjectActor {
@@ -25,6 +27,7 @@ impl ProjectActor {
         // One that ends at this moment is taken up again from its records, and asks then.
         state.rooms.running().for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
         state.jobs.running().for_each(|job| drop(job.cast(EgressMsg::Look)));
+        state.ingresses.running().for_each(|ingress| drop(ingress.cast(IngressMsg::Look)));
         let (media, project, survey_of) = (Arc::clone(&self.wiring.media), self.id.clone(), me.clone());
         tokio::spawn(async move {
             let survey = Box::new(media.survey(&project).await);
@@ -42,12 +45,15 @@ impl ProjectActor {
         survey: Result<Survey, MediaError>,
     ) {
         let seen = survey.inspect_err(|error| log::warn!(project = self.id.as_str(); "not reconciled: {error}"));
-        let Ok(Survey { rooms, egresses, .. }) = seen else { return };
+        let Ok(Survey { rooms, egresses, ingresses }) = seen else { return };
         for room in rooms {
             self.wake_missed(me, state, &room.split().1);
         }
         // What is being started now has no record yet, and must not be taken for an orphan.
-        if state.jobs_in_making == 0 {
+        if state.ingresses_in_making.len() == 0 {
+            self.sweep(me, state, ingresses);
+        }
+        if state.jobs_in_making.len() == 0 {
             let orphans = egresses.into_iter().filter(|(_, seen)| self.is_orphan(state, seen));
             orphans.for_each(|(room, seen)| self.stop_orphan(room, seen));
         }
@@ -58,6 +64,23 @@ impl ProjectActor {
         let rests = state.rooms.get(room).is_some_and(|child| child.mailbox().is_none());
         if rests {
             self.send_to_room(me, state, room, RoomMsg::Reconcile);
+        }
+    }
+
+    /// Endpoints that no actor knows are held against the records: those whose room has ended at once, the others once they
+    /// cannot be on their way into the records any more.
+    fn sweep(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, seen: Vec<(NamespacedRoom, IngressState)>) {
+        let (now, before) = (self.wiring.clock.now(), std::mem::take(&mut state.strays));
+        for (room, IngressState { ingress_id: id, .. }) in seen {
+            if state.ingresses.contains(&id) {
+                continue;
+            }
+            let since = before.get(&id).copied().unwrap_or(now);
+            state.strays.insert(id.clone(), since);
+            if !state.rooms.contains(&room.split().1) || since.after(ORPHANED) <= now {
+                log::warn!(ingress_id = id.as_str(), room = room.as_str(); "the media plane has an ingress that nobody follows");
+                self.take_up_ingress_again(me, id);
+            }
         }
     }
 

@@ -82,6 +82,7 @@ impl ProjectActor {
     ) {
         match report.fact {
             Fact::Egress(said) => self.job_reported(state, said, report.at, answer),
+            Fact::Ingress(ref said) => self.ingress_reported(me, state, said.clone(), report, answer),
             _ => {
                 let (_, name) = report.room.split();
                 self.pass_to_room(me, state, &name, RoomMsg::Report { report, answer });

@@ -11,7 +11,7 @@ mod state;
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
-use conclave_media::{MediaError, Refusal, Report};
+use conclave_media::{Fact, MediaError, Refusal, Report};
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::participant::Participant;
@@ -21,6 +21,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspection, Mailbox};
+use crate::project::ProjectMsg;
+use crate::system::SystemMsg;
 use crate::tree::TreeError;
 use crate::wiring::Wiring;
 pub(crate) use state::{RoomState, inspect_at_rest};
@@ -108,6 +110,17 @@ pub struct RoomActor {
     pub wiring: Arc<Wiring>,
     /// Its card.
     pub card: Arc<Card>,
+    /// The way that reports come by. What must not overtake them goes the same way.
+    pub system: Mailbox<SystemMsg>,
+}
+
+impl RoomActor {
+    /// Sends to the room's own project by the way of the reports.
+    fn send_round(&self, state: &RoomState, message: ProjectMsg) {
+        let project = state.project().clone();
+        // A tree that is stopping finds in the database, or asks, when it starts again.
+        let _ = self.system.cast(SystemMsg::ToProject { project, message: Box::new(message) });
+    }
 }
 
 impl Actor for RoomActor {
@@ -137,6 +150,10 @@ impl Actor for RoomActor {
         self.card.handling(self.wiring.clock.now(), message.name());
         // Boxed, so that ten thousand idle rooms do not each hold room for the longest of these futures.
         match message {
+            RoomMsg::Report { report: Report { fact: Fact::Ingress(said), at, .. }, answer } => {
+                // Whatever its encoder did before is written by now.
+                self.send_round(state, ProjectMsg::IngressReport { said, at, answer });
+            }
             RoomMsg::Report { report, answer } => {
                 let taken = Box::pin(self.take(&me, state, report)).await;
                 // A reporter that stopped waiting will report again or reconcile.
@@ -151,7 +168,7 @@ impl Actor for RoomActor {
                 let _ = reply.send(changed);
             }
             RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
-            RoomMsg::Reconcile => self.ask_media(&me, state),
+            RoomMsg::Reconcile => self.ask_media(state),
             RoomMsg::Seen { known, people } => Box::pin(self.repair(&me, state, known, people)).await,
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());

@@ -14,6 +14,8 @@ use conclave_model::{ErrorCode, ParticipantSid, RoleName, Timestamp};
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
 use crate::card::Mailbox;
+use crate::project::ProjectMsg;
+use crate::system::SystemMsg;
 use crate::timer::Timer;
 
 /// How long a join may be on its way into the media plane after it was written.
@@ -47,7 +49,7 @@ impl RoomActor {
             Fact::TrackUnpublished { who, track } => store.record_track(id, who, track, false, at).await,
             Fact::TrackMuted { who, track } => store.record_track_muted(id, who.sid, track).await,
             Fact::PublishLimit { who, limit } => store.record_publish_limit(id, who, limit, at).await,
-            // The project gives these to actors of their own.
+            // Not for a room: the project gives the one, and the room passes on the other, before it comes here.
             Fact::Egress(_) | Fact::Ingress(_) => Ok(()),
         };
         written.map_err(|error| self.refusal(&error))
@@ -136,16 +138,19 @@ impl RoomActor {
         Ok(())
     }
 
-    /// Asks the media plane who is in the room; the answer comes back as a message.
-    pub(super) fn ask_media(&self, me: &Mailbox<RoomMsg>, state: &RoomState) {
-        let (media, room, me) = (Arc::clone(&self.wiring.media), state.room.namespaced_name(), me.clone());
+    /// Asks the media plane who is in the room; the answer comes back as a message, by the way that reports come: one that
+    /// the plane had sent before it answered must not be overtaken, or a goodbye would be taken for a lost connection.
+    pub(super) fn ask_media(&self, state: &RoomState) {
+        let (media, room, system) = (Arc::clone(&self.wiring.media), state.room.namespaced_name(), self.system.clone());
         let now = self.wiring.clock.now();
         // A join is written before the media plane lets it in: one that is being let in is not missing.
         let settled = |joined_at: Timestamp| joined_at <= self.card.started_at() || joined_at.after(SETTLING) <= now;
         let known = state.people.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
         tokio::spawn(async move {
             let people = media.participants(&room).await;
-            let _ = me.cast(RoomMsg::Seen { known, people });
+            let (project, name) = room.split();
+            let message = Box::new(ProjectMsg::ToRoom { name, message: RoomMsg::Seen { known, people } });
+            let _ = system.cast(SystemMsg::ToProject { project, message });
         });
     }
 

@@ -118,6 +118,7 @@ impl SystemActor {
             card: Arc::clone(&card),
             path: id.as_str().into(),
             id: id.clone(),
+            system: me.clone(),
         };
         match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
             Ok((actor, _)) => {

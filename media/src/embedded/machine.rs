@@ -12,6 +12,7 @@ use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{EgressId, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid};
 
 use super::departed::Departed;
+use super::endpoint::Endpoints;
 use super::inbox::Notice;
 use super::job::Jobs;
 use super::person::Person;
@@ -27,6 +28,7 @@ pub(super) struct Machine {
     people: HashMap<ParticipantSid, Person>,
     departed: Departed,
     jobs: Jobs,
+    endpoints: Endpoints,
     deadlines: BTreeSet<(Timestamp, Due)>,
     reports: Vec<Report>,
 }
@@ -68,6 +70,7 @@ impl Machine {
     /// Takes a join back that the control plane refused, without a report.
     pub fn abort_join(&mut self, sid: &ParticipantSid) {
         self.departed.forget(sid);
+        self.endpoints.let_go(sid);
         if let Some(person) = self.people.remove(sid) {
             self.vacate(&person.room, person.identity());
         }
@@ -112,6 +115,9 @@ impl Machine {
             self.report(&person.room, now, fact);
         }
         self.report(&person.room, now, Fact::ParticipantLeft { who: person.who(), clean });
+        if let Some(state) = self.endpoints.let_go(sid) {
+            self.report(&person.room, now, Fact::Ingress(state));
+        }
         self.departed.keep(person);
     }
 
@@ -347,6 +353,7 @@ fn fresh<Sid: FromStr>(prefix: &str, taken: impl Fn(&Sid) -> bool) -> Sid {
     }
 }
 
+pub(super) mod ingress;
 mod jobs;
 mod moderation;
 

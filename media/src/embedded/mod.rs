@@ -16,6 +16,7 @@
 //! by nobody, until the report of its join has been taken.
 
 mod departed;
+mod endpoint;
 mod inbox;
 mod job;
 mod machine;

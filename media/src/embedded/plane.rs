@@ -19,6 +19,7 @@ use conclave_model::{
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::endpoint::PublishUrls;
 use super::machine::Machine;
 use super::publish::Denied;
 use crate::port::{
@@ -43,6 +44,7 @@ pub(super) struct Inner {
     pub clock: Clock,
     /// Checks the tokens of those who join.
     pub signer: Arc<TokenSigner>,
+    urls: PublishUrls,
     state: Mutex<State>,
     sink: OnceLock<Arc<dyn ReportSink>>,
 }
@@ -55,10 +57,12 @@ struct State {
 }
 
 impl EmbeddedPlane {
-    /// A plane with nobody in it. Until it is connected its reports count as not taken, so nobody can join.
+    /// A plane with nobody in it. Until it is connected its reports count as not taken, so nobody can join. Encoders are
+    /// told to publish to the host of `public_url`, which is where clients reach the plane.
     #[must_use]
-    pub fn new(clock: Clock, signer: Arc<TokenSigner>) -> Self {
-        Self(Arc::new(Inner { clock, signer, state: Mutex::default(), sink: OnceLock::new() }))
+    pub fn new(clock: Clock, signer: Arc<TokenSigner>, public_url: &str) -> Self {
+        let urls = PublishUrls::at(public_url);
+        Self(Arc::new(Inner { clock, signer, urls, state: Mutex::default(), sink: OnceLock::new() }))
     }
 
     /// Says where reports go. Only the first call counts; says whether this was it.
@@ -208,15 +212,18 @@ impl MediaPlane for EmbeddedPlane {
         Ok(stopped)
     }
 
-    async fn create_ingress(&self, _: NewIngress) -> Result<CreatedIngress, MediaError> {
-        Err(MediaError::Unavailable("the embedded plane takes no encoders yet".into()))
+    async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError> {
+        let url = self.0.urls.of(new.input_type);
+        let ((ingress_id, stream_key), _) = self.0.act(|machine, _| machine.create_ingress(new));
+        Ok(CreatedIngress { ingress_id, url, stream_key })
     }
 
-    async fn ingress(&self, _: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        Ok(None)
+    async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+        Ok(Some(self.0.act(|machine, _| machine.ingress(known)).0))
     }
 
-    async fn delete_ingress(&self, _: &IngressId) -> Result<(), MediaError> {
+    async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
+        self.0.act(|machine, now| machine.delete_ingress(id, now));
         Ok(())
     }
 
@@ -224,7 +231,7 @@ impl MediaPlane for EmbeddedPlane {
         let survey = |machine: &mut Machine, _| Survey {
             rooms: machine.live_rooms(project),
             egresses: machine.running_egresses(project),
-            ingresses: Vec::new(),
+            ingresses: machine.ingresses(project),
         };
         Ok(self.0.act(survey).0)
     }

@@ -32,6 +32,9 @@ pub enum Denied {
     /// The room holds as many people as it may.
     #[error("the room is full")]
     RoomFull,
+    /// No endpoint opens by that stream key.
+    #[error("no such ingress endpoint")]
+    NoSuchEndpoint,
 }
 
 /// Says whether the grants allow a track of that kind from that source.

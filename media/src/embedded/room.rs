@@ -16,11 +16,13 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Says whether one more fits, and whom the newcomer replaces. The first one's token says how many fit.
+    /// Says whether one more fits, and whom the newcomer replaces. The first token that says how many fit decides; an
+    /// encoder has none.
     pub fn admit(&mut self, who: &Identity, offered_cap: Option<u32>) -> Result<Option<ParticipantSid>, Denied> {
         if self.members.is_empty() {
-            self.max_participants = offered_cap;
+            self.max_participants = None;
         }
+        self.max_participants = self.max_participants.or(offered_cap);
         let replaced = self.members.get(who).cloned();
         let full = self.max_participants.is_some_and(|cap| self.members.len() >= cap as usize);
         if full && replaced.is_none() { Err(Denied::RoomFull) } else { Ok(replaced) }

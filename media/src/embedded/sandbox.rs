@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, Track};
 use conclave_model::{EgressId, Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
 
 use super::inbox::InboxEntry;
 use super::machine::Machine;
+use super::machine::ingress::Connecting;
 use super::plane::{EmbeddedPlane, Inner, settled};
 use super::publish::{Denied, NewTrack};
 use crate::port::{Refusal, ReportAnswer};
@@ -37,6 +39,9 @@ pub enum SandboxError {
     /// The grants do not allow it; the text says which.
     #[error("{0}")]
     Forbidden(String),
+    /// No ingress endpoint opens by that stream key, or not any more.
+    #[error("no such ingress endpoint")]
+    NoSuchEndpoint,
     /// The room holds as many people as it may.
     #[error("the room is full")]
     RoomFull,
@@ -59,6 +64,7 @@ impl From<Denied> for SandboxError {
             Denied::NoSuchTrack => Self::NoSuchTrack,
             Denied::Forbidden(why) => Self::Forbidden(why.to_owned()),
             Denied::RoomFull => Self::RoomFull,
+            Denied::NoSuchEndpoint => Self::NoSuchEndpoint,
         }
     }
 }
@@ -184,6 +190,32 @@ impl EmbeddedPlane {
         Ok(driven)
     }
 
+    /// An encoder connects by a stream key: a participant joins, and publishes. One that is connected stays so.
+    ///
+    /// # Errors
+    /// `NoSuchEndpoint`; or as for any join, and nobody has joined then.
+    pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
+        let key = StreamKeyHash::of(stream_key);
+        let (begun, answers) = self.inner().act(|machine, now| machine.begin_connect(&key, now));
+        match begun? {
+            Connecting::Connected(state) => Ok(state),
+            Connecting::Joining(sid) => {
+                // On a task of its own, as every join.
+                let connected = tokio::spawn(conclude_encoder(Arc::clone(self.inner()), sid, answers));
+                connected.await.map_err(|_| SandboxError::Unavailable)?
+            }
+        }
+    }
+
+    /// An encoder goes away. One that is not connected has gone.
+    ///
+    /// # Errors
+    /// `NoSuchEndpoint`, or what the control plane answered; the encoder is gone in any case.
+    pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
+        let key = StreamKeyHash::of(stream_key);
+        self.reported(|machine, now| machine.disconnect_encoder(&key, now)).await
+    }
+
     /// What a participant's client holds, also for a while after it has gone.
     ///
     /// # Errors
@@ -219,18 +251,39 @@ fn token_end(claims: &Claims, connected: bool, now: Timestamp) -> Timestamp {
     if connected { claims.expires_at.max(refreshed) } else { claims.expires_at }
 }
 
-/// Ends a join as the control plane decides. Its answer to the join comes last: before it stand the answers to the
-/// leaving of whoever was replaced, which do not decide.
-async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, mut answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
+/// What the control plane says of a join. Its answer to the join comes last: before it stand the answers to the leaving of
+/// whoever was replaced, which do not decide.
+async fn verdict(mut answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
     let joined = answers.pop();
     // A failure to write that somebody was replaced is for reconciliation; it does not keep the newcomer out.
     let _ = settled(answers).await;
-    let verdict = settled(joined.into_iter().collect()).await;
+    settled(joined.into_iter().collect()).await
+}
+
+/// Ends a join as the control plane decides.
+async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
+    let verdict = verdict(answers).await;
     inner.act(|machine, _| match verdict {
         Ok(()) => machine.complete_join(&sid),
         Err(_) => machine.abort_join(&sid),
     });
     verdict
+}
+
+/// The same for an encoder, which publishes as soon as it is in.
+async fn conclude_encoder(
+    inner: Arc<Inner>,
+    sid: ParticipantSid,
+    answers: Vec<ReportAnswer>,
+) -> Result<IngressState, SandboxError> {
+    if let Err(refusal) = verdict(answers).await {
+        inner.act(|machine, _| machine.abort_join(&sid));
+        return Err(refusal.into());
+    }
+    let (connected, answers) = inner.act(|machine, now| machine.complete_connect(&sid, now));
+    let state = connected?;
+    settled(answers).await?;
+    Ok(state)
 }
 
 #[cfg(test)]

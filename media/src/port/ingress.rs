@@ -1,6 +1,6 @@
 //! Ingress endpoints, as they are asked of a media plane.
 
-use conclave_model::ingress::{InputType, StreamKeyHash};
+use conclave_model::ingress::{Ingress, InputType, StreamKeyHash};
 use conclave_model::{Identity, IngressId, NamespacedRoom, Secret};
 
 /// An endpoint to be made.
@@ -44,4 +44,17 @@ pub struct KnownIngress {
     pub input_type: InputType,
     /// What is kept of the stream key.
     pub key_hash: StreamKeyHash,
+}
+
+impl From<&Ingress> for KnownIngress {
+    fn from(ingress: &Ingress) -> Self {
+        Self {
+            ingress_id: ingress.ingress_id.clone(),
+            room: ingress.namespaced_room(),
+            identity: ingress.participant_identity.clone(),
+            name: ingress.participant_name.clone(),
+            input_type: ingress.input_type,
+            key_hash: ingress.key_hash,
+        }
+    }
 }

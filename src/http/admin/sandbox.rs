@@ -5,6 +5,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
 use conclave_model::egress::JobStatus;
+use conclave_model::ingress::IngressState;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::sent::sent;
 use conclave_model::{EgressId, ErrorCode, ParticipantSid, TrackSid};
@@ -31,7 +32,12 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
         .route("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await)))
         .route("/participants/{sid}/bitrate", web::post().to(async |plane, call| answer(bitrate(plane, call).await)))
         .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)))
-        .route("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await)));
+        .route("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await)))
+        .route("/ingress/{stream_key}/connect", web::post().to(async |plane, call| answer(connect(plane, call).await)))
+        .route(
+            "/ingress/{stream_key}/disconnect",
+            web::post().to(async |plane, call| answer(disconnect(plane, call).await)),
+        );
     config.service(sandbox);
 }
 
@@ -65,6 +71,10 @@ impl SandboxCall {
         self.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchJob))
     }
 
+    fn stream_key(&self) -> &str {
+        self.request.match_info().query("stream_key")
+    }
+
     fn track(&self) -> Result<TrackSid, Problem> {
         self.request.match_info().query("track_sid").parse().map_err(|_| not_found(SandboxError::NoSuchTrack))
     }
@@ -86,6 +96,7 @@ fn refusal(error: &SandboxError) -> Problem {
         SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
         SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
         SandboxError::NoSuchJob => Problem::new(ErrorCode::NotFound, message),
+        SandboxError::NoSuchEndpoint => Problem::new(ErrorCode::IngressNotFound, message),
         SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
         SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
         SandboxError::RoomEnded => Problem::room_ended(),
@@ -209,6 +220,18 @@ async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem
         }
         answer
     }))
+}
+
+async fn connect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
+    ok(plane.connect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+}
+
+async fn disconnect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
+    ok(plane.disconnect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+}
+
+fn endpoint(state: &IngressState) -> serde_json::Value {
+    json!({"ingress_id": state.ingress_id, "status": state.status})
 }
 
 fn ok<T: Serialize>(result: Result<T, SandboxError>) -> Result<HttpResponse, Problem> {

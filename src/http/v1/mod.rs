@@ -3,6 +3,7 @@
 pub mod broadcasts;
 pub mod codes;
 pub mod destinations;
+pub mod ingress;
 mod jobs;
 pub mod minting;
 pub mod moderation;

@@ -12,6 +12,7 @@ struct Things {
     session: String,
     endpoint: String,
     delivery: String,
+    ingress: String,
 }
 
 fn things(app: &TestApp) -> Things {
@@ -31,6 +32,7 @@ fn things(app: &TestApp) -> Things {
         session: text(&session),
         endpoint: text(&endpoint["id"]),
         delivery: text(&delivery),
+        ingress: text(&app.ingress("standup", "encoder")["ingress_id"]),
     }
 }
 
@@ -44,6 +46,7 @@ impl Things {
             ("sessions", _) => self.session.clone(),
             ("webhook-endpoints", _) => self.endpoint.clone(),
             ("webhook-deliveries", _) => self.delivery.clone(),
+            ("ingress", _) => self.ingress.clone(),
             _ => "unknown".into(),
         }
     }
@@ -51,7 +54,7 @@ impl Things {
 
 /// Everything the first project can read, as it stands.
 fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
-    let lists = ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/webhook-endpoints"];
+    let lists = ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/ingress", "/v1/webhook-endpoints"];
     let mut seen: Vec<Value> = lists.iter().map(|path| app.get(path).send().expect(200)).collect();
     seen.push(app.get(&format!("/v1/sessions/{}", things.session)).send().expect(200));
     seen.push(app.get("/v1/rooms/standup/participants").send().expect(200));

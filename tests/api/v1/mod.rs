@@ -6,6 +6,7 @@ mod code_exchange;
 mod codes;
 mod destinations;
 mod events;
+mod ingress;
 mod moderation;
 mod participants;
 mod recordings;

@@ -67,7 +67,8 @@ impl Stage {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
-        let (plane, sink) = (EmbeddedPlane::new(clock.clone(), Arc::clone(&signer)), Arc::new(FakeSink::default()));
+        let (plane, sink) =
+            (EmbeddedPlane::new(clock.clone(), Arc::clone(&signer), "ws://localhost"), Arc::new(FakeSink::default()));
         assert!(plane.connect(sink.clone()) && !plane.connect(sink.clone()));
         Self { plane, sink, clock, signer }
     }
@@ -145,7 +146,7 @@ async fn a_sink_that_lets_go_of_a_join_or_is_not_there_has_not_taken_it() {
     });
     assert_eq!(joined, Err(SandboxError::Unavailable));
 
-    let lonely = EmbeddedPlane::new(stage.clock.clone(), Arc::clone(&stage.signer));
+    let lonely = EmbeddedPlane::new(stage.clock.clone(), Arc::clone(&stage.signer), "ws://localhost");
     assert_eq!(lonely.join(stage.token("alice").reveal()).await, Err(SandboxError::Unavailable));
 }
 
