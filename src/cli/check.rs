@@ -131,12 +131,12 @@ fn livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Resul
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
     let asked = run_blocking(async {
-        let answer = plane.health().await.map_err(|error| CliError::failed(error.to_string()))?;
-        Ok((answer, plane.jobs_health().await))
+        plane.health().await.map_err(|error| CliError::failed(error.to_string()))?;
+        Ok(plane.jobs_health().await)
     });
     match asked {
         Err(error) => Err(error.to_string()),
-        Ok(((), Ok(()))) => Ok("livekit answers, with egress and ingress".into()),
-        Ok(((), Err(error))) => Ok(format!("livekit answers; recordings, broadcasts and ingress do not work: {error}")),
+        Ok(Ok(())) => Ok("livekit answers, with egress and ingress".into()),
+        Ok(Err(error)) => Ok(format!("livekit answers; recordings, broadcasts and ingress do not work: {error}")),
     }
 }
