@@ -161,6 +161,14 @@ async fn without_redis_a_job_says_what_is_missing() {
 }
 
 #[tokio::test]
+async fn a_job_that_no_worker_takes_says_so() {
+    let stage = Stage::new();
+    stage.double.fail("StartRoomCompositeEgress", livekit_double::Fault::NoResponse);
+    let refused = stage.plane.start_egress(composite(file(None))).await.unwrap_err();
+    assert!(message(refused).contains("egress worker"));
+}
+
+#[tokio::test]
 async fn a_survey_counts_the_jobs_that_have_not_ended() {
     let stage = Stage::new();
     let (first, second) = (running(&stage).await, running(&stage).await);
