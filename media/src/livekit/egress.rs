@@ -10,6 +10,7 @@ use proto::{direct_file_output, encoded_file_output};
 
 use super::calls::{self, Call};
 use super::convert;
+use super::failure::Failure;
 use super::plane::Inner;
 use crate::port::{EgressOutput, MediaError, NewEgress};
 
@@ -26,7 +27,7 @@ impl Inner {
     pub async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
         let call = self.start_call(&job)?;
         self.open_room(&job.room).await?;
-        let started = self.twirp.call(call).await?;
+        let started = self.twirp.call(call).await.map_err(no_worker)?;
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)
             .ok_or_else(|| MediaError::Unavailable("LiveKit started an egress that has no id".into()))
@@ -169,6 +170,15 @@ impl Inner {
             Err(failure) => Err(failure.into()),
         }
     }
+}
+
+/// LiveKit asks every worker there is, and says no more than that none took the job.
+fn no_worker(failure: Failure) -> MediaError {
+    if failure.is_no_response() {
+        let missing = "no egress worker took the job: is one running and free, and does it share LiveKit's Redis?";
+        return MediaError::Unavailable(missing.into());
+    }
+    failure.into()
 }
 
 const fn layout_name(layout: Layout) -> &'static str {

@@ -89,7 +89,8 @@ impl From<Failure> for MediaError {
 impl Refused {
     /// In words, with what to look at where that is known.
     fn advice(&self) -> String {
-        let said = scrubbed(&self.msg);
+        // Older and newer servers differ in whether they wrap what another part of them said.
+        let said = scrubbed(self.msg.trim_start_matches("twirp error unknown: "));
         match (self.code.as_str(), said.as_str()) {
             ("unauthenticated" | "permission_denied", _) => {
                 format!("LiveKit refused the credentials ({said}): check media.api_key and media.api_secret")

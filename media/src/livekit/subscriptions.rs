@@ -178,3 +178,30 @@ fn insert(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet<TrackS
         into.insert(publisher.clone(), tracks);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_applies_rules_goes_on_while_something_changes() {
+        let (subscriptions, room) = (Subscriptions::default(), "prj_0123456789ab.r".parse().unwrap());
+        assert!(!subscriptions.begin(&room), "there are no rules");
+        let guests = BTreeMap::from([("guest".parse().unwrap(), Some(Vec::new()))]);
+        subscriptions.set(&room, guests.into());
+        assert!(subscriptions.begin(&room));
+        assert!(!subscriptions.begin(&room), "somebody is at it, and is told");
+        assert!(subscriptions.end(&room, None));
+        assert!(!subscriptions.end(&room, None));
+        assert!(subscriptions.begin(&room));
+    }
+
+    #[test]
+    fn a_room_whose_rules_were_lifted_is_forgotten() {
+        let (subscriptions, room) = (Subscriptions::default(), "prj_0123456789ab.r".parse().unwrap());
+        subscriptions.set(&room, SubscriptionRules::default());
+        assert!(subscriptions.begin(&room));
+        assert!(!subscriptions.end(&room, Some(Withheld::new())));
+        assert!(!subscriptions.begin(&room));
+    }
+}

@@ -1,0 +1,100 @@
+//! The LiveKit plane against a server written for the tests: each call, each of LiveKit's quirks, each way it fails.
+
+mod calls;
+mod jobs;
+mod outages;
+mod subscriptions;
+mod webhooks;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use conclave_media::livekit::{LivekitPlane, LivekitSettings};
+use conclave_media::token::TokenSigner;
+use conclave_media::{Fact, MediaError, Refusal, Report, ReportAnswer, ReportSink};
+use conclave_model::{Clock, Identity, NamespacedRoom, Secret};
+use livekit_double::Double;
+use tokio::sync::oneshot;
+
+const ROOM: &str = "prj_0123456789ab.standup";
+
+fn room() -> NamespacedRoom {
+    ROOM.parse().unwrap()
+}
+
+fn alice() -> Identity {
+    "alice".parse().unwrap()
+}
+
+/// A plane, its server, and what it reported.
+struct Stage {
+    double: Double,
+    plane: LivekitPlane,
+    sink: Arc<Notes>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::with_timeout(Duration::from_secs(5))
+    }
+
+    fn with_timeout(timeout: Duration) -> Self {
+        let double = Double::start();
+        let plane = plane(&double.url(), &double.api_secret, timeout);
+        let sink = Arc::<Notes>::default();
+        plane.connect(Arc::clone(&sink) as Arc<dyn ReportSink>);
+        Self { double, plane, sink }
+    }
+}
+
+fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
+    let signer = Arc::new(TokenSigner::new("APIdouble", &Secret::new(secret)));
+    let settings = LivekitSettings { url: url.to_owned(), timeout, recordings: "/recordings".into() };
+    LivekitPlane::new(settings, signer, Clock::system())
+}
+
+/// Takes every report, or answers as it was told to.
+#[derive(Default)]
+struct Notes {
+    reports: Mutex<Vec<Report>>,
+    refusals: Mutex<VecDeque<Refusal>>,
+}
+
+impl Notes {
+    fn refuse_next(&self, refusal: Refusal) {
+        self.refusals.lock().unwrap().push_back(refusal);
+    }
+
+    fn take(&self) -> Vec<Report> {
+        std::mem::take(&mut *self.reports.lock().unwrap())
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        self.take().into_iter().map(|report| report.fact).collect()
+    }
+}
+
+impl ReportSink for Notes {
+    fn report(&self, report: Report) -> ReportAnswer {
+        let (answer, taken) = oneshot::channel();
+        let refusal = self.refusals.lock().unwrap().pop_front();
+        self.reports.lock().unwrap().push(report);
+        answer.send(refusal.map_or(Ok(()), Err)).unwrap();
+        taken
+    }
+}
+
+fn message(error: MediaError) -> String {
+    let MediaError::Unavailable(message) = error;
+    message
+}
+
+/// Waits for something that happens beside the caller.
+async fn eventually(mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it did not come to hold");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,280 @@
+//! What each method does.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use livekit_protocol as proto;
+use prost::Message;
+use serde_json::Value;
+
+use crate::faults::{Answer, EVERY, Fault};
+use crate::http::Request;
+use crate::{Double, LiveRoom, State};
+
+const NOT_CONNECTED: &str = "egress not connected (redis required)";
+
+/// Nanoseconds since the epoch.
+pub(crate) fn nanos() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or_default()
+}
+
+impl Double {
+    /// Answers a request, and says how the answer is to be spoiled.
+    pub(crate) fn answer(&self, request: &Request) -> (Answer, Option<Fault>) {
+        let Some((service, method)) =
+            request.path.strip_prefix("/twirp/livekit.").and_then(|path| path.split_once('/'))
+        else {
+            return (Answer::twirp(404, "bad_route", "no handler for path"), None);
+        };
+        if request.kind != "application/protobuf" {
+            return (Answer::twirp(404, "bad_route", "unexpected Content-Type"), None);
+        }
+        let fault = {
+            let state = self.lock();
+            state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
+        };
+        if let Some(answer) = fault.as_ref().and_then(Fault::answer) {
+            return (answer, None);
+        }
+        let grants = match self.grants(&request.authorization) {
+            Ok(grants) => grants,
+            Err(refusal) => return (refusal, None),
+        };
+        if !granted(service, method, &grants, &request.body) {
+            return (Answer::twirp(401, "unauthenticated", "permissions denied"), None);
+        }
+        let mut state = self.lock();
+        state.calls.push((method.to_owned(), request.body.clone()));
+        (state.perform(method, &request.body, self), fault)
+    }
+
+    fn grants(&self, authorization: &str) -> Result<Value, Answer> {
+        let refused = || Answer::text(401, "text/plain; charset=utf-8", "invalid token\n");
+        let token = authorization.strip_prefix("Bearer ").ok_or_else(refused)?;
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_issuer(&[&self.api_key]);
+        // The test's clock need not be the machine's.
+        validation.validate_exp = false;
+        let key = DecodingKey::from_secret(self.api_secret.as_bytes());
+        let claims = jsonwebtoken::decode::<Value>(token, &key, &validation).map_err(|_| refused())?.claims;
+        Ok(claims["video"].clone())
+    }
+}
+
+fn granted(service: &str, method: &str, grants: &Value, body: &[u8]) -> bool {
+    let has = |grant: &str| grants[grant] == Value::Bool(true);
+    match (service, method) {
+        ("RoomService", "CreateRoom" | "DeleteRoom") => has("roomCreate"),
+        ("RoomService", "ListRooms") => has("roomList"),
+        // All of these name the room in field 1.
+        ("RoomService", _) => {
+            let room = read::<proto::DeleteRoomRequest>(body).room;
+            has("roomAdmin") && grants["room"] == Value::String(room)
+        }
+        ("Egress", _) => has("roomRecord"),
+        ("Ingress", _) => has("ingressAdmin"),
+        _ => false,
+    }
+}
+
+fn read<M: Message + Default>(body: &[u8]) -> M {
+    // Fields that a message lacks are skipped, those of another type are not: only the caller knows the type.
+    M::decode(body).unwrap_or_default()
+}
+
+impl State {
+    fn perform(&mut self, method: &str, body: &[u8], double: &Double) -> Answer {
+        if !self.settings.redis && (method.contains("Egress") || method.contains("Ingress")) {
+            return Answer::twirp(500, "internal", NOT_CONNECTED);
+        }
+        match method {
+            "CreateRoom" => self.create_room(&read(body), double),
+            "ListRooms" => self.list_rooms(&read(body)),
+            "DeleteRoom" => self.delete_room(&read(body), double),
+            "ListParticipants" => self.list_participants(&read(body)),
+            "GetParticipant" => match self.person(&read(body)) {
+                Some(person) => Answer::protobuf(person),
+                None => Answer::not_found("participant does not exist"),
+            },
+            "RemoveParticipant" => self.remove(&read(body), double),
+            "MutePublishedTrack" => self.mute(&read(body)),
+            "UpdateParticipant" => self.update(&read(body)),
+            "UpdateSubscriptions" => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
+            "SendData" => match self.rooms.get(&read::<proto::SendDataRequest>(body).room) {
+                Some(_) => Answer::protobuf(&proto::SendDataResponse {}),
+                None => Answer::no_response(),
+            },
+            "StartRoomCompositeEgress" => self.start(read::<proto::RoomCompositeEgressRequest>(body).room_name),
+            "StartParticipantEgress" => self.start(read::<proto::ParticipantEgressRequest>(body).room_name),
+            "StartTrackEgress" => self.start(read::<proto::TrackEgressRequest>(body).room_name),
+            "ListEgress" => self.list_egress(&read(body)),
+            "StopEgress" => self.stop(&read(body)),
+            "CreateIngress" => self.create_ingress(read(body)),
+            "ListIngress" => self.list_ingress(&read(body)),
+            "DeleteIngress" => match self.ingresses.remove(&read::<proto::DeleteIngressRequest>(body).ingress_id) {
+                Some(gone) => Answer::protobuf(&gone),
+                None => Answer::not_found("ingress does not exist"),
+            },
+            _ => Answer::twirp(404, "bad_route", "no handler for path"),
+        }
+    }
+
+    /// Opens a room, or gives the one that is live.
+    pub(crate) fn open(&mut self, name: &str, double: &Double) -> proto::Room {
+        if let Some(room) = self.rooms.get(name) {
+            return room.info.clone();
+        }
+        let info = proto::Room {
+            sid: self.id("RM_"),
+            name: name.to_owned(),
+            empty_timeout: 300,
+            departure_timeout: 20,
+            creation_time: nanos() / 1_000_000_000,
+            turn_password: "the room's TURN password".into(),
+            ..Default::default()
+        };
+        self.rooms.insert(name.to_owned(), LiveRoom { info: info.clone(), ..LiveRoom::default() });
+        let event =
+            proto::WebhookEvent { event: "room_started".into(), room: Some(info.clone()), ..Default::default() };
+        self.queue(event, double);
+        info
+    }
+
+    fn create_room(&mut self, request: &proto::CreateRoomRequest, double: &Double) -> Answer {
+        let fresh = !self.rooms.contains_key(&request.name);
+        self.open(&request.name, double);
+        let room = self.rooms.entry(request.name.clone()).or_default();
+        if fresh {
+            room.info.empty_timeout = request.empty_timeout;
+            room.info.departure_timeout = request.departure_timeout;
+            room.info.max_participants = request.max_participants;
+        }
+        Answer::protobuf(&room.info)
+    }
+
+    fn list_rooms(&self, request: &proto::ListRoomsRequest) -> Answer {
+        let wanted = |room: &&LiveRoom| request.names.is_empty() || request.names.contains(&room.info.name);
+        let rooms = self.rooms.values().filter(wanted).map(|room| room.info.clone()).collect();
+        Answer::protobuf(&proto::ListRoomsResponse { rooms })
+    }
+
+    fn delete_room(&mut self, request: &proto::DeleteRoomRequest, double: &Double) -> Answer {
+        if !self.rooms.contains_key(&request.room) {
+            return Answer::not_found("requested room does not exist");
+        }
+        self.close(&request.room, double);
+        Answer::protobuf(&proto::DeleteRoomResponse {})
+    }
+
+    fn list_participants(&self, request: &proto::ListParticipantsRequest) -> Answer {
+        let people = self.rooms.get(&request.room).map(|room| room.people.values().cloned().collect());
+        Answer::protobuf(&proto::ListParticipantsResponse { participants: people.unwrap_or_default() })
+    }
+
+    fn person(&self, named: &proto::RoomParticipantIdentity) -> Option<&proto::ParticipantInfo> {
+        self.rooms.get(&named.room)?.people.get(&named.identity)
+    }
+
+    fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Answer {
+        if self.person(named).is_none() {
+            return Answer::not_found("participant does not exist");
+        }
+        self.depart(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
+        Answer::protobuf(&proto::RemoveParticipantResponse {})
+    }
+
+    fn mute(&mut self, request: &proto::MuteRoomTrackRequest) -> Answer {
+        let remote_unmute = self.settings.remote_unmute;
+        let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
+        let Some(person) = person else { return Answer::no_response() };
+        if !request.muted && !remote_unmute {
+            return Answer::twirp(412, "failed_precondition", "remote unmute not enabled");
+        }
+        let track = person.tracks.iter_mut().find(|track| track.sid == request.track_sid);
+        let track = track.map(|track| {
+            track.muted = request.muted;
+            track.clone()
+        });
+        Answer::protobuf(&proto::MuteRoomTrackResponse { track })
+    }
+
+    fn update(&mut self, request: &proto::UpdateParticipantRequest) -> Answer {
+        let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
+        let Some(person) = person else { return Answer::not_found("participant does not exist") };
+        for (name, value) in &request.attributes {
+            match value.as_str() {
+                "" => person.attributes.remove(name),
+                value => person.attributes.insert(name.clone(), value.to_owned()),
+            };
+        }
+        if let Some(permission) = &request.permission {
+            person.permission = Some(permission.clone());
+        }
+        Answer::protobuf(person)
+    }
+
+    fn start(&mut self, room_name: String) -> Answer {
+        if !self.rooms.contains_key(&room_name) {
+            return Answer::not_found("requested room does not exist");
+        }
+        let info =
+            proto::EgressInfo { egress_id: self.id("EG_"), room_name, started_at: nanos(), ..Default::default() };
+        self.egresses.insert(info.egress_id.clone(), info.clone());
+        Answer::protobuf(&info)
+    }
+
+    fn list_egress(&self, request: &proto::ListEgressRequest) -> Answer {
+        if !request.egress_id.is_empty() && !self.egresses.contains_key(&request.egress_id) {
+            return Answer::not_found("egress not found");
+        }
+        let running = |info: &proto::EgressInfo| info.status <= proto::EgressStatus::EgressEnding as i32;
+        let wanted = self.egresses.values().filter(|info| {
+            (request.egress_id.is_empty() || info.egress_id == request.egress_id)
+                && (request.room_name.is_empty() || info.room_name == request.room_name)
+                && (!request.active || running(info))
+        });
+        Answer::protobuf(&proto::ListEgressResponse { items: wanted.cloned().collect(), next_page_token: None })
+    }
+
+    fn stop(&mut self, request: &proto::StopEgressRequest) -> Answer {
+        let Some(info) = self.egresses.get_mut(&request.egress_id) else {
+            return Answer::not_found("egress does not exist");
+        };
+        if info.status > proto::EgressStatus::EgressActive as i32 {
+            return Answer::twirp(412, "failed_precondition", "egress with status EGRESS_COMPLETE cannot be stopped");
+        }
+        info.status = proto::EgressStatus::EgressEnding as i32;
+        Answer::protobuf(info)
+    }
+
+    fn create_ingress(&mut self, request: proto::CreateIngressRequest) -> Answer {
+        let whip = request.input_type == proto::IngressInput::WhipInput as i32;
+        let info = proto::IngressInfo {
+            ingress_id: self.id("IN_"),
+            stream_key: self.id("key"),
+            url: if whip { "http://127.0.0.1:8080/w" } else { "rtmp://127.0.0.1:1935/live" }.into(),
+            input_type: request.input_type,
+            room_name: request.room_name,
+            participant_identity: request.participant_identity,
+            participant_name: request.participant_name,
+            enable_transcoding: request.enable_transcoding,
+            reusable: true,
+            state: Some(proto::IngressState::default()),
+            ..Default::default()
+        };
+        self.ingresses.insert(info.ingress_id.clone(), info.clone());
+        Answer::protobuf(&info)
+    }
+
+    fn list_ingress(&self, request: &proto::ListIngressRequest) -> Answer {
+        if !request.ingress_id.is_empty() && !self.ingresses.contains_key(&request.ingress_id) {
+            return Answer::not_found("ingress does not exist");
+        }
+        let wanted = self.ingresses.values().filter(|info| {
+            (request.ingress_id.is_empty() || info.ingress_id == request.ingress_id)
+                && (request.room_name.is_empty() || info.room_name == request.room_name)
+        });
+        Answer::protobuf(&proto::ListIngressResponse { items: wanted.cloned().collect(), ..Default::default() })
+    }
+}

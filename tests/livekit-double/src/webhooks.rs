@@ -1,0 +1,121 @@
+//! Webhooks: made when something happens, signed, and either kept for the test to hand over as it likes, or sent.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jsonwebtoken::{EncodingKey, Header};
+use livekit_protocol as proto;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::methods::nanos;
+use crate::{Double, State};
+
+/// Times an event is sent at most.
+const ATTEMPTS: u32 = 5;
+/// The wait before the second attempt. LiveKit waits a second.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+/// A webhook on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Which event.
+    pub event: String,
+    /// The `Authorization` header: the bare token.
+    pub authorization: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Where webhooks go.
+#[derive(Default)]
+pub(crate) struct Queue {
+    kept: Vec<Webhook>,
+    sent: Option<Sender<Webhook>>,
+}
+
+impl Double {
+    /// Signs a body as LiveKit would.
+    #[must_use]
+    pub fn sign(&self, body: &[u8]) -> Webhook {
+        let seconds = nanos() / 1_000_000_000;
+        let claims = json!({
+            "iss": self.api_key, "nbf": seconds, "exp": seconds + 300, "sha256": STANDARD.encode(Sha256::digest(body)),
+        });
+        self.sign_with(&claims, body)
+    }
+
+    /// Signs whatever claims.
+    #[must_use]
+    pub fn sign_with(&self, claims: &serde_json::Value, body: &[u8]) -> Webhook {
+        let key = EncodingKey::from_secret(self.api_secret.as_bytes());
+        let authorization = jsonwebtoken::encode(&Header::default(), claims, &key).expect("claims are signed");
+        let event = serde_json::from_slice(body).unwrap_or(serde_json::Value::Null);
+        Webhook { event: event["event"].as_str().unwrap_or_default().to_owned(), authorization, body: body.to_vec() }
+    }
+
+    /// The webhooks since the last time, in their order. Empty while they are sent.
+    #[must_use]
+    pub fn webhooks(&self) -> Vec<Webhook> {
+        std::mem::take(&mut self.lock().webhooks.kept)
+    }
+
+    /// Sends webhooks to an address from now on, one after another, each again while it is answered with 5xx or not at all.
+    pub fn send_to(&self, url: &str) {
+        let (sender, events) = channel::<Webhook>();
+        let url = url.to_owned();
+        thread::spawn(move || events.into_iter().for_each(|webhook| send(&url, &webhook)));
+        self.lock().webhooks.sent = Some(sender);
+    }
+
+    /// Sends a webhook that something went wrong with once more, or for the first time.
+    pub fn send(&self, webhook: Webhook) {
+        self.lock().webhooks.put(webhook);
+    }
+
+    /// Loses what happens from now on, until [`Double::send_to`] is called.
+    pub fn lose_webhooks(&self) {
+        self.lock().webhooks.sent = Some(channel().0);
+    }
+}
+
+impl Queue {
+    fn put(&mut self, webhook: Webhook) {
+        match &self.sent {
+            // A receiver that is gone has lost it.
+            Some(sender) => drop(sender.send(webhook)),
+            None => self.kept.push(webhook),
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn queue(&mut self, mut event: proto::WebhookEvent, double: &Double) {
+        event.id = self.id("EV_");
+        event.created_at = nanos() / 1_000_000_000;
+        let body = serde_json::to_vec(&event).expect("an event is JSON");
+        self.webhooks.put(double.sign(&body));
+    }
+}
+
+fn send(url: &str, webhook: &Webhook) {
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let mut wait = FIRST_WAIT;
+    for _ in 0..ATTEMPTS {
+        let answer = agent
+            .post(url)
+            .header("Content-Type", "application/webhook+json")
+            .header("User-Agent", "LiveKit")
+            .header("Authorization", &webhook.authorization)
+            .send(webhook.body.as_slice());
+        // 4xx and 501 count as delivered.
+        if answer.is_ok_and(|answer| !matches!(answer.status().as_u16(), 429 | 500 | 502..)) {
+            return;
+        }
+        thread::sleep(wait);
+        wait *= 2;
+    }
+}
