@@ -5,12 +5,15 @@
 //!
 //! - [`port`]: what every plane can do, and what it reports.
 //! - [`token`]: room tokens, which any LiveKit client can carry.
+//! - [`Guard`]: stands in front of any plane, and notices when it is away and when it is back.
 //! - [`embedded`]: rooms and people in this process, as a state machine without I/O.
 
 pub mod embedded;
+mod guard;
 pub mod port;
 pub mod token;
 
+pub use guard::Guard;
 pub use port::{
     CreatedIngress, EgressOutput, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress,
     Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,

@@ -19,6 +19,7 @@ use conclave_actors::card::Registry;
 use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, Wiring};
 use conclave_db::Store;
+use conclave_media::Guard;
 use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::Clock;
@@ -102,14 +103,17 @@ impl Server {
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = config.media.public_url.clone().unwrap_or_else(|| format!("ws://{}", bound.api));
         let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(&signer), &media_url);
-        let wiring = wire(&config, &store, &plane, &clock);
+        let media = Guard::new(Arc::new(plane.clone()), clock.clone());
+        let wiring = wire(&config, &store, &media, &clock);
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(Arc::new(tree.clone()));
+        let returned = tree.clone();
+        media.watch(move || returned.media_returned());
 
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: tree.clone(),
-            media: Arc::new(plane.clone()),
+            media: Arc::new(media),
             sandbox: config.media.sandbox.then_some(plane),
             signer,
             limits: limits(&config, &clock),
@@ -156,11 +160,11 @@ impl Server {
     }
 }
 
-fn wire(config: &Config, store: &Store, plane: &EmbeddedPlane, clock: &Clock) -> Wiring {
+fn wire(config: &Config, store: &Store, media: &Guard, clock: &Clock) -> Wiring {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
     Wiring {
         store: store.clone(),
-        media: Arc::new(plane.clone()),
+        media: Arc::new(media.clone()),
         clock: clock.clone(),
         sender: Arc::new(Sender::new(filter, config.webhooks.timeout)),
         settings: Settings {

@@ -9,6 +9,7 @@ mod participants;
 mod role_changes;
 mod roles;
 mod rooms;
+mod sandbox_outage;
 mod sessions;
 mod template_settings;
 mod templates;
