@@ -213,6 +213,12 @@ impl Tree {
         self.ask(project, |reply| ProjectMsg::ToIngress { id, message: IngressMsg::Delete(reply) }).await
     }
 
+    /// The media plane answers again after it was away: what was missed meanwhile is looked for at once.
+    pub fn media_returned(&self) {
+        // A tree that is stopping looks when it starts again.
+        let _ = self.system.cast(SystemMsg::MediaReturned);
+    }
+
     /// A receiver is new, or something was put back in its queue.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
         self.tell(project, ProjectMsg::Queued(vec![endpoint]));

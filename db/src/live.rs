@@ -327,6 +327,25 @@ impl Store {
         self.write(move |tx| record_track(tx, room, &who, &track, (published, at))).await
     }
 
+    /// The tracks of everybody in a room that have not ended.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn open_tracks(&self, room: RoomId) -> Result<Vec<(ParticipantSid, TrackFacts)>, StoreError> {
+        self.read(move |sql| {
+            let mut statement = sql
+                .prepare_cached(
+                    "SELECT t.track_sid, t.kind, t.source, t.muted, s.participant_sid
+                     FROM sessions s JOIN tracks t ON t.session_id = s.id
+                     WHERE s.room_id = ?1 AND s.left_at IS NULL AND t.ended_at IS NULL",
+                )
+                .or_store_error()?;
+            let tracks = statement.query_map([room.0], |row| Ok((row.parsed(4)?, open_track(row)?)));
+            tracks.and_then(Iterator::collect).or_store_error()
+        })
+        .await
+    }
+
     /// Writes whether a track is muted, for the event that will say so when it stops. Tracks that have stopped stay as
     /// they ended.
     ///

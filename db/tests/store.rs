@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{Attempt, CommittedEvent, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    Attempt, CommittedEvent, MadeIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault,
+};
 use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer};
+use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
 use conclave_model::project::Environment;
@@ -200,6 +203,47 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     store.delete_endpoint(project.clone(), endpoint.id).await.unwrap();
     let left = store.deliveries(project, conclave_db::DeliveryFilter::default(), PageRequest::default()).await;
     assert!(left.unwrap().items.is_empty());
+}
+
+#[actix::test]
+async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
+    use IngressStatus as S;
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, told) = open(&dir, &clock);
+    let project = project(&store).await;
+    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let new = MadeIngress {
+        room: room.id,
+        ingress_id: "IN_1".parse().unwrap(),
+        input_type: InputType::Rtmp,
+        participant_identity: "encoder".parse().unwrap(),
+        participant_name: None,
+        url: "rtmp://localhost/live/REDACTED".into(),
+        key_hash: StreamKeyHash::of("key"),
+    };
+    store.create_ingress(new.clone()).await.unwrap();
+    assert_eq!(code(store.create_ingress(new.clone()).await), ErrorCode::IngressExists);
+    let say = |status, error: Option<&str>| {
+        let said = IngressState { ingress_id: new.ingress_id.clone(), status, error: error.map(str::to_owned) };
+        store.record_ingress(project.clone(), said, clock.now())
+    };
+    for status in [S::Buffering, S::Error, S::Publishing, S::Publishing, S::Error, S::Error, S::Inactive] {
+        say(status, None).await.unwrap();
+    }
+    say(S::Publishing, None).await.unwrap();
+    let failed = say(S::Error, Some("no picture")).await.unwrap();
+    assert_eq!((failed.status, failed.error.as_deref()), (S::Error, Some("no picture")));
+    assert_eq!(types(&told), ["ingress.started", "ingress.ended"].repeat(2));
+    say(S::Publishing, None).await.unwrap();
+    store.end_room(room.id).await.unwrap();
+    assert_eq!(types(&told)[4..], ["ingress.started", "ingress.ended", "room.finished"]);
+    assert_eq!(say(S::Publishing, None).await.unwrap().status, S::Complete);
+    assert!(store.live_ingresses(project.clone()).await.unwrap().is_empty());
+    let deleted = store.delete_ingress(project.clone(), new.ingress_id.clone()).await.unwrap();
+    assert_eq!((deleted.status, deleted.deleted_at), (S::Deleted, Some(clock.now())));
+    let late = MadeIngress { ingress_id: "IN_2".parse().unwrap(), ..new.clone() };
+    assert_eq!(code(store.create_ingress(late).await), ErrorCode::RoomEnded);
+    assert_eq!(types(&told).len(), 7);
 }
 
 #[actix::test]

@@ -5,15 +5,18 @@
 //!
 //! - [`port`]: what every plane can do, and what it reports.
 //! - [`token`]: room tokens, which any LiveKit client can carry.
+//! - [`Guard`]: stands in front of any plane, and notices when it is away and when it is back.
 //! - [`embedded`]: rooms and people in this process, as a state machine without I/O.
 //! - [`livekit`]: a LiveKit server, over its API and its webhooks.
 
 pub mod embedded;
+mod guard;
 pub mod livekit;
 pub mod port;
 mod rules;
 pub mod token;
 
+pub use guard::Guard;
 pub use port::{
     CreatedIngress, EgressOutput, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress,
     Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,

@@ -20,8 +20,8 @@ use conclave_actors::card::Registry;
 use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, Wiring};
 use conclave_db::Store;
-use conclave_media::MediaPlane;
 use conclave_media::token::TokenSigner;
+use conclave_media::{Guard, MediaPlane};
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 use serde::Serialize;
@@ -108,10 +108,13 @@ impl Server {
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = media_url(&config, bound.api);
         let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
-        let media = plane.port();
+        let guard = Guard::new(plane.port(), clock.clone());
+        let media: Arc<dyn MediaPlane> = Arc::new(guard.clone());
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(&tree);
+        let returned = tree.clone();
+        guard.watch(move || returned.media_returned());
 
         let state = Arc::new(AppState {
             store: store.clone(),

@@ -59,6 +59,7 @@ const STORIES: &[(ErrorCode, Story)] = &[
     (ErrorCode::DatabaseUnavailable, database_unavailable),
     (ErrorCode::BillingUnavailable, billing_unavailable),
     (ErrorCode::DestinationUnusable, destination_unusable),
+    (ErrorCode::MediaUnavailable, media_unavailable),
     (ErrorCode::EncryptionUnavailable, encryption_unavailable),
 ];
 
@@ -67,7 +68,6 @@ const PENDING: &[(ErrorCode, &str, &str)] = &[
     (ErrorCode::RecordingExists, "POST", "/media/livekit/webhook"),
     (ErrorCode::BroadcastExists, "POST", "/media/livekit/webhook"),
     (ErrorCode::IngressExists, "POST", "/media/livekit/webhook"),
-    (ErrorCode::MediaUnavailable, "POST", "/sandbox/outage"),
 ];
 
 const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
@@ -157,6 +157,13 @@ fn destination_unusable(_: &TestApp) -> Response {
     let another = app.data().join("another.key");
     let app = app.restart_with(|config| config.encryption.key_file = Some(another.to_str().unwrap().into()));
     broadcast_to(&app, "a", "stream")
+}
+
+fn media_unavailable(_: &TestApp) -> Response {
+    let app = TestApp::start();
+    app.room("a");
+    app.admin("POST", "/sandbox/outage").json(json!({"seconds": 60})).send().expect(200);
+    app.get("/v1/rooms/a/participants").send()
 }
 
 fn encryption_unavailable(_: &TestApp) -> Response {

@@ -1,7 +1,8 @@
 //! Holding a project's records against the media plane: at start, every `media.reconcile`, and after an outage.
 //!
 //! Rooms with somebody in them, jobs and ingress endpoints ask for themselves. The survey finds what has nobody to ask: a
-//! room at rest that somebody is in, because the report of it was lost, and a job or an endpoint without a record.
+//! room at rest that somebody is in, because the report of it was lost, and a job or an endpoint without a record, and
+//! people in a room that has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +48,12 @@ impl ProjectActor {
         let seen = survey.inspect_err(|error| log::warn!(project = self.id.as_str(); "not reconciled: {error}"));
         let Ok(Survey { rooms, egresses, ingresses }) = seen else { return };
         for room in rooms {
-            self.wake_missed(me, state, &room.split().1);
+            let name = room.split().1;
+            if state.rooms.contains(&name) {
+                self.wake_missed(me, state, &name);
+            } else if state.rooms_in_making == 0 {
+                self.close_ended(room);
+            }
         }
         // What is being started now has no record yet, and must not be taken for an orphan.
         if state.ingresses_in_making.len() == 0 {
@@ -65,6 +71,16 @@ impl ProjectActor {
         if rests {
             self.send_to_room(me, state, room, RoomMsg::Reconcile);
         }
+    }
+
+    /// Somebody is in a room that has ended: the media plane was away when it was told.
+    fn close_ended(&self, room: NamespacedRoom) {
+        let media = Arc::clone(&self.wiring.media);
+        tokio::spawn(async move {
+            if let Err(error) = media.close_room(&room).await {
+                log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
+            }
+        });
     }
 
     /// Endpoints that no actor knows are held against the records: those whose room has ended at once, the others once they

@@ -4,6 +4,7 @@
 //! events before it acts on it, so it can be rebuilt from the database at any moment. It stops when its room has ended,
 //! and when nobody is inside: a room at rest is a deadline that its project keeps, and takes no more memory than that.
 
+mod repair;
 mod reports;
 mod roles;
 mod state;
@@ -11,12 +12,11 @@ mod state;
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
-use conclave_media::{Fact, MediaError, Refusal, Report};
+use conclave_media::{Fact, Refusal, Report};
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::KeepAnswer;
-use conclave_model::participant::Participant;
 use conclave_model::role_change::RoleChanged;
-use conclave_model::{Identity, ParticipantSid, Problem, RoleName};
+use conclave_model::{Identity, Problem, RoleName};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
@@ -25,6 +25,7 @@ use crate::project::ProjectMsg;
 use crate::system::SystemMsg;
 use crate::tree::TreeError;
 use crate::wiring::Wiring;
+pub use repair::Seen;
 pub(crate) use state::{RoomState, inspect_at_rest};
 
 /// The reply to changing a role.
@@ -67,12 +68,7 @@ pub enum RoomMsg {
     /// Hold the records against the media plane.
     Reconcile,
     /// What the media plane says of the room.
-    Seen {
-        /// Who was in the records when it was asked.
-        known: Vec<ParticipantSid>,
-        /// Who is there.
-        people: Result<Vec<Participant>, MediaError>,
-    },
+    Seen(Box<Seen>),
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -87,7 +83,7 @@ impl RoomMsg {
                 let nobody = StoreError::Refused(Problem::participant_not_found());
                 let _ = reply.send(Err(nobody.into()));
             }
-            Self::EmptyTimeout | Self::Reconcile | Self::Seen { .. } | Self::Inspect(_) => {}
+            Self::EmptyTimeout | Self::Reconcile | Self::Seen(_) | Self::Inspect(_) => {}
         }
     }
 
@@ -98,7 +94,7 @@ impl RoomMsg {
             Self::ChangeRole { .. } => "change_role",
             Self::EmptyTimeout => "empty_timeout",
             Self::Reconcile => "reconcile",
-            Self::Seen { .. } => "seen",
+            Self::Seen(_) => "seen",
             Self::Inspect(_) => "inspect",
         }
     }
@@ -169,7 +165,7 @@ impl Actor for RoomActor {
             }
             RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
             RoomMsg::Reconcile => self.ask_media(state),
-            RoomMsg::Seen { known, people } => Box::pin(self.repair(&me, state, known, people)).await,
+            RoomMsg::Seen(seen) => Box::pin(self.repair(&me, state, *seen)).await,
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
             }

@@ -1,25 +1,19 @@
-//! What a room actor does: takes reports, ends, repairs what reports lost.
+//! What a room actor does: takes reports, lets in, ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use conclave_db::{RoomSnapshot, StoreError};
-use conclave_media::{Fact, MediaError, Refusal, Report};
+use conclave_media::{Fact, Refusal, Report};
 use conclave_model::event::Who;
 use conclave_model::participant::Participant;
 use conclave_model::role::Role;
-use conclave_model::{ErrorCode, ParticipantSid, RoleName, Timestamp};
+use conclave_model::{ErrorCode, RoleName, Timestamp};
 
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
 use crate::card::Mailbox;
-use crate::project::ProjectMsg;
-use crate::system::SystemMsg;
 use crate::timer::Timer;
-
-/// How long a join may be on its way into the media plane after it was written.
-const SETTLING: Duration = Duration::from_secs(5);
 
 impl RoomActor {
     /// Takes a report: durable when this returns `Ok`.
@@ -56,7 +50,7 @@ impl RoomActor {
     }
 
     /// Lets somebody in, unless their role is full.
-    async fn admit(
+    pub(super) async fn admit(
         &self,
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
@@ -93,7 +87,7 @@ impl RoomActor {
     }
 
     /// Somebody left: the people and perhaps the deadline are new.
-    fn follow(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
+    pub(super) fn follow(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
         state.renew(left);
         self.arm_empty_timer(me, state);
     }
@@ -136,55 +130,6 @@ impl RoomActor {
             me.actor().stop(Some("ended".into()));
         }
         Ok(())
-    }
-
-    /// Asks the media plane who is in the room; the answer comes back as a message, by the way that reports come: one that
-    /// the plane had sent before it answered must not be overtaken, or a goodbye would be taken for a lost connection.
-    pub(super) fn ask_media(&self, state: &RoomState) {
-        let (media, room, system) = (Arc::clone(&self.wiring.media), state.room.namespaced_name(), self.system.clone());
-        let now = self.wiring.clock.now();
-        // A join is written before the media plane lets it in: one that is being let in is not missing.
-        let settled = |joined_at: Timestamp| joined_at <= self.card.started_at() || joined_at.after(SETTLING) <= now;
-        let known = state.people.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
-        tokio::spawn(async move {
-            let people = media.participants(&room).await;
-            let (project, name) = room.split();
-            let message = Box::new(ProjectMsg::ToRoom { name, message: RoomMsg::Seen { known, people } });
-            let _ = system.cast(SystemMsg::ToProject { project, message });
-        });
-    }
-
-    /// Repairs what reports lost: closes the sessions of who is gone and writes the joins that were missed. Who came or
-    /// left since the question was asked is left to its own report.
-    pub(super) async fn repair(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        known: Vec<ParticipantSid>,
-        people: Result<Vec<Participant>, MediaError>,
-    ) {
-        if !state.is_open() {
-            return;
-        }
-        let now = self.wiring.clock.now();
-        let Ok(seen) = people.inspect_err(|error| log::warn!("a room could not be reconciled: {error}")) else {
-            return;
-        };
-        let lost: Vec<_> = known.iter().filter(|sid| !seen.iter().any(|p| p.sid == **sid)).cloned().collect();
-        if !lost.is_empty() {
-            match self.wiring.store.record_lost(state.room.id, lost, now).await {
-                Ok(left) => self.follow(me, state, left),
-                Err(error) => log::error!("lost participants could not be written: {error}"),
-            }
-        }
-        let missed = seen.into_iter().filter(|p| p.kind.makes_session() && !known.contains(&p.sid));
-        for participant in missed.collect::<Vec<_>>() {
-            if state.people.iter().all(|person| person.sid != participant.sid) {
-                let at = participant.joined_at.unwrap_or(now);
-                // A refusal has been logged; the next round asks again.
-                let _ = self.admit(me, state, participant, at).await;
-            }
-        }
     }
 
     fn refusal(&self, error: &StoreError) -> Refusal {

@@ -60,6 +60,11 @@ impl RoomState {
         self.people.iter().filter(|p| p.role.as_ref() == Some(role) && p.identity != *except).count()
     }
 
+    /// Whether somebody is inside by that join.
+    pub(super) fn has(&self, sid: &ParticipantSid) -> bool {
+        self.people.iter().any(|person| person.sid == *sid)
+    }
+
     /// Whether somebody by that identity is inside.
     pub(super) fn holds(&self, identity: &Identity) -> bool {
         self.people.iter().any(|person| person.identity == *identity)

@@ -50,6 +50,8 @@ pub enum SystemMsg {
         /// For which receivers.
         endpoints: Vec<EndpointId>,
     },
+    /// The media plane answers again after it was away.
+    MediaReturned,
     /// The wait before starting a failed project again is over.
     Restore(ProjectId),
     /// Forget what is past its time.
@@ -65,6 +67,7 @@ impl SystemMsg {
             Self::ToProject { .. } => "to_project",
             Self::Report { .. } => "report",
             Self::Queued { .. } => "queued",
+            Self::MediaReturned => "media_returned",
             Self::Restore(_) => "restore",
             Self::KeepHouse => "keep_house",
             Self::Inspect(_) => "inspect",
@@ -149,6 +152,14 @@ impl SystemActor {
         }
     }
 
+    /// Every project holds its records against the media plane now, and not only at its next round.
+    fn reconcile(state: &mut SystemState) {
+        for project in state.projects.values_mut() {
+            // Projects do not rest, so there is nobody to wake.
+            let _ = project.send(ProjectMsg::Reconcile);
+        }
+    }
+
     fn project_failed(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, actor: ActorId, reason: String) {
         let Some(id) = state.by_actor.remove(&actor) else { return };
         let Some(child) = state.projects.get_mut(&id) else { return };
@@ -213,6 +224,7 @@ impl Actor for SystemActor {
             SystemMsg::Queued { project, endpoints } => {
                 self.send(&me, state, project, ProjectMsg::Queued(endpoints)).await;
             }
+            SystemMsg::MediaReturned => Self::reconcile(state),
             SystemMsg::Restore(project) => self.spawn(&me, state, project).await,
             SystemMsg::KeepHouse => self.keep_house(&me, state),
             SystemMsg::Inspect(reply) => {

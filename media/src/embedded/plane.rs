@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use conclave_model::egress::EgressState;
@@ -54,6 +55,17 @@ struct State {
     machine: Machine,
     /// The task that waits for the machine's next deadline, while there is one.
     timekeeper: Option<JoinHandle<()>>,
+    /// Calls of the control plane's are not answered before.
+    away_until: Option<Timestamp>,
+    /// How many of the next reports get lost on their way.
+    reports_to_lose: u32,
+}
+
+/// The answer to a report that got lost: its sender does not know.
+fn as_if_taken() -> ReportAnswer {
+    let (answer, taken) = oneshot::channel();
+    let _ = answer.send(Ok(()));
+    taken
 }
 
 impl EmbeddedPlane {
@@ -79,10 +91,42 @@ impl EmbeddedPlane {
 impl Inner {
     /// Makes a call on the machine and hands in what it reports, in one turn of the lock.
     pub fn act<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> (T, Vec<ReportAnswer>) {
+        self.turn(&mut self.lock(), call)
+    }
+
+    /// The same for a call of the control plane's, which finds nobody during an outage.
+    fn asked<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> Result<T, MediaError> {
         let mut state = self.lock();
+        match state.away_until {
+            Some(until) if self.clock.now() < until => {
+                Err(MediaError::Unavailable("an outage of the sandbox's".into()))
+            }
+            _ => Ok(self.turn(&mut state, call).0),
+        }
+    }
+
+    fn turn<T>(&self, state: &mut State, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> (T, Vec<ReportAnswer>) {
         let done = call(&mut state.machine, self.clock.now());
-        let answers = state.machine.take_reports().into_iter().map(|report| self.hand_in(report)).collect();
-        (done, answers)
+        let reports = state.machine.take_reports();
+        let lost = reports.len().min(state.reports_to_lose as usize);
+        // No more than there were to lose, so it fits.
+        state.reports_to_lose -= u32::try_from(lost).unwrap_or(state.reports_to_lose);
+        let answers = reports.into_iter().enumerate().map(
+            |(at, report)| {
+                if at < lost { as_if_taken() } else { self.hand_in(report) }
+            },
+        );
+        (done, answers.collect())
+    }
+
+    /// From now on answers no call of the control plane's for `span`; people go on, and reports too.
+    pub fn be_away(&self, span: Duration) {
+        self.lock().away_until = Some(self.clock.now().after(span));
+    }
+
+    /// Loses the next reports on their way.
+    pub fn lose_reports(&self, count: u32) {
+        self.lock().reports_to_lose = count;
     }
 
     /// Sees to it that somebody waits for the machine's next deadline, when there is one.
@@ -144,19 +188,19 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn health(&self) -> Result<(), MediaError> {
-        Ok(())
+        self.0.asked(|_, _| ())
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        Ok(self.0.act(|machine, _| machine.participants(room)).0)
+        self.0.asked(|machine, _| machine.participants(room))
     }
 
     async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {
-        Ok(self.0.act(|machine, _| machine.participant(room, who)).0)
+        self.0.asked(|machine, _| machine.participant(room, who))
     }
 
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        Ok(self.0.act(|machine, now| machine.remove(room, sid, now)).0)
+        self.0.asked(|machine, now| machine.remove(room, sid, now))
     }
 
     async fn mute_track(
@@ -166,7 +210,7 @@ impl MediaPlane for EmbeddedPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        let (done, _) = self.0.act(|machine, now| machine.mute_by_server(room, who, track, muted, now));
+        let done = self.0.asked(|machine, now| machine.mute_by_server(room, who, track, muted, now))?;
         Ok(match done {
             Ok(track) => MuteOutcome::Done(track),
             Err(Denied::NoSuchTrack) => MuteOutcome::NoSuchTrack,
@@ -175,8 +219,7 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        self.0.act(|machine, now| machine.send_server_data(room, message, now));
-        Ok(())
+        self.0.asked(|machine, now| machine.send_server_data(room, message, now))
     }
 
     async fn set_role(
@@ -185,46 +228,44 @@ impl MediaPlane for EmbeddedPlane {
         who: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        let (done, _) = self.0.act(|machine, now| machine.set_role(room, who, role, now));
+        let done = self.0.asked(|machine, now| machine.set_role(room, who, role, now))?;
         // A ceiling that is new may have been passed already.
         self.0.keep_time();
         Ok(done.ok())
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.0.act(|machine, now| machine.close_room(room, now));
-        Ok(())
+        self.0.asked(|machine, now| machine.close_room(room, now))
     }
 
     async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
-        let (started, _) = self.0.act(|machine, now| machine.start_egress(job.room, now));
+        let started = self.0.asked(|machine, now| machine.start_egress(job.room, now))?;
         self.0.keep_time();
         Ok(started)
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        Ok(self.0.act(|machine, _| machine.egress(room, id)).0)
+        self.0.asked(|machine, _| machine.egress(room, id))
     }
 
     async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        let (stopped, _) = self.0.act(|machine, now| machine.stop_egress(room, id, now));
+        let stopped = self.0.asked(|machine, now| machine.stop_egress(room, id, now))?;
         self.0.keep_time();
         Ok(stopped)
     }
 
     async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError> {
         let url = self.0.urls.of(new.input_type);
-        let ((ingress_id, stream_key), _) = self.0.act(|machine, _| machine.create_ingress(new));
+        let (ingress_id, stream_key) = self.0.asked(|machine, _| machine.create_ingress(new))?;
         Ok(CreatedIngress { ingress_id, url, stream_key })
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        Ok(Some(self.0.act(|machine, _| machine.ingress(known)).0))
+        self.0.asked(|machine, _| Some(machine.ingress(known)))
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        self.0.act(|machine, now| machine.delete_ingress(id, now));
-        Ok(())
+        self.0.asked(|machine, now| machine.delete_ingress(id, now))
     }
 
     async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
@@ -233,7 +274,7 @@ impl MediaPlane for EmbeddedPlane {
             egresses: machine.running_egresses(project),
             ingresses: machine.ingresses(project),
         };
-        Ok(self.0.act(survey).0)
+        self.0.asked(survey)
     }
 
     async fn set_subscription_rules(
@@ -241,7 +282,6 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
     ) -> Result<(), MediaError> {
-        self.0.act(|machine, _| machine.set_subscription_rules(room, rules));
-        Ok(())
+        self.0.asked(|machine, _| machine.set_subscription_rules(room, rules))
     }
 }

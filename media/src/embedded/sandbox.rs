@@ -216,6 +216,18 @@ impl EmbeddedPlane {
         self.reported(|machine, now| machine.disconnect_encoder(&key, now)).await
     }
 
+    /// Answers no call of the control plane's for a span from now on; none at all ends an outage. People stay connected, and
+    /// what they do is reported.
+    pub fn be_away(&self, span: Duration) {
+        self.inner().be_away(span);
+    }
+
+    /// Loses the next reports on their way: what they tell of has happened, and the control plane does not hear of it. The
+    /// report of a join that gets lost counts as taken.
+    pub fn lose_reports(&self, count: u32) {
+        self.inner().lose_reports(count);
+    }
+
     /// What a participant's client holds, also for a while after it has gone.
     ///
     /// # Errors

@@ -2,13 +2,15 @@
 //!
 //! Each call is answered once what it reports is committed.
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
 use conclave_model::egress::JobStatus;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::sent::sent;
-use conclave_model::{EgressId, ErrorCode, ParticipantSid, TrackSid};
+use conclave_model::{ErrorCode, ParticipantSid, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -32,12 +34,14 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
         .route("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await)))
         .route("/participants/{sid}/bitrate", web::post().to(async |plane, call| answer(bitrate(plane, call).await)))
         .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)))
-        .route("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await)))
         .route("/ingress/{stream_key}/connect", web::post().to(async |plane, call| answer(connect(plane, call).await)))
         .route(
             "/ingress/{stream_key}/disconnect",
             web::post().to(async |plane, call| answer(disconnect(plane, call).await)),
-        );
+        )
+        .route("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await)))
+        .route("/outage", web::post().to(async |plane, call| answer(outage(&plane, &call))))
+        .route("/drop_reports", web::post().to(async |plane, call| answer(drop_reports(&plane, &call))));
     config.service(sandbox);
 }
 
@@ -65,10 +69,6 @@ impl actix_web::FromRequest for SandboxCall {
 impl SandboxCall {
     fn sid(&self) -> Result<ParticipantSid, Problem> {
         self.request.match_info().query("sid").parse().map_err(|_| not_found(SandboxError::NoSuchParticipant))
-    }
-
-    fn egress(&self) -> Result<EgressId, Problem> {
-        self.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchJob))
     }
 
     fn stream_key(&self) -> &str {
@@ -198,36 +198,78 @@ async fn leave(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem>
     done(plane.leave(&call.sid()?, clean).await)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Egress {
-    status: JobStatus,
-    #[serde(default, deserialize_with = "sent")]
-    error: Option<String>,
-}
-
-async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let Egress { status, error } = body::read(&call.body)?;
-    if matches!(status, JobStatus::Starting | JobStatus::Ending) {
-        let message = "must be active, complete, failed, aborted or limit_reached";
-        return Err(Problem::invalid("status", message));
-    }
-    let driven = plane.drive_egress(&call.egress()?, status, error).await;
-    ok(driven.map(|job| {
-        let mut answer = json!({"egress_id": job.egress_id, "status": job.status});
-        if let Some(error) = job.error {
-            answer["error"] = json!(error);
-        }
-        answer
-    }))
-}
-
 async fn connect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
     ok(plane.connect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
 }
 
 async fn disconnect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
     ok(plane.disconnect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+}
+
+/// What a job can be driven to.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Driven {
+    Active,
+    Complete,
+    Failed,
+    Aborted,
+    LimitReached,
+}
+
+impl From<Driven> for JobStatus {
+    fn from(driven: Driven) -> Self {
+        match driven {
+            Driven::Active => Self::Active,
+            Driven::Complete => Self::Complete,
+            Driven::Failed => Self::Failed,
+            Driven::Aborted => Self::Aborted,
+            Driven::LimitReached => Self::LimitReached,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drive {
+    status: Driven,
+    #[serde(default, deserialize_with = "sent")]
+    error: Option<String>,
+}
+
+async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
+    let Drive { status, error } = body::read(&call.body)?;
+    let id = call.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchJob))?;
+    let driven = plane.drive_egress(&id, status.into(), error).await.map_err(|error| refusal(&error))?;
+    let mut answer = json!({"egress_id": driven.egress_id, "status": driven.status});
+    if let Some(error) = driven.error {
+        answer["error"] = json!(error);
+    }
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Outage {
+    seconds: u32,
+}
+
+fn outage(plane: &Plane, call: &SandboxCall) -> Result<HttpResponse, Problem> {
+    let Outage { seconds } = body::read(&call.body)?;
+    plane.be_away(Duration::from_secs(seconds.into()));
+    Ok(HttpResponse::Ok().json(json!({"seconds": seconds})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DropReports {
+    count: u32,
+}
+
+fn drop_reports(plane: &Plane, call: &SandboxCall) -> Result<HttpResponse, Problem> {
+    let DropReports { count } = body::read(&call.body)?;
+    plane.lose_reports(count);
+    Ok(HttpResponse::Ok().json(json!({"count": count})))
 }
 
 fn endpoint(state: &IngressState) -> serde_json::Value {

@@ -13,6 +13,7 @@ mod recordings;
 mod role_changes;
 mod roles;
 mod rooms;
+mod sandbox_outage;
 mod sessions;
 mod template_settings;
 mod templates;

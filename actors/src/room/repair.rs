@@ -1,0 +1,192 @@
+//! How a room actor mends what lost reports left: asks the media plane who is there and what they publish, and holds that
+//! against the records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_media::{MediaError, Refusal};
+use conclave_model::event::{TrackFacts, Who};
+use conclave_model::participant::Participant;
+use conclave_model::{ParticipantSid, Timestamp};
+
+use super::state::RoomState;
+use super::{RoomActor, RoomMsg};
+use crate::card::Mailbox;
+use crate::project::ProjectMsg;
+use crate::system::SystemMsg;
+
+/// How long a join may be on its way into the media plane after it was written.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// Somebody's track that has not ended.
+type OpenTrack = (ParticipantSid, TrackFacts);
+
+/// What the media plane says of a room, and what the records said when it was asked.
+#[derive(Debug)]
+pub struct Seen {
+    /// Who was in the records.
+    known: Vec<ParticipantSid>,
+    /// Which tracks were.
+    tracks: Vec<OpenTrack>,
+    /// Who is there.
+    people: Vec<Participant>,
+}
+
+/// A report about a track that must have been lost.
+#[derive(Debug, PartialEq, Eq)]
+enum Missed {
+    Published(TrackFacts),
+    Unpublished(TrackFacts),
+    Muted(TrackFacts),
+}
+
+/// What was missed of somebody's tracks. One that is not in the records may have ended in the meantime; writing it again
+/// changes nothing then.
+fn missed(known: &[OpenTrack], seen: &Participant) -> Vec<Missed> {
+    let open = || known.iter().filter(|(sid, _)| *sid == seen.sid).map(|(_, track)| track);
+    let gone = open().filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid)).cloned();
+    let found = seen.tracks.iter().map(TrackFacts::from).filter_map(|track| {
+        match open().find(|known| known.sid == track.sid) {
+            None => Some(Missed::Published(track)),
+            Some(known) if known.muted != track.muted => Some(Missed::Muted(track)),
+            Some(_) => None,
+        }
+    });
+    gone.map(Missed::Unpublished).chain(found).collect()
+}
+
+impl RoomActor {
+    /// Asks the media plane who is in the room; the answer comes back as a message, by the way that reports come: one that
+    /// the plane had sent before it answered must not be overtaken, or a goodbye would be taken for a lost connection.
+    pub(super) fn ask_media(&self, state: &RoomState) {
+        let now = self.wiring.clock.now();
+        // A join is written before the media plane lets it in: one that is being let in is not missing.
+        let settled = |joined_at: Timestamp| joined_at <= self.card.started_at() || joined_at.after(SETTLING) <= now;
+        let known = state.people.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
+        let (wiring, system) = (Arc::clone(&self.wiring), self.system.clone());
+        let (id, room) = (state.room.id, state.room.namespaced_name());
+        tokio::spawn(async move {
+            // Before the plane is asked: a track that ends in between is no loss.
+            let tracks = wiring.store.open_tracks(id).await;
+            let tracks = tracks.map_err(|error| MediaError::Unavailable(error.to_string()));
+            let seen = match tracks {
+                Ok(tracks) => wiring.media.participants(&room).await.map(|people| Seen { known, tracks, people }),
+                Err(error) => Err(error),
+            };
+            match seen {
+                Ok(seen) => {
+                    let (project, name) = room.split();
+                    let message = Box::new(ProjectMsg::ToRoom { name, message: RoomMsg::Seen(Box::new(seen)) });
+                    let _ = system.cast(SystemMsg::ToProject { project, message });
+                }
+                Err(error) => log::warn!(room = room.as_str(); "a room could not be reconciled: {error}"),
+            }
+        });
+    }
+
+    /// Repairs what reports lost: closes the sessions of who is gone, writes the joins that were missed, and the tracks. Who
+    /// came or left since the question was asked is left to its own report.
+    pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, seen: Seen) {
+        if !state.is_open() {
+            return;
+        }
+        let Seen { known, tracks, people } = seen;
+        let gone = known.iter().filter(|sid| people.iter().all(|person| person.sid != **sid)).cloned().collect();
+        self.close_lost(me, state, gone).await;
+        for person in people.into_iter().filter(|person| person.kind.makes_session()) {
+            let missed = missed(&tracks, &person);
+            let who = Who::from(&person);
+            if !known.contains(&person.sid) && !state.has(&person.sid) {
+                self.admit_missed(me, state, person).await;
+            }
+            self.write_missed(state, &who, missed).await;
+        }
+    }
+
+    async fn close_lost(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, lost: Vec<ParticipantSid>) {
+        if lost.is_empty() {
+            return;
+        }
+        match self.wiring.store.record_lost(state.room.id, lost, self.wiring.clock.now()).await {
+            Ok(left) => self.follow(me, state, left),
+            Err(error) => log::error!("lost participants could not be written: {error}"),
+        }
+    }
+
+    /// Somebody is inside whose join was not heard of. Whoever would not have been let in goes again.
+    async fn admit_missed(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, person: Participant) {
+        let at = person.joined_at.unwrap_or_else(|| self.wiring.clock.now());
+        let (sid, room) = (person.sid.clone(), state.room.namespaced_name());
+        // Any other refusal has been logged; the next round asks again.
+        if self.admit(me, state, person, at).await == Err(Refusal::RoleFull)
+            && let Err(error) = self.wiring.media.remove_participant(&room, &sid).await
+        {
+            log::warn!(room = room.as_str(); "somebody too many could not be removed: {error}");
+        }
+    }
+
+    async fn write_missed(&self, state: &RoomState, who: &Who, missed: Vec<Missed>) {
+        let (store, room, at) = (&self.wiring.store, state.room.id, self.wiring.clock.now());
+        for report in missed {
+            let written = match report {
+                Missed::Published(track) => store.record_track(room, who.clone(), track, true, at).await,
+                Missed::Unpublished(track) => store.record_track(room, who.clone(), track, false, at).await,
+                Missed::Muted(track) => store.record_track_muted(room, who.sid.clone(), track).await,
+            };
+            if let Err(error) = written {
+                log::error!(room = state.room.namespaced_name().as_str(); "a track could not be written: {error}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::participant::{ParticipantKind, ParticipantState, Track, TrackKind, TrackSource};
+
+    use super::*;
+
+    fn track(sid: &str, muted: bool) -> Track {
+        Track {
+            sid: sid.parse().unwrap(),
+            kind: TrackKind::Audio,
+            source: TrackSource::Microphone,
+            muted,
+            name: None,
+            width: None,
+            height: None,
+            simulcast: None,
+            mime_type: None,
+        }
+    }
+
+    fn person(tracks: Vec<Track>) -> Participant {
+        Participant {
+            sid: "PA_1".parse().unwrap(),
+            identity: "alice".parse().unwrap(),
+            name: String::new(),
+            state: ParticipantState::Active,
+            kind: ParticipantKind::Standard,
+            metadata: String::new(),
+            attributes: std::collections::BTreeMap::new(),
+            is_publisher: !tracks.is_empty(),
+            joined_at: None,
+            tracks,
+        }
+    }
+
+    #[test]
+    fn what_was_missed_of_somebodys_tracks_is_what_differs() {
+        let facts = |sid: &str, muted| TrackFacts::from(&track(sid, muted));
+        let of = |who: &str, sid: &str, muted| (who.parse().unwrap(), facts(sid, muted));
+        let known = [of("PA_1", "a", false), of("PA_1", "b", false), of("PA_1", "c", true), of("PA_2", "d", false)];
+        let seen = person(vec![track("a", false), track("b", true), track("e", false)]);
+        let expected = [
+            Missed::Unpublished(facts("c", true)),
+            Missed::Muted(facts("b", true)),
+            Missed::Published(facts("e", false)),
+        ];
+        assert_eq!(missed(&known, &seen), expected);
+        assert_eq!(missed(&known[..1], &person(vec![track("a", false)])), []);
+    }
+}
