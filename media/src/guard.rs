@@ -13,7 +13,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
 };
 use tokio::sync::Notify;
 
@@ -26,6 +26,9 @@ use crate::port::{
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How long it is left alone at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// How long after a return it is not told of another for the sake of single calls that failed: a plane refuses some for
+/// reasons of its own.
+const QUIET: Duration = Duration::from_secs(30);
 
 /// A media plane that is watched. Cheap to clone.
 #[derive(Clone)]
@@ -51,12 +54,17 @@ impl Guard {
     pub fn watch(&self, returned: impl Fn() + Send + Sync + 'static) {
         let guard = Arc::clone(&self.0);
         tokio::spawn(async move {
+            let mut told = None;
             loop {
                 guard.look.notified().await;
                 if guard.is_away().await {
                     guard.wait_for_return().await;
-                    returned();
+                } else if told.is_some_and(|told: Timestamp| guard.clock.now().since(told) < QUIET) {
+                    continue;
                 }
+                // Also after a failure that was over by the time of the look: what was lost in it is lost all the same.
+                told = Some(guard.clock.now());
+                returned();
             }
         });
     }

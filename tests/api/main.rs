@@ -10,6 +10,7 @@ mod docs;
 mod event_fields;
 mod frame;
 mod key_rotation;
+mod livekit;
 mod metrics;
 mod operations;
 mod reference;

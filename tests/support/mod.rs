@@ -72,6 +72,11 @@ impl TestApp {
 
     /// The same, with some settings changed.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_at(START.parse::<Timestamp>().unwrap(), change)
+    }
+
+    /// The same, at another time.
+    pub fn start_at(time: Timestamp, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::defaults(Mode::Dev);
         config.http.listen.set_port(0);
         config.admin.listen.set_port(0);
@@ -81,7 +86,7 @@ impl TestApp {
         config.limits.exchange_per_second = 100_000;
         config.limits.exchange_burst = 100_000;
         change(&mut config);
-        let clock = Clock::manual(START.parse::<Timestamp>().unwrap());
+        let clock = Clock::manual(time);
         Self::boot(config, clock, tempfile::tempdir().unwrap())
     }
 

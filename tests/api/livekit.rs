@@ -1,0 +1,132 @@
+//! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app.
+
+use conclave::config::MediaKind;
+use conclave_model::{Clock, Secret};
+use livekit_double::{Double, Fault, Joining};
+use livekit_protocol as proto;
+use proto::{DisconnectReason, EgressStatus, TrackSource, TrackType};
+use serde_json::json;
+
+use crate::support::{Receiver, Request, TestApp, eventually};
+
+/// An app that drives the double, which reports to it. Webhooks are signed at the time of the machine, so that is the app's.
+pub fn livekit() -> (TestApp, Double) {
+    let double = Double::start();
+    let app = TestApp::start_at(Clock::system().now(), |config| {
+        config.media.kind = MediaKind::Livekit;
+        config.media.url = Some(double.url());
+        config.media.api_key = Some(double.api_key.clone());
+        config.media.api_secret = Some(Secret::new(double.api_secret.as_str()));
+    });
+    double.send_to(&format!("{}/media/livekit/webhook", app.api));
+    (app, double)
+}
+
+fn room(app: &TestApp) -> String {
+    app.room("standup");
+    format!("{}.standup", app.project)
+}
+
+fn intake(app: &TestApp) -> Request {
+    Request::new("POST", format!("{}/media/livekit/webhook", app.api))
+}
+
+#[test]
+fn a_call_from_join_to_leave_is_recorded_and_told() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    let host = [("svc.role", "host")];
+    let sid = double.join(&room, &Joining { attributes: &host, ..Joining::person("alice") });
+    double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    app.wait_for_event("track.published", 1);
+    let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
+    assert_eq!(listed["participants"][0]["tracks"][0]["source"], "microphone");
+    double.leave(&room, "alice", DisconnectReason::ClientInitiated);
+    app.wait_for_event("participant.left", 1);
+    let sessions = app.get("/v1/sessions").send().expect(200);
+    let session = &sessions["sessions"][0];
+    assert_eq!((&session["participant_sid"], &session["role"]), (&json!(sid), &json!("host")));
+    assert!(session["left_at"].is_string());
+    let types = app.event_types(&receiver);
+    assert_eq!(types[..3], ["room.started", "participant.joined", "track.published"]);
+    assert!(types.contains(&"track.unpublished".to_owned()) && types.contains(&"participant.left".to_owned()));
+}
+
+#[test]
+fn a_recording_is_driven_and_followed() {
+    let (app, double) = livekit();
+    room(&app);
+    let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send().expect(201);
+    let egress = started["egress_id"].as_str().unwrap();
+    double.egress_is(egress, EgressStatus::EgressActive, "");
+    app.wait_for_event_of(egress, "active");
+    let stop = format!("/v1/recordings/{egress}/stop");
+    assert_eq!(app.post(&stop).send().expect(200)["status"], "ending");
+    double.egress_is(egress, EgressStatus::EgressFailed, "the disk is full");
+    app.wait_for_event_of(egress, "failed");
+    let failed = app.get(&format!("/v1/recordings/{egress}")).send().expect(200);
+    assert_eq!(failed["error"], "the disk is full");
+}
+
+#[test]
+fn somebody_is_moderated_and_unknown_ones_are_404() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    double.join(&room, &Joining::person("alice"));
+    let track = double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    app.wait_until_joined(1);
+    let mute = |who: &str, track: &str| {
+        let path = format!("/v1/rooms/standup/participants/{who}/mute");
+        app.post(&path).json(json!({"track_sid": track, "muted": true})).send()
+    };
+    assert_eq!(mute("alice", &track).expect(200)["track"]["muted"], true);
+    mute("alice", "TR_none").expect_error(404, "track_not_found", None);
+    mute("nobody", &track).expect_error(404, "participant_not_found", None);
+    app.delete("/v1/rooms/standup/participants/alice").send().expect_empty(204);
+    app.delete("/v1/rooms/standup/participants/alice").send().expect_error(404, "participant_not_found", None);
+}
+
+#[test]
+fn a_report_that_livekit_did_not_sign_is_refused_and_one_of_nobodys_room_is_ignored() {
+    let (app, double) = livekit();
+    let body = br#"{"event": "room_started", "id": "EV_1", "room": {"name": "somebody-elses"}}"#;
+    intake(&app).raw(body).send().expect_error(401, "unauthorized", None);
+    let signed = double.sign(body);
+    let tampered = intake(&app).header("authorization", &signed.authorization).raw(b"{}".to_vec());
+    tampered.send().expect_error(401, "unauthorized", None);
+    assert_eq!(intake(&app).header("authorization", &signed.authorization).raw(body).send().status, 200);
+    let malformed = double.sign(b"no report");
+    let refused = intake(&app).header("authorization", &malformed.authorization).raw(b"no report".to_vec());
+    refused.send().expect_error(400, "invalid_request", None);
+}
+
+#[test]
+fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
+    let (app, double) = livekit();
+    room(&app);
+    double.fail_all(Fault::NoResponse);
+    app.get("/v1/rooms/standup/participants").send().expect_error(503, "media_unavailable", None);
+    app.get("/v1/rooms/standup").send().expect(200);
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    assert_eq!(app.admin("GET", "/readyz").send().status, 503);
+    double.heal();
+    eventually(|| app.admin("GET", "/readyz").send().status == 200);
+}
+
+impl TestApp {
+    fn wait_for_event_of(&self, egress: &str, status: &str) {
+        eventually(|| {
+            self.get("/v1/recordings").send().expect(200)["recordings"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|job| job["egress_id"] == egress && job["status"] == status))
+        });
+    }
+
+    fn wait_until_joined(&self, people: usize) {
+        eventually(|| {
+            let open = self.get("/v1/sessions?active=true").send().expect(200);
+            open["sessions"].as_array().is_some_and(|open| open.len() == people)
+        });
+    }
+}
