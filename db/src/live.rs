@@ -224,10 +224,23 @@ fn record_track(
     let Some(session) = session_of(tx, id, &who.sid)? else { return Ok(()) };
     let changed = if published { insert_track(tx, session, track, at)? } else { end_track(tx, session, track, at)? };
     if changed {
-        let room = by_id(tx.sql, id)?;
-        tx.emit(&Event::track(scene(&room, at), who, track, published))?;
+        let (room, who) = (by_id(tx.sql, id)?, with_role(tx, session, who)?);
+        tx.emit(&Event::track(scene(&room, at), &who, track, published))?;
     }
     Ok(())
+}
+
+/// Somebody with the role of their session, where a report names none: a media plane need not know it.
+fn with_role(tx: &Tx<'_>, session: SessionId, who: &Who) -> Result<Who, StoreError> {
+    if who.role.is_some() {
+        return Ok(who.clone());
+    }
+    let role = tx
+        .sql
+        .prepare_cached("SELECT role FROM sessions WHERE id = ?1")
+        .and_then(|mut s| s.query_row([session.0], |row| row.parsed_opt(0)))
+        .or_store_error()?;
+    Ok(Who { role, ..who.clone() })
 }
 
 /// Ends a room that is open: everybody's session, its ingress endpoints, then the room, with `room.finished` last. Ended
@@ -382,6 +395,8 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.write(move |tx| {
+            let session = session_of(tx, room, &who.sid)?;
+            let who = session.map_or(Ok(who.clone()), |session| with_role(tx, session, &who))?;
             let room = by_id(tx.sql, room)?;
             tx.emit(&Event::publish_limit(scene(&room, at), &who, &limit))
         })

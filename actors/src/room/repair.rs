@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_media::{MediaError, Refusal};
 use conclave_model::event::{TrackFacts, Who};
-use conclave_model::participant::Participant;
+use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{ParticipantSid, Timestamp};
 
 use super::state::RoomState;
@@ -93,13 +93,30 @@ impl RoomActor {
         let Seen { known, tracks, people } = seen;
         let gone = known.iter().filter(|sid| people.iter().all(|person| person.sid != **sid)).cloned().collect();
         self.close_lost(me, state, gone).await;
-        for person in people.into_iter().filter(|person| person.kind.makes_session()) {
+        if !people.is_empty() {
+            self.say_rules_again(state).await;
+        }
+        // A join that has not completed may still fail; its own report says which.
+        let inside = |person: &Participant| person.state == ParticipantState::Active && person.kind.makes_session();
+        for person in people.into_iter().filter(inside) {
             let missed = missed(&tracks, &person);
             let who = Who::from(&person);
             if !known.contains(&person.sid) && !state.has(&person.sid) {
                 self.admit_missed(me, state, person).await;
             }
             self.write_missed(state, &who, missed).await;
+        }
+    }
+
+    /// A plane apart from us keeps people in a room while we start anew, and was told its rules by whom we replaced; and its
+    /// clients may have found a way around them.
+    async fn say_rules_again(&self, state: &RoomState) {
+        let said = match self.wiring.store.room_roles(state.room.template_id.clone()).await {
+            Ok(roles) => self.set_subscription_rules(state, &roles).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = said {
+            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not said again: {error}");
         }
     }
 
@@ -142,7 +159,7 @@ impl RoomActor {
 
 #[cfg(test)]
 mod tests {
-    use conclave_model::participant::{ParticipantKind, ParticipantState, Track, TrackKind, TrackSource};
+    use conclave_model::participant::{ParticipantKind, Track, TrackKind, TrackSource};
 
     use super::*;
 
