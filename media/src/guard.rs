@@ -17,6 +17,7 @@ use conclave_model::{
 };
 use tokio::sync::Notify;
 
+use crate::metrics::MediaMetrics;
 use crate::port::{
     CreatedIngress, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, RoleGrant, ServerData,
     Survey,
@@ -37,6 +38,7 @@ pub struct Guard(Arc<Inner>);
 struct Inner {
     plane: Arc<dyn MediaPlane>,
     clock: Clock,
+    metrics: MediaMetrics,
     away: AtomicBool,
     /// There is reason to look at the plane's health.
     look: Notify,
@@ -45,8 +47,8 @@ struct Inner {
 impl Guard {
     /// Guards a plane.
     #[must_use]
-    pub fn new(plane: Arc<dyn MediaPlane>, clock: Clock) -> Self {
-        Self(Arc::new(Inner { plane, clock, away: AtomicBool::new(false), look: Notify::new() }))
+    pub fn new(plane: Arc<dyn MediaPlane>, clock: Clock, metrics: MediaMetrics) -> Self {
+        Self(Arc::new(Inner { plane, clock, metrics, away: AtomicBool::new(false), look: Notify::new() }))
     }
 
     /// Calls `returned` whenever the plane answers again after it was away, for as long as the runtime lives that this is
@@ -69,7 +71,8 @@ impl Guard {
         });
     }
 
-    fn noted<T>(&self, result: Result<T, MediaError>) -> Result<T, MediaError> {
+    fn noted<T>(&self, call: &str, result: Result<T, MediaError>) -> Result<T, MediaError> {
+        self.0.metrics.calls.with_label_values(&[call, if result.is_ok() { "answered" } else { "failed" }]).inc();
         // A failure of a plane that is known to be away is no news, nor is an answer of one that is there.
         if result.is_err() != self.0.away.load(Ordering::Relaxed) {
             self.0.look.notify_one();
@@ -112,19 +115,19 @@ impl MediaPlane for Guard {
     }
 
     async fn health(&self) -> Result<(), MediaError> {
-        self.noted(self.0.plane.health().await)
+        self.noted("health", self.0.plane.health().await)
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        self.noted(self.0.plane.participants(room).await)
+        self.noted("participants", self.0.plane.participants(room).await)
     }
 
     async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {
-        self.noted(self.0.plane.participant(room, who).await)
+        self.noted("participant", self.0.plane.participant(room, who).await)
     }
 
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        self.noted(self.0.plane.remove_participant(room, sid).await)
+        self.noted("remove_participant", self.0.plane.remove_participant(room, sid).await)
     }
 
     async fn mute_track(
@@ -134,11 +137,11 @@ impl MediaPlane for Guard {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        self.noted(self.0.plane.mute_track(room, who, track, muted).await)
+        self.noted("mute_track", self.0.plane.mute_track(room, who, track, muted).await)
     }
 
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        self.noted(self.0.plane.send_data(room, message).await)
+        self.noted("send_data", self.0.plane.send_data(room, message).await)
     }
 
     async fn set_role(
@@ -147,39 +150,39 @@ impl MediaPlane for Guard {
         who: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        self.noted(self.0.plane.set_role(room, who, role).await)
+        self.noted("set_role", self.0.plane.set_role(room, who, role).await)
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.noted(self.0.plane.close_room(room).await)
+        self.noted("close_room", self.0.plane.close_room(room).await)
     }
 
     async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
-        self.noted(self.0.plane.start_egress(job).await)
+        self.noted("start_egress", self.0.plane.start_egress(job).await)
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.noted(self.0.plane.egress(room, id).await)
+        self.noted("egress", self.0.plane.egress(room, id).await)
     }
 
     async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.noted(self.0.plane.stop_egress(room, id).await)
+        self.noted("stop_egress", self.0.plane.stop_egress(room, id).await)
     }
 
     async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError> {
-        self.noted(self.0.plane.create_ingress(new).await)
+        self.noted("create_ingress", self.0.plane.create_ingress(new).await)
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        self.noted(self.0.plane.ingress(known).await)
+        self.noted("ingress", self.0.plane.ingress(known).await)
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        self.noted(self.0.plane.delete_ingress(id).await)
+        self.noted("delete_ingress", self.0.plane.delete_ingress(id).await)
     }
 
     async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
-        self.noted(self.0.plane.survey(project).await)
+        self.noted("survey", self.0.plane.survey(project).await)
     }
 
     async fn set_subscription_rules(
@@ -187,7 +190,7 @@ impl MediaPlane for Guard {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
     ) -> Result<(), MediaError> {
-        self.noted(self.0.plane.set_subscription_rules(room, rules).await)
+        self.noted("set_subscription_rules", self.0.plane.set_subscription_rules(room, rules).await)
     }
 }
 
@@ -204,6 +207,7 @@ mod tests {
     async fn a_return_is_noticed_without_callers_and_told_once_for_each_outage() {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let signer = Arc::new(TokenSigner::new("key", &conclave_model::Secret::new("secret")));
+        let metrics = MediaMetrics::new(&prometheus::Registry::new()).unwrap();
         let plane = EmbeddedPlane::new(clock.clone(), signer, "ws://localhost");
         let guard = Guard::new(Arc::new(plane.clone()), clock.clone());
         let (tell, mut told) = mpsc::unbounded_channel();

@@ -12,11 +12,13 @@
 pub mod embedded;
 mod guard;
 pub mod livekit;
+mod metrics;
 pub mod port;
 mod rules;
 pub mod token;
 
 pub use guard::Guard;
+pub use metrics::MediaMetrics;
 pub use port::{
     CreatedIngress, EgressOutput, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress,
     Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,

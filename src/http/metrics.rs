@@ -5,6 +5,7 @@ use std::time::Instant;
 use actix_web::http::StatusCode;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
+use conclave_media::MediaMetrics;
 use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 
 /// Upper ends of the latency buckets, in seconds.
@@ -19,6 +20,8 @@ pub struct Metrics {
     pub store: StoreMetrics,
     /// The actors'.
     pub actors: ActorMetrics,
+    /// Those of the calls to the media plane.
+    pub media: MediaMetrics,
     requests: IntCounterVec,
     latency: HistogramVec,
 }
@@ -36,6 +39,7 @@ impl Metrics {
         let metrics = Self {
             store: StoreMetrics::new(&registry)?,
             actors: ActorMetrics::new(&registry)?,
+            media: MediaMetrics::new(&registry)?,
             requests: IntCounterVec::new(requests, &["operation", "status"])?,
             latency: HistogramVec::new(latency.buckets(BUCKETS.to_vec()), &["operation"])?,
             registry,

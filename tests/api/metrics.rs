@@ -88,6 +88,19 @@ fn the_store_counts_its_batches_and_its_queues() {
 }
 
 #[test]
+fn calls_to_the_media_plane_are_counted_by_outcome() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.get("/v1/rooms/standup/participants").send().expect(200);
+    app.admin("POST", "/sandbox/outage").json(json!({"seconds": 60})).send().expect(200);
+    app.get("/v1/rooms/standup/participants").send().expect_error(503, "media_unavailable", None);
+    for outcome in ["answered", "failed"] {
+        let calls = format!("conclave_media_calls_total{{call=\"participants\",outcome=\"{outcome}\"}}");
+        assert!(number(&app, &calls) >= 1.);
+    }
+}
+
+#[test]
 fn the_metrics_stand_behind_the_admin_token() {
     let app = TestApp::start_with(|config| config.admin.token = Some(conclave_model::Secret::new("letmein")));
     app.admin("GET", "/metrics").anonymous().send().expect_error(401, "unauthorized", None);
