@@ -209,7 +209,7 @@ mod tests {
         let signer = Arc::new(TokenSigner::new("key", &conclave_model::Secret::new("secret")));
         let metrics = MediaMetrics::new(&prometheus::Registry::new()).unwrap();
         let plane = EmbeddedPlane::new(clock.clone(), signer, "ws://localhost");
-        let guard = Guard::new(Arc::new(plane.clone()), clock.clone());
+        let guard = Guard::new(Arc::new(plane.clone()), clock.clone(), metrics);
         let (tell, mut told) = mpsc::unbounded_channel();
         guard.watch(move || {
             let _ = tell.send(());
