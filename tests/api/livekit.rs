@@ -1,5 +1,7 @@
 //! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app.
 
+use std::time::Duration;
+
 use conclave::config::MediaKind;
 use conclave_model::{Clock, Secret};
 use livekit_double::{Double, Fault, Joining};
@@ -8,6 +10,9 @@ use proto::{DisconnectReason, EgressStatus, TrackSource, TrackType};
 use serde_json::json;
 
 use crate::support::{Receiver, Request, TestApp, eventually};
+
+/// The time from one round of reconciliation to the next.
+const RECONCILE: Duration = Duration::from_secs(60);
 
 /// An app that drives the double, which reports to it. Webhooks are signed at the time of the machine, so that is the app's.
 pub fn livekit() -> (TestApp, Double) {
@@ -51,6 +56,62 @@ fn a_call_from_join_to_leave_is_recorded_and_told() {
     let types = app.event_types(&receiver);
     assert_eq!(types[..3], ["room.started", "participant.joined", "track.published"]);
     assert!(types.contains(&"track.unpublished".to_owned()) && types.contains(&"participant.left".to_owned()));
+}
+
+#[test]
+fn events_of_tracks_name_the_role_though_livekit_does_not() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
+    double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    double.leave(&room, "alice", DisconnectReason::SignalClose);
+    app.wait_for_event("participant.connection_aborted", 1);
+    for event in ["track.published", "track.unpublished", "participant.connection_aborted"] {
+        let told = app.deliveries("").into_iter().find(|delivery| delivery["event_type"] == event).unwrap();
+        assert_eq!(told["payload"]["role"], "host", "{event}");
+    }
+}
+
+#[test]
+fn what_webhooks_lost_is_found_by_reconciliation() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining::person("alice"));
+    app.wait_until_joined(1);
+    double.lose_webhooks();
+    double.leave(&room, "alice", DisconnectReason::ClientInitiated);
+    double.join(&room, &Joining::person("bob"));
+    double.publish(&room, "bob", TrackType::Audio, TrackSource::Microphone);
+    // Long enough after alice joined that she is not taken for somebody who is being let in.
+    app.advance(RECONCILE);
+    app.wait_for_event("participant.connection_aborted", 1);
+    app.wait_for_event("track.published", 1);
+    app.wait_until_joined(1);
+    let open = app.get("/v1/sessions?active=true").send().expect(200);
+    assert_eq!(open["sessions"][0]["participant_identity"], "bob");
+}
+
+#[test]
+fn who_stays_connected_while_the_control_plane_restarts_keeps_session_and_rules() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room_with_roles("quiet", &json!({"host": {}, "guest": {"subscribe": {"to_roles": ["host"]}}}));
+    let room = format!("{}.quiet", app.project);
+    for identity in ["one", "two"] {
+        double.join(&room, &Joining { attributes: &[("svc.role", "guest")], ..Joining::person(identity) });
+    }
+    double.publish(&room, "two", TrackType::Audio, TrackSource::Microphone);
+    app.wait_for_event("track.published", 1);
+    let withheld = || double.calls::<proto::UpdateSubscriptionsRequest>("UpdateSubscriptions").len();
+    eventually(|| withheld() > 0);
+    let app = app.restart();
+    let before = withheld();
+    app.advance(RECONCILE);
+    eventually(|| withheld() > before);
+    app.wait_until_joined(2);
+    assert_eq!(app.get("/v1/sessions").send().expect(200)["sessions"].as_array().unwrap().len(), 2);
 }
 
 #[test]
