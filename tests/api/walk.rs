@@ -275,7 +275,7 @@ fn what_is_really_answered_fits_the_description() {
     let sid = walk.app.join("standup", "bob", "");
     walk.app.publish(&sid, "audio", "microphone");
     walk.app.leave(&sid, true);
-    walk.app.advance(std::time::Duration::from_secs(5));
+    walk.app.tick();
     receiver.next();
     let document = walk.app.get("/openapi.json").send().expect(200);
     let mut fitted = 0;

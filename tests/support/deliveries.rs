@@ -9,11 +9,17 @@ use super::{TestApp, eventually};
 
 impl TestApp {
     /// Waits until every receiver that something is pending for has its timer armed, then moves the clock by one tick.
-    /// Without the wait the clock could pass the tick before the receiver's actor had heard of the event.
     #[track_caller]
     pub fn tick(&self) {
-        eventually(|| self.is_armed());
+        self.wait_until_armed();
         self.advance(self.config.webhooks.tick);
+    }
+
+    /// Waits until every receiver that something is pending for has its timer armed. Without this the clock could pass the
+    /// tick before the receiver's actor had heard of the event.
+    #[track_caller]
+    pub fn wait_until_armed(&self) {
+        eventually(|| self.is_armed());
     }
 
     /// One tick, and waits until everything that was due has been posted and written down.
@@ -28,8 +34,9 @@ impl TestApp {
     pub fn settle(&self) {
         eventually(|| {
             let now = self.clock.now();
-            let idle = self.endpoint_actors().values().all(|actor| actor["state"]["running"] == false);
-            idle && self.earliest_due().values().all(|due| *due > now)
+            // In this order: an actor that was idle before its deliveries were looked at may have begun since.
+            let nothing_due = self.earliest_due().values().all(|due| *due > now);
+            nothing_due && self.endpoint_actors().values().all(|actor| actor["state"]["running"] == false)
         });
     }
 

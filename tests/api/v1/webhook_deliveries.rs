@@ -87,9 +87,12 @@ fn nothing_is_posted_before_the_tick() {
     app.deliver();
     receiver.drain();
     app.join("standup", "bob", "host");
+    app.wait_until_armed();
+    let endpoint = || app.admin("GET", "/debug/actors?kind=webhook_endpoint").send().expect(200)["actors"][0].clone();
+    let tick = app.clock.now().after(Duration::from_secs(5)).to_string();
+    assert_eq!(endpoint()["timers"], json!([{"name": "tick", "fires_at": tick}]));
     app.advance(Duration::from_millis(4_999));
-    let actors = app.admin("GET", "/debug/actors?kind=webhook_endpoint").send().expect(200);
-    assert_eq!(actors["actors"][0]["state"]["running"], false);
+    assert_eq!(endpoint()["state"]["running"], false);
     assert!(receiver.drain().is_empty());
     app.advance(Duration::from_millis(1));
     assert_eq!(receiver.next().json()["participant_identity"], "bob");

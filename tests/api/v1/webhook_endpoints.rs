@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::support::{Receiver, TestApp};
+use crate::support::{Receiver, TestApp, eventually};
 
 #[test]
 fn the_secret_is_shown_once_and_never_listed() {
@@ -120,8 +120,8 @@ fn a_deleted_endpoint_is_gone_and_hears_nothing_more() {
     assert_eq!(app.deliveries("").len(), 0);
     app.deliver();
     assert!(receiver.drain().is_empty());
-    let actors = app.admin("GET", "/debug/actors?kind=webhook_endpoint").send().expect(200);
-    assert_eq!(actors["actors"], json!([]));
+    let actors = || app.admin("GET", "/debug/actors?kind=webhook_endpoint").send().expect(200)["actors"].clone();
+    eventually(|| actors() == json!([]));
 }
 
 #[test]
