@@ -22,8 +22,8 @@ impl Store {
             let old_answer = tx.now.before(RETENTION).millis();
             let old_event = tx.now.before(retention).millis();
             let answers = tx.sql.execute(
-                "DELETE FROM idempotency WHERE (project_id, operation, key) IN
-                    (SELECT project_id, operation, key FROM idempotency WHERE created_at <= ?1 LIMIT ?2)",
+                "DELETE FROM idempotency WHERE (project_id, operation, key, caller) IN
+                    (SELECT project_id, operation, key, caller FROM idempotency WHERE created_at <= ?1 LIMIT ?2)",
                 params![old_answer, BATCH],
             );
             let deliveries = tx.sql.execute(

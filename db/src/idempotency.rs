@@ -41,14 +41,15 @@ impl Tx<'_> {
         self.sql
             .prepare_cached(
                 "INSERT OR REPLACE INTO idempotency
-                    (project_id, operation, key, fingerprint, status, body, body_key_id, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    (project_id, operation, key, caller, fingerprint, status, body, body_key_id, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )
             .and_then(|mut s| {
                 s.execute(params![
                     slot.project_id.as_str(),
                     slot.operation,
                     slot.key.as_str(),
+                    caller(slot),
                     keep.fingerprint,
                     answer.status,
                     body,
@@ -62,6 +63,11 @@ impl Tx<'_> {
     }
 }
 
+/// How a slot names the participant it belongs to. No room and no identity holds the slash between them.
+fn caller(slot: &IdempotencySlot) -> String {
+    slot.refused.as_ref().map_or_else(String::new, |(room, identity)| format!("{room}/{identity}"))
+}
+
 struct Stored {
     fingerprint: [u8; 32],
     status: u16,
@@ -72,10 +78,11 @@ struct Stored {
 fn find(sql: &Connection, slot: &IdempotencySlot, oldest: Timestamp) -> Result<Option<Stored>, StoreError> {
     sql.prepare_cached(
         "SELECT fingerprint, status, body, body_key_id FROM idempotency
-         WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND created_at > ?4",
+         WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5",
     )
     .and_then(|mut s| {
-        s.query_row(params![slot.project_id.as_str(), slot.operation, slot.key.as_str(), oldest.millis()], |row| {
+        let of = params![slot.project_id.as_str(), slot.operation, slot.key.as_str(), caller(slot), oldest.millis()];
+        s.query_row(of, |row| {
             Ok(Stored { fingerprint: row.get(0)?, status: row.get(1)?, body: row.get(2)?, key_id: row.get(3)? })
         })
         .optional()

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_destinations.sql"),
     include_str!("migrations/0006_egresses.sql"),
     include_str!("migrations/0007_ingresses.sql"),
+    include_str!("migrations/0008_refusals.sql"),
 ];
 
 /// The schema this program writes.
@@ -53,6 +54,25 @@ mod tests {
         migrate(&mut connection).unwrap();
         migrate(&mut connection).unwrap();
         assert_eq!(version(&connection).unwrap(), SCHEMA);
+    }
+
+    #[test]
+    fn answers_that_were_kept_before_refusals_had_a_caller_belong_to_their_key() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(&MIGRATIONS[..7].concat()).unwrap();
+        connection.pragma_update(None, "user_version", 7).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES ('prj_1', 'p', 'test', 'free', 'active', 1);
+                 INSERT INTO idempotency VALUES ('prj_1', 'create_room', 'k', x'07', 201, x'7b7d', NULL, 2);",
+            )
+            .unwrap();
+        migrate(&mut connection).unwrap();
+        let row = connection.query_row("SELECT key, caller, status, body, created_at FROM idempotency", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        });
+        let kept: (String, String, u16, Vec<u8>, i64) = row.unwrap();
+        assert_eq!(kept, ("k".into(), String::new(), 201, b"{}".to_vec(), 2));
     }
 
     #[test]

@@ -40,7 +40,7 @@ const PLACES: &[Place] = &[
     Place { table: "destinations", row: "id", bytes: "sealed", key_id: "key_id", purpose: destinations::PURPOSE },
     Place {
         table: "idempotency",
-        row: "project_id, operation, key",
+        row: "project_id, operation, key, caller",
         bytes: "body",
         key_id: "body_key_id",
         purpose: idempotency::PURPOSE,

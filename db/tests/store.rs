@@ -153,7 +153,12 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
     {
         let (store, _) = open(&dir, &clock);
         let project = project(&store).await;
-        slot = IdempotencySlot { project_id: project.clone(), operation: "create_room", key: "k".parse().unwrap() };
+        slot = IdempotencySlot {
+            project_id: project.clone(),
+            operation: "create_room",
+            key: "k".parse().unwrap(),
+            refused: None,
+        };
         let keep = Keep::new(slot.clone(), [7; 32], true);
         let render = |room: &Room| Answer { status: 201, body: room.name.as_str().as_bytes().to_vec() };
         let keep_answer = KeepAnswer { keep: keep.clone(), render };

@@ -1,6 +1,7 @@
 //! Idempotent calls: what a key is, and how an answer is kept in the transaction of the change it reports.
 //!
-//! A key is scoped to project and operation and lives 24 hours (decisions, section 4). An operation that writes hands a
+//! A key is scoped to project and operation and lives 24 hours (decisions, section 4). What a participant is refused is kept
+//! beside that, for this participant: the refusal may be about who asked, and is no answer to anybody else. An operation that writes hands a
 //! [`KeepAnswer`] down with its write, and the store renders and keeps the answer beside the change, so that no crash can
 //! leave the one without the other.
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::ProjectId;
+use crate::{Identity, ProjectId, RoomName};
 
 /// How long an answer is kept.
 pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -49,6 +50,8 @@ pub struct IdempotencySlot {
     pub operation: &'static str,
     /// What the caller sent.
     pub key: IdempotencyKey,
+    /// The participant whose refusal this is; `None` for the answer that belongs to the key.
+    pub refused: Option<(RoomName, Identity)>,
 }
 
 /// An answer, byte for byte.
@@ -107,8 +110,12 @@ mod tests {
 
     #[test]
     fn a_mark_is_seen_by_every_clone() {
-        let slot =
-            IdempotencySlot { project_id: ProjectId::new(), operation: "create_room", key: "k".parse().unwrap() };
+        let slot = IdempotencySlot {
+            project_id: ProjectId::new(),
+            operation: "create_room",
+            key: "k".parse().unwrap(),
+            refused: None,
+        };
         let keep = Keep::new(slot, [0; 32], false);
         keep.clone().mark_kept();
         assert!(keep.is_kept());

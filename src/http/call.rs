@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use super::body;
-use super::operation::Operation;
+use super::operation::{Auth, Operation};
 use super::problem::{Problem, of_store};
 use super::query::Query;
 use super::standing::{self, Owner};
@@ -192,6 +192,18 @@ impl Call {
             }
             Caller::Anyone => Err(Problem::internal().because("passed without a credential")),
         }
+    }
+
+    /// Lets a participant pass only if its acting role holds every permission that the operation lists.
+    ///
+    /// # Errors
+    /// 403 `permission_denied`, `field` the first permission that it lacks.
+    pub async fn permit_listed(&self) -> Result<(), Problem> {
+        let Auth::KeyOrRoomToken(listed) = self.operation.auth else { return Ok(()) };
+        for permission in listed {
+            self.permit(*permission).await?;
+        }
+        Ok(())
     }
 
     /// Lets a participant pass only if its acting role holds the permission. Keys always pass. The acting

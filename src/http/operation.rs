@@ -56,6 +56,9 @@ impl Method {
 /// What a handler comes to.
 pub type Outcome = Pin<Box<dyn Future<Output = Result<Answer, Problem>>>>;
 
+/// What comes of looking whether a call may have an answer that is kept.
+pub type Admission<'a> = Pin<Box<dyn Future<Output = Result<(), Problem>> + 'a>>;
+
 /// One operation of the contract.
 pub struct Operation {
     /// Its id in the description, in logs and in the scope of idempotency keys.
@@ -76,6 +79,8 @@ pub struct Operation {
     pub codes: &'static [ErrorCode],
     /// Does the work.
     pub handler: fn(Call) -> Outcome,
+    /// Lets those participants pass who may have the answer that is kept for a call like theirs, whoever made it first.
+    pub replays_to: for<'a> fn(&'a Call) -> Admission<'a>,
     /// Describes it.
     pub doc: fn() -> Doc,
 }
@@ -92,8 +97,19 @@ impl Operation {
         handler: fn(Call) -> Outcome,
         doc: fn() -> Doc,
     ) -> Self {
-        let (idempotent, secret_answer) = (false, false);
-        Self { id, method, path, auth: Auth::Key, idempotent, secret_answer, success, codes: &[], handler, doc }
+        Self {
+            id,
+            method,
+            path,
+            auth: Auth::Key,
+            idempotent: false,
+            secret_answer: false,
+            success,
+            codes: &[],
+            handler,
+            replays_to: |call| Box::pin(call.permit_listed()),
+            doc,
+        }
     }
 
     /// Others than keys may call it.
@@ -112,6 +128,12 @@ impl Operation {
     #[must_use]
     pub const fn secret_answer(self) -> Self {
         Self { secret_answer: true, ..self }
+    }
+
+    /// Who may have its kept answers is more than a matter of the one permission that it lists.
+    #[must_use]
+    pub const fn replays_to(self, admit: for<'a> fn(&'a Call) -> Admission<'a>) -> Self {
+        Self { replays_to: admit, ..self }
     }
 
     /// It can answer with these error codes of its own.

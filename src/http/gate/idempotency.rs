@@ -3,6 +3,9 @@
 //! Two requests with one key at once take turns in this process; the second finds the answer of the first in the store. A
 //! handler whose write carries the request to keep its answer makes both durable in one transaction; the answers of the
 //! others are kept here. Kept are 2xx and those 4xx that depend on the request alone; 5xx never.
+//!
+//! A key belongs to the whole project. A participant has a replay of its answer only where it might have made the call
+//! itself, and what a participant is refused is kept for that participant: nobody else is answered with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +16,10 @@ use conclave_model::idempotency::{IdempotencyKey, IdempotencySlot, Keep};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::http::answer::Answer;
-use crate::http::call::Call;
+use crate::http::call::{Call, Caller};
 use crate::http::operation::Operation;
 use crate::http::problem::{self, Problem, of_store};
+use crate::http::state::AppState;
 
 const KEY: &str = "idempotency-key";
 /// The response header of a replay.
@@ -70,20 +74,41 @@ pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answ
     let state = Arc::clone(&call.state);
     let fingerprint = fingerprint(&call);
     let _turn = state.turns.take(slot.clone()).await;
-    if let Some(kept) = state.store.kept_answer(slot.clone()).await.map_err(of_store)? {
-        if kept.fingerprint == fingerprint {
-            return Ok((kept.answer, true));
-        }
-        let message = "this Idempotency-Key was used with another body";
-        return Err(Problem::new(ErrorCode::IdempotencyKeyReuse, message));
+    let own = refusals(&slot, &call.caller);
+    if let Some(refused) = &own
+        && let Some(answer) = kept(&state, refused, fingerprint).await?
+    {
+        return Ok((answer, true));
+    }
+    if let Some(answer) = kept(&state, &slot, fingerprint).await? {
+        (operation.replays_to)(&call).await?;
+        return Ok((answer, true));
     }
     let keep = Keep::new(slot, fingerprint, operation.secret_answer);
     call.keep = Some(keep.clone());
     let result = (operation.handler)(call).await;
     if let Some(answer) = to_keep(&result).filter(|_| !keep.is_kept()) {
-        state.store.keep_answer(keep, answer).await.map_err(of_store)?;
+        let refused = own.filter(|_| result.is_err()).map(|own| Keep::new(own, fingerprint, false));
+        state.store.keep_answer(refused.unwrap_or(keep), answer).await.map_err(of_store)?;
     }
     result.map(|answer| (answer, false))
+}
+
+/// The answer kept in a slot for a body like this one.
+async fn kept(state: &AppState, slot: &IdempotencySlot, fingerprint: [u8; 32]) -> Result<Option<Answer>, Problem> {
+    match state.store.kept_answer(slot.clone()).await.map_err(of_store)? {
+        Some(kept) if kept.fingerprint != fingerprint => {
+            let message = "this Idempotency-Key was used with another body";
+            Err(Problem::new(ErrorCode::IdempotencyKeyReuse, message))
+        }
+        kept => Ok(kept.map(|kept| kept.answer)),
+    }
+}
+
+/// Where a participant's refusals under a key are kept.
+fn refusals(slot: &IdempotencySlot, caller: &Caller) -> Option<IdempotencySlot> {
+    let Caller::RoomToken(claims) = caller else { return None };
+    Some(IdempotencySlot { refused: Some((claims.room.split().1, claims.identity.clone())), ..slot.clone() })
 }
 
 /// Which kept answer the call could have; `None` when it did not ask for one.
@@ -97,7 +122,7 @@ fn slot(operation: &Operation, call: &Call) -> Result<Option<IdempotencySlot>, P
     let text = header.to_str().map_err(|_| invalid("must be printable ASCII".into()))?;
     let key: IdempotencyKey =
         text.parse().map_err(|error: conclave_model::idempotency::NotAnIdempotencyKey| invalid(error.to_string()))?;
-    Ok(Some(IdempotencySlot { project_id: call.project(), operation: operation.id, key }))
+    Ok(Some(IdempotencySlot { project_id: call.project(), operation: operation.id, key, refused: None }))
 }
 
 /// The same key with the same body means the same path, too.

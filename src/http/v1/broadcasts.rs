@@ -188,6 +188,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .auth(Auth::KeyOrRoomToken(&[Permission::Broadcast]))
     .idempotent()
+    .replays_to(|call| Box::pin(BROADCASTS.permit_stop(call)))
     .codes(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable]),
 ];
 

@@ -132,6 +132,20 @@ impl Resource {
         call.state.tree.refresh_job(job.project_id, job.egress_id).await.map_err(of_tree)
     }
 
+    /// The job that a path names, to somebody who may stop it.
+    async fn find_permitted(&self, call: &Call, id: EgressId) -> Result<Job, Problem> {
+        call.permit(self.permission).await?;
+        self.find(call, id).await
+    }
+
+    /// Lets those pass who may stop the job that a path names.
+    ///
+    /// # Errors
+    /// 403, 404.
+    pub async fn permit_stop(&self, call: &Call) -> Result<(), Problem> {
+        self.find_permitted(call, call.path("egress_id")?).await.map(drop)
+    }
+
     /// Tells the job that a path names to finish. One that is final is given as it is.
     ///
     /// # Errors
@@ -140,8 +154,7 @@ impl Resource {
         let id: EgressId = call.path("egress_id")?;
         call.no_query()?;
         call.no_body()?;
-        call.permit(self.permission).await?;
-        let job = self.find(call, id).await?;
+        let job = self.find_permitted(call, id).await?;
         if job.status.is_final() {
             return Ok(render(&job));
         }

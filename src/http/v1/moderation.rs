@@ -106,6 +106,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .auth(Auth::KeyOrRoomToken(&[Permission::MuteOthers, Permission::UnmuteOthers]))
     .idempotent()
+    .replays_to(|call| Box::pin(async move { permit_mute(call, &call.read()?).await }))
     .codes(&[
         ErrorCode::InvalidRoomName,
         ErrorCode::InvalidIdentity,
@@ -162,12 +163,17 @@ async fn remove(call: Call) -> Result<Answer, Problem> {
     if removed { Ok(answer::no_content()) } else { Err(Problem::participant_not_found()) }
 }
 
+async fn permit_mute(call: &Call, wanted: &MuteTrack) -> Result<(), Problem> {
+    call.permit(if wanted.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }).await
+}
+
 async fn mute(call: Call) -> Result<Answer, Problem> {
     call.room()?;
     let identity = call.identity()?;
     call.no_query()?;
-    let MuteTrack { track_sid, muted } = call.read()?;
-    call.permit(if muted { Permission::MuteOthers } else { Permission::UnmuteOthers }).await?;
+    let wanted: MuteTrack = call.read()?;
+    permit_mute(&call, &wanted).await?;
+    let MuteTrack { track_sid, muted } = wanted;
     let room = live_room(&call).await?.namespaced_name();
     let outcome = call.state.media.mute_track(&room, &identity, &track_sid, muted).await.map_err(of_media)?;
     match outcome {

@@ -221,6 +221,7 @@ pub const OPERATIONS: &[Operation] =
         )
         .auth(Auth::KeyOrRoomToken(&[Permission::Record]))
         .idempotent()
+        .replays_to(|call| Box::pin(RECORDINGS.permit_stop(call)))
         .codes(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable]),
     ];
 

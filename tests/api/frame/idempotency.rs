@@ -239,3 +239,97 @@ fn operations_that_take_no_key_ignore_it() {
     let settings = format!("/v1/templates/{}", default_template(&app));
     app.patch(&settings).json(json!({})).idempotency_key("").send().expect(200);
 }
+
+/// A stage with somebody who may mute, unmute and record, somebody who may mute alone, and somebody who may nothing.
+fn stage() -> TestApp {
+    let app = TestApp::start();
+    let all = json!({"mute_others": true, "unmute_others": true, "record": true});
+    let roles = json!({"chair": {"permissions": all}, "usher": {"permissions": {"mute_others": true}}, "guest": {}});
+    app.room_with_roles("stage", &roles);
+    app
+}
+
+/// A call by a room token under a key.
+fn by_token(app: &TestApp, token: &str, path: &str, key: &str, body: Value) -> Response {
+    let request = app.post(path).anonymous().header("x-svc-room-token", token).idempotency_key(key);
+    if body.is_null() { request.send() } else { request.json(body).send() }
+}
+
+const RECORDINGS: &str = "/v1/rooms/stage/recordings";
+
+#[test]
+fn what_a_participant_is_refused_is_replayed_to_that_participant_alone() {
+    let app = stage();
+    let [guest, chair] = ["guest", "chair"].map(|role| app.token("stage", role, role));
+    let record = |token: &str| by_token(&app, token, RECORDINGS, "k", json!({"type": "room_composite"}));
+    let refused = record(&guest);
+    refused.expect_error(403, "permission_denied", Some("record"));
+    assert_replays(&record(&guest), &refused);
+    // A newer token of the same participant is the same caller.
+    app.advance(Duration::from_secs(5));
+    assert_replays(&record(&app.token("stage", "guest", "guest")), &refused);
+    let other_body = by_token(&app, &guest, RECORDINGS, "k", json!({"type": "room_composite", "layout": "grid"}));
+    other_body.expect_error(409, "idempotency_key_reuse", None);
+    // Whoever may is not answered with it, and its answer is the key's from then on.
+    let started = record(&chair);
+    started.expect(201);
+    assert_replays(&record(&chair), &started);
+    let body = json!({"type": "room_composite"});
+    assert_replays(&app.post(RECORDINGS).json(body).idempotency_key("k").send(), &started);
+    assert_replays(&record(&guest), &refused);
+    let app = app.restart();
+    let record = |token: &str| by_token(&app, token, RECORDINGS, "k", json!({"type": "room_composite"}));
+    assert_replays(&record(&guest), &refused);
+    assert_replays(&record(&chair), &started);
+    assert_eq!(app.get(RECORDINGS).send().expect(200)["recordings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_answer_is_replayed_to_those_participants_alone_who_may_make_the_call() {
+    let app = stage();
+    let sid = app.join("stage", "alice", "guest");
+    let track = app.publish(&sid, "audio", "microphone");
+    let path = "/v1/rooms/stage/participants/alice/mute";
+    let [guest, usher, chair] = ["guest", "usher", "chair"].map(|role| app.token("stage", role, role));
+    for (muted, field) in [(true, "mute_others"), (false, "unmute_others")] {
+        let (body, key) = (json!({"track_sid": track, "muted": muted}), field);
+        let first = app.post(path).json(body.clone()).idempotency_key(key).send();
+        first.expect(200);
+        let mute = |token: &str| by_token(&app, token, path, key, body.clone());
+        mute(&guest).expect_error(403, "permission_denied", Some(field));
+        assert_replays(&mute(&chair), &first);
+        if muted {
+            assert_replays(&mute(&usher), &first);
+        } else {
+            mute(&usher).expect_error(403, "permission_denied", Some(field));
+        }
+    }
+    // One that is demoted is refused the answer that it had.
+    app.join("stage", "chair", "chair");
+    let body = json!({"track_sid": track, "muted": true});
+    by_token(&app, &chair, path, "mine", body.clone()).expect(200);
+    let demote = app.post("/v1/rooms/stage/participants/chair/role").json(json!({"role": "guest"})).send();
+    demote.expect(200);
+    let replay = by_token(&app, &chair, path, "mine", body);
+    replay.expect_error(403, "permission_denied", Some("mute_others"));
+}
+
+#[test]
+fn a_stop_is_replayed_inside_its_room_alone() {
+    let app = stage();
+    app.room_with_roles("elsewhere", &json!({"chair": {"permissions": {"record": true}}}));
+    let chair = app.token("stage", "chair", "chair");
+    let stranger = app.token("elsewhere", "chair", "chair");
+    let job = by_token(&app, &chair, RECORDINGS, "start", json!({"type": "room_composite"})).expect(201);
+    let path = format!("/v1/recordings/{}/stop", job["egress_id"].as_str().unwrap());
+    let stop = |token: &str| by_token(&app, token, &path, "stop", Value::Null);
+    let unknown = stop(&stranger);
+    unknown.expect_error(404, "recording_not_found", None);
+    let stopped = stop(&chair);
+    assert_eq!(stopped.expect(200)["status"], "ending");
+    assert_replays(&stop(&chair), &stopped);
+    assert_replays(&stop(&stranger), &unknown);
+    let other = app.token("elsewhere", "other", "chair");
+    stop(&other).expect_error(404, "recording_not_found", None);
+    assert_replays(&app.post(&path).idempotency_key("stop").send(), &stopped);
+}
