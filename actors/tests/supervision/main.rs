@@ -1,4 +1,7 @@
-//! A room actor that fails: rebuilt from the database, and nobody else notices more than a delay.
+//! An actor that fails: rebuilt from the database, and nobody else notices more than a delay. Rooms are looked at here, jobs
+//! and ingress endpoints in [`jobs`].
+
+mod jobs;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,9 +21,9 @@ use conclave_media::{
     ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
 };
 use conclave_model::address::AddressFilter;
-use conclave_model::egress::EgressState;
+use conclave_model::egress::{EgressState, JobStatus};
 use conclave_model::event::{ChangedBy, Who};
-use conclave_model::ingress::IngressState;
+use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
 use conclave_model::project::Environment;
@@ -31,11 +34,21 @@ use conclave_model::{
     TrackSid,
 };
 
-/// A media plane that panics, as often as it is told to, inside the handler of a join.
+/// A media plane that panics, as often as it is told to, inside the handler of a join, or of whoever asks it about a job or
+/// an ingress endpoint.
 #[derive(Default)]
 struct BrittlePlane {
     panics: AtomicU32,
     people: Mutex<Vec<(NamespacedRoom, Participant)>>,
+    jobs: Mutex<Vec<EgressState>>,
+    ingresses: Mutex<Vec<IngressState>>,
+}
+
+impl BrittlePlane {
+    fn panic_if_told(&self) {
+        let told = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(told.is_err(), "the plane was told to panic");
+    }
 }
 
 #[async_trait]
@@ -90,26 +103,43 @@ impl MediaPlane for BrittlePlane {
     }
 
     async fn start_egress(&self, _: NewEgress) -> Result<EgressState, MediaError> {
-        Err(MediaError::Unavailable("away".into()))
+        let mut jobs = self.jobs.lock().unwrap();
+        let state = EgressState {
+            egress_id: format!("EG_{}", jobs.len()).parse().unwrap(),
+            status: JobStatus::Starting,
+            error: None,
+            started_at: Timestamp::from_millis(START),
+            ended_at: None,
+        };
+        jobs.push(state.clone());
+        Ok(state)
     }
 
-    async fn egress(&self, _: &NamespacedRoom, _: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        Ok(None)
+    async fn egress(&self, _: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        self.panic_if_told();
+        Ok(self.jobs.lock().unwrap().iter().find(|job| job.egress_id == *id).cloned())
     }
 
-    async fn stop_egress(&self, _: &NamespacedRoom, _: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        Ok(None)
+    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        self.egress(room, id).await
     }
 
     async fn create_ingress(&self, _: NewIngress) -> Result<CreatedIngress, MediaError> {
-        Err(MediaError::Unavailable("away".into()))
+        let mut ingresses = self.ingresses.lock().unwrap();
+        let ingress_id: IngressId = format!("IN_{}", ingresses.len()).parse().unwrap();
+        let status = IngressStatus::Inactive;
+        ingresses.push(IngressState { ingress_id: ingress_id.clone(), status, error: None });
+        Ok(CreatedIngress { ingress_id, url: "rtmp://media/live".into(), stream_key: Secret::new("stream-key") })
     }
 
-    async fn ingress(&self, _: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        Ok(None)
+    async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+        self.panic_if_told();
+        Ok(self.ingresses.lock().unwrap().iter().find(|seen| seen.ingress_id == known.ingress_id).cloned())
     }
 
-    async fn delete_ingress(&self, _: &IngressId) -> Result<(), MediaError> {
+    async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
+        self.panic_if_told();
+        self.ingresses.lock().unwrap().retain(|seen| seen.ingress_id != *id);
         Ok(())
     }
 
@@ -123,11 +153,13 @@ impl MediaPlane for BrittlePlane {
         _: &NamespacedRoom,
         _: BTreeMap<RoleName, Option<Vec<RoleName>>>,
     ) -> Result<(), MediaError> {
-        let told = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        assert!(told.is_err(), "the plane was told to panic");
+        self.panic_if_told();
         Ok(())
     }
 }
+
+/// Where the clock starts, in milliseconds.
+const START: i64 = 1_700_000_000_000;
 
 struct Stage {
     tree: Tree,
@@ -142,7 +174,7 @@ impl Stage {
     /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
     async fn set() -> Self {
         let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
-        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let clock = Clock::manual(Timestamp::from_millis(START));
         let options = StoreOptions {
             path: dir.path().join("conclave.db"),
             clock: clock.clone(),
