@@ -14,6 +14,7 @@ mod role_changes;
 mod roles;
 mod rooms;
 mod sandbox_outage;
+mod sandbox_outage_jobs;
 mod sessions;
 mod template_settings;
 mod templates;

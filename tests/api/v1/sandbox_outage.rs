@@ -18,18 +18,20 @@ fn started() -> (TestApp, Receiver) {
 }
 
 impl TestApp {
-    fn outage(&self, seconds: u32) {
+    /// The media plane stops answering for so long.
+    pub fn outage(&self, seconds: u32) {
         let answer = self.admin("POST", "/sandbox/outage").json(json!({"seconds": seconds})).send().expect(200);
         assert_eq!(answer, json!({"seconds": seconds}));
     }
 
-    fn drop_reports(&self, count: u32) {
+    /// So many of the next reports are lost.
+    pub fn drop_reports(&self, count: u32) {
         let answer = self.admin("POST", "/sandbox/drop_reports").json(json!({"count": count})).send().expect(200);
         assert_eq!(answer, json!({"count": count}));
     }
 
     /// The events of these types so far, oldest first, as the log of deliveries has them.
-    fn logged(&self, types: &[&str]) -> Vec<Value> {
+    pub fn logged(&self, types: &[&str]) -> Vec<Value> {
         let mut events: Vec<_> = self.deliveries("").iter().map(|delivery| delivery["payload"].clone()).collect();
         events.reverse();
         events.retain(|event| types.contains(&event["type"].as_str().unwrap()));
@@ -39,7 +41,7 @@ impl TestApp {
     /// Moves on to the next round of reconciliation. The one before must have armed its timer, or this one would come a
     /// round late.
     #[track_caller]
-    fn next_round(&self) {
+    pub fn next_round(&self) {
         let path = format!("/debug/actors/{}", self.project);
         eventually(|| {
             let project = self.admin("GET", &path).send().json();
@@ -53,7 +55,7 @@ impl TestApp {
 
     /// Moves on to the next round of reconciliation and waits for as many events of a type.
     #[track_caller]
-    fn reconciled(&self, event_type: &str, count: usize) {
+    pub fn reconciled(&self, event_type: &str, count: usize) {
         self.next_round();
         eventually(|| self.logged(&[event_type]).len() >= count);
         assert_eq!(self.logged(&[event_type]).len(), count);
@@ -61,7 +63,7 @@ impl TestApp {
 
     /// Waits until the media plane has said who is in a room, at this very time.
     #[track_caller]
-    fn wait_until_seen(&self, room: &str) {
+    pub fn wait_until_seen(&self, room: &str) {
         let path = format!("/debug/actors/{}/room/{room}", self.project);
         let seen = json!({"at": self.now(), "message": "seen"});
         eventually(|| self.admin("GET", &path).send().json()["history"].as_array().is_some_and(|h| h.contains(&seen)));
