@@ -16,7 +16,7 @@ fn ids(page: &Value) -> Vec<&str> {
 }
 
 fn actors(app: &TestApp, query: &str) -> Value {
-    app.admin("GET", &format!("/debug/actors{query}")).send().expect(200)
+    app.actors(query)
 }
 
 #[test]
@@ -114,14 +114,13 @@ fn one_actor_is_read_by_its_path_with_its_recent_history() {
     let app = TestApp::start();
     app.room("standup");
     app.join("standup", "alice", "host");
-    let path = format!("/debug/actors/{}/room/standup", app.project);
-    let actor = app.admin("GET", &path).send().expect(200);
+    let actor = app.actors(&format!("/{}/room/standup", app.project));
     let steps: Vec<_> =
         actor["history"].as_array().unwrap().iter().map(|step| step["message"].as_str().unwrap()).collect();
     assert_eq!(steps.first(), Some(&"report"));
     assert_eq!(keys(&actor["history"][0]), ["at", "message"]);
     assert_eq!(app.admin("GET", "/debug/actors/system").send().expect(200)["kind"], "system");
-    let project = app.admin("GET", &format!("/debug/actors/{}", app.project)).send().expect(200);
+    let project = app.actors(&format!("/{}", app.project));
     assert_eq!(project["state"]["open_rooms"], 1);
     app.admin("GET", "/debug/actors/prj_x/room/none").send().expect_error(404, "not_found", None);
 }

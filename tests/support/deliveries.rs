@@ -83,7 +83,7 @@ impl TestApp {
     }
 
     fn endpoint_actors(&self) -> BTreeMap<String, Value> {
-        let page = self.admin("GET", "/debug/actors?kind=webhook_endpoint&limit=200").send().expect(200);
+        let page = self.actors("?kind=webhook_endpoint&limit=200");
         let actors = page["actors"].as_array().unwrap().iter();
         actors.map(|actor| (actor["name"].as_str().unwrap().to_owned(), actor.clone())).collect()
     }

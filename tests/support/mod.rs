@@ -186,6 +186,26 @@ impl TestApp {
         }
     }
 
+    /// What the debug endpoint shows of the actors, once each of them has said how it stands: one that stops, or gets no turn
+    /// on a busy machine, is shown without its state.
+    #[track_caller]
+    pub fn actors(&self, path: &str) -> Value {
+        let look = || self.admin("GET", &format!("/debug/actors{path}")).send().expect(200);
+        let busy = |shown: &Value| {
+            let listed = shown["actors"].as_array();
+            listed.map_or(shown["status"] == "busy", |actors| actors.iter().any(|actor| actor["status"] == "busy"))
+        };
+        let mut shown = look();
+        eventually(|| {
+            let said = !busy(&shown);
+            if !said {
+                shown = look();
+            }
+            said
+        });
+        shown
+    }
+
     /// Makes a room with the defaults.
     pub fn room(&self, name: &str) -> Value {
         self.post("/v1/rooms").json(json!({"name": name})).send().expect(201)

@@ -339,9 +339,9 @@ fn the_debug_endpoint_shows_an_endpoints_actor_and_nothing_of_its_key() {
     let made = app.ingress("standup", "encoder");
     app.connect(&made);
     let id = format!("{}/ingress/{}", app.project, made["ingress_id"].as_str().unwrap());
-    let page = app.admin("GET", "/debug/actors").send().expect(200);
+    let page = app.actors("");
     assert_eq!(page["totals"]["ingress"], 1);
-    let actor = app.admin("GET", &format!("/debug/actors/{id}")).send().expect(200);
+    let actor = app.actors(&format!("/{id}"));
     assert_eq!(
         (&actor["kind"], &actor["parent"], &actor["timers"]),
         (&json!("ingress"), &json!(app.project), &json!([]))

@@ -362,16 +362,16 @@ fn a_replayed_start_is_the_same_recording_and_a_replayed_stop_the_same_answer() 
 fn a_running_recording_is_an_actor_with_its_last_answer_and_a_final_one_is_none() {
     let app = app();
     let recording = composite(&app);
-    let path = format!("/debug/actors/{}/egress/{}", app.project, id(&recording));
+    let path = format!("/{}/egress/{}", app.project, id(&recording));
     get(&app, id(&recording));
-    let actor = app.admin("GET", &path).send().expect(200);
+    let actor = app.actors(&path);
     assert_eq!((&actor["kind"], &actor["parent"]), (&json!("egress"), &json!(app.project)));
     assert_eq!(fields(&actor["state"]), ["job", "last_answer", "room", "room_open", "status"]);
     assert_eq!(actor["state"]["last_answer"], json!({"at": app.now(), "status": "starting"}));
     stop(&app, id(&recording)).expect(200);
-    let actor = app.admin("GET", &path).send().expect(200);
+    let actor = app.actors(&path);
     assert_eq!(actor["timers"][0]["name"], "settle");
     app.advance(Duration::from_secs(1));
     becomes(&app, id(&recording), "complete");
-    eventually(|| app.admin("GET", &path).send().status == 404);
+    eventually(|| app.admin("GET", &format!("/debug/actors{path}")).send().status == 404);
 }

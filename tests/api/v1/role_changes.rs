@@ -138,7 +138,7 @@ fn the_session_shows_the_latest_role_and_its_end_names_it() {
     let alice = app.join("stage", "alice", "voice");
     change(&app, "alice", "pupil").expect(200);
     assert_eq!(app.get("/v1/sessions").send().expect(200)["sessions"][0]["role"], "pupil");
-    let room = app.admin("GET", &format!("/debug/actors/{}/room/stage", app.project)).send().expect(200);
+    let room = app.actors(&format!("/{}/room/stage", app.project));
     assert_eq!(room["state"]["participants"], json!({"pupil": ["alice"]}));
     app.leave(&alice, true);
     let events = app.events(&receiver);

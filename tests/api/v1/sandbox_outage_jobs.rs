@@ -107,8 +107,8 @@ fn a_stopped_job_whose_end_was_lost_is_final_before_the_next_round() {
     assert_eq!(app.post(&format!("/v1/recordings/{egress}/stop")).send().expect(200)["status"], "ending");
     app.drop_reports(1);
     app.drive(&egress, json!({"status": "complete"}));
-    let path = format!("/debug/actors/{}/egress/{egress}", app.project);
-    eventually(|| app.admin("GET", &path).send().expect(200)["timers"][0]["name"] == "settle");
+    let path = format!("/{}/egress/{egress}", app.project);
+    assert_eq!(app.actors(&path)["timers"][0]["name"], "settle");
     assert_eq!(statuses(&app, "recordings"), ["ending"]);
     app.advance(Duration::from_secs(5));
     eventually(|| statuses(&app, "recordings") == ["complete"]);
@@ -151,7 +151,7 @@ fn calls_about_jobs_during_an_outage_are_503_leave_nothing_half_done_and_work_af
     }
     assert_eq!(records(), stood);
     assert_eq!(told(&app), ["recording.started"]);
-    let project = app.admin("GET", &format!("/debug/actors/{}", app.project)).send().expect(200);
+    let project = app.actors(&format!("/{}", app.project));
     let making = (&project["state"]["jobs_in_making"], &project["state"]["ingresses_in_making"]);
     assert_eq!(making, (&json!(0), &json!(0)));
     // What refuses without asking the media plane is told as ever.

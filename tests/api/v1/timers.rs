@@ -15,11 +15,9 @@ fn status(app: &TestApp, name: &str) -> Value {
     app.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone()
 }
 
-/// The instant at which the room's own timer fires, if it runs. A room that was left a moment ago may be on its way to
-/// rest, and shows none until it does.
+/// The instant at which the room's own timer fires, if it runs.
 fn timer(app: &TestApp, name: &str) -> Option<String> {
-    let actor = app.admin("GET", &format!("/debug/actors/{}/room/{name}", app.project)).send();
-    let actor = actor.expect(200);
+    let actor = app.actors(&format!("/{}/room/{name}", app.project));
     let timer = actor["timers"].as_array().unwrap().iter().find(|timer| timer["name"] == "empty_timeout");
     timer.map(|timer| timer["fires_at"].as_str().unwrap().to_owned())
 }

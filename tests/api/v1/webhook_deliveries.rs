@@ -88,7 +88,7 @@ fn nothing_is_posted_before_the_tick() {
     receiver.drain();
     app.join("standup", "bob", "host");
     app.wait_until_armed();
-    let endpoint = || app.admin("GET", "/debug/actors?kind=webhook_endpoint").send().expect(200)["actors"][0].clone();
+    let endpoint = || app.actors("?kind=webhook_endpoint")["actors"][0].clone();
     let tick = app.clock.now().after(Duration::from_secs(5)).to_string();
     assert_eq!(endpoint()["timers"], json!([{"name": "tick", "fires_at": tick}]));
     app.advance(Duration::from_millis(4_999));
