@@ -54,10 +54,6 @@ fn started() -> (TestApp, Receiver) {
     (app, receiver)
 }
 
-fn of_type(events: &[Value], wanted: &str) -> Vec<Value> {
-    events.iter().filter(|event| event["type"] == wanted).cloned().collect()
-}
-
 #[test]
 fn an_endpoint_shows_its_stream_key_once_and_its_url_never_does() {
     let (app, _) = started();
