@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conclave::config::MediaKind;
 use conclave_model::{Clock, Secret};
-use livekit_double::{Double, Fault, Joining};
+use livekit_double::{Double, Fault, Joining, Settings};
 use livekit_protocol as proto;
 use proto::{DisconnectReason, EgressStatus, TrackSource, TrackType};
 use serde_json::json;
@@ -173,6 +173,51 @@ fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
     assert_eq!(app.admin("GET", "/readyz").send().status, 503);
     double.heal();
     eventually(|| app.admin("GET", "/readyz").send().status == 200);
+}
+
+#[test]
+fn a_livekit_that_keeps_failing_is_left_alone_until_it_answers_again() {
+    let (app, double) = livekit();
+    room(&app);
+    double.fail_all(Fault::Dropped);
+    let ask = || app.get("/v1/rooms/standup/participants").send();
+    let asked = || double.calls::<proto::ListParticipantsRequest>("ListParticipants").len();
+    for _ in 0..5 {
+        ask().expect_error(503, "media_unavailable", None);
+    }
+    let before = asked();
+    for _ in 0..5 {
+        let refused = ask();
+        refused.expect_error(503, "media_unavailable", None);
+        assert!((1..=5).contains(&refused.headers["retry-after"].parse::<u32>().unwrap()));
+    }
+    assert_eq!(asked(), before, "nobody waits for what will not answer");
+    app.get("/v1/rooms/standup").send().expect(200);
+    double.heal();
+    eventually(|| {
+        app.advance(Duration::from_secs(1));
+        ask().status == 200
+    });
+}
+
+#[test]
+fn what_livekit_refuses_says_what_to_set_and_opens_no_circuit() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    double.configure(Settings { remote_unmute: false, ..Settings::default() });
+    double.join(&room, &Joining::person("alice"));
+    let track = double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    let mute = |muted: bool| {
+        let body = json!({"track_sid": track, "muted": muted});
+        app.post("/v1/rooms/standup/participants/alice/mute").json(body).send()
+    };
+    mute(true).expect(200);
+    for _ in 0..10 {
+        let refused = mute(false);
+        refused.expect_error(503, "media_unavailable", None);
+        assert!(refused.text().contains("room.enable_remote_unmute"), "{}", refused.text());
+    }
+    mute(true).expect(200);
 }
 
 impl TestApp {

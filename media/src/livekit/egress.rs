@@ -62,7 +62,7 @@ impl Inner {
                 Ok(calls::start_track(&self.track_request(&job.room, track, filepath, destination.as_ref())))
             }
             (EgressSource::Track(_), EgressOutput::Streams(_)) => {
-                Err(MediaError::Unavailable("LiveKit does not send a single track to RTMP receivers".into()))
+                Err(MediaError::Refused("LiveKit does not send a single track to RTMP receivers".into()))
             }
         }
     }
@@ -165,7 +165,7 @@ impl Inner {
             // It has ended meanwhile, or is ending.
             Err(failure) if failure.is_precondition() => self.egress(room, id).await,
             Err(failure) if failure.is_deadline() => {
-                Err(MediaError::Unavailable("the egress worker of this job does not answer LiveKit".into()))
+                Err(MediaError::Refused("the egress worker of this job does not answer LiveKit".into()))
             }
             Err(failure) => Err(failure.into()),
         }
@@ -176,7 +176,7 @@ impl Inner {
 fn no_worker(failure: Failure) -> MediaError {
     if failure.is_no_response() {
         let missing = "no egress worker took the job: is one running and free, and does it share LiveKit's Redis?";
-        return MediaError::Unavailable(missing.into());
+        return MediaError::Refused(missing.into());
     }
     failure.into()
 }

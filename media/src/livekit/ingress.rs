@@ -33,7 +33,7 @@ impl Inner {
             self.delete_ingress(&ingress_id).await?;
             let missing = "LiveKit does not say where encoders publish: set ingress.rtmp_base_url and \
                            ingress.whip_base_url in its configuration";
-            return Err(MediaError::Unavailable(missing.into()));
+            return Err(MediaError::Refused(missing.into()));
         }
         Ok(CreatedIngress { ingress_id, url: without_key(&made), stream_key: Secret::new(made.stream_key) })
     }
