@@ -26,7 +26,7 @@ impl Inner {
     /// Starts a job. Its room is opened first: LiveKit starts none in a room that is not live.
     pub async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
         let call = self.start_call(&job)?;
-        self.open_room(&job.room).await?;
+        self.open_room(&job.room, job.max_participants).await?;
         let started = self.twirp.call(call).await.map_err(no_worker)?;
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)

@@ -25,6 +25,8 @@ impl Inner {
             enable_transcoding: new.enable_transcoding,
             ..Default::default()
         };
+        // Or an encoder would open it, with LiveKit's own settings.
+        self.open_room(&new.room, new.max_participants).await?;
         let made = self.twirp.call(calls::create_ingress(&request)).await?;
         let ingress_id = made.ingress_id.parse();
         let ingress_id: IngressId =
