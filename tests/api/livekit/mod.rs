@@ -1,4 +1,7 @@
-//! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app.
+//! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app. What holds for
+//! any plane is told in [`crate::stories`].
+
+mod order;
 
 use std::time::Duration;
 
@@ -14,15 +17,20 @@ use crate::support::{Receiver, Request, TestApp, eventually};
 /// The time from one round of reconciliation to the next.
 const RECONCILE: Duration = Duration::from_secs(60);
 
-/// An app that drives the double, which reports to it. Webhooks are signed at the time of the machine, so that is the app's.
-pub fn livekit() -> (TestApp, Double) {
-    let double = Double::start();
-    let app = TestApp::start_at(Clock::system().now(), |config| {
+/// An app that drives a double. Webhooks are signed at the time of the machine, so that is the app's.
+fn livekit_app(double: &Double) -> TestApp {
+    TestApp::start_at(Clock::system().now(), |config| {
         config.media.kind = MediaKind::Livekit;
         config.media.url = Some(double.url());
         config.media.api_key = Some(double.api_key.clone());
         config.media.api_secret = Some(Secret::new(double.api_secret.as_str()));
-    });
+    })
+}
+
+/// The same, and the double reports to it.
+pub fn livekit() -> (TestApp, Double) {
+    let double = Double::start();
+    let app = livekit_app(&double);
     double.send_to(&format!("{}/media/livekit/webhook", app.api));
     (app, double)
 }
@@ -165,14 +173,24 @@ fn a_report_that_livekit_did_not_sign_is_refused_and_one_of_nobodys_room_is_igno
 #[test]
 fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
     let (app, double) = livekit();
-    room(&app);
-    double.fail_all(Fault::NoResponse);
+    let room = room(&app);
+    double.join(&room, &Joining::person("alice"));
+    app.wait_until_joined(1);
+    double.fail_all(Fault::ProxyPage(502));
     app.get("/v1/rooms/standup/participants").send().expect_error(503, "media_unavailable", None);
     app.get("/v1/rooms/standup").send().expect(200);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     assert_eq!(app.admin("GET", "/readyz").send().status, 503);
+    assert!(double.room(&room).is_some(), "the live side could not be closed");
     double.heal();
     eventually(|| app.admin("GET", "/readyz").send().status == 200);
+    // Nobody asks for it: the return alone closes what is left, well before the next round of reconciliation.
+    let before = app.clock.now();
+    eventually(|| {
+        app.advance(Duration::from_millis(100));
+        double.room(&room).is_none()
+    });
+    assert!(app.clock.now().since(before) < RECONCILE / 2);
 }
 
 #[test]
