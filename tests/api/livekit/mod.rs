@@ -194,6 +194,49 @@ fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
 }
 
 #[test]
+fn a_livekit_that_is_away_at_the_start_is_taken_up_as_soon_as_it_answers() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    double.lose_webhooks();
+    double.join(&room, &Joining::person("alice"));
+    double.fail_all(Fault::ProxyPage(503));
+    let app = app.restart();
+    assert_eq!(app.admin("GET", "/readyz").send().status, 503);
+    app.get("/v1/rooms/standup").send().expect(200);
+    app.token("standup", "bob", "guest");
+    let before = app.clock.now();
+    double.heal();
+    eventually(|| {
+        app.advance(Duration::from_millis(100));
+        app.get("/v1/sessions?active=true").send().expect(200)["sessions"][0]["participant_identity"] == "alice"
+    });
+    assert!(app.clock.now().since(before) < RECONCILE / 2);
+}
+
+#[test]
+fn a_media_node_that_measures_reports_the_limits_that_roles_set() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    let sid = double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
+    app.wait_until_joined(1);
+    for (number, word) in ["exceeded", "cleared"].into_iter().enumerate() {
+        let event = format!("participant_publish_limit_{word}");
+        let body = json!({
+            "event": event, "id": format!("EV_limit{number}"), "room": {"name": room}, "publishKbps": 900 - number * 600,
+            "publishMaxKbps": 500, "participant": {"sid": sid, "identity": "alice"}, "track": {"sid": "TR_1"}
+        });
+        let signed = double.sign(body.to_string().as_bytes());
+        assert_eq!(intake(&app).header("authorization", &signed.authorization).raw(signed.body).send().status, 200);
+        let event = event.replacen('_', ".", 1);
+        app.wait_for_event(&event, 1);
+        let told = app.deliveries(&format!("event_type={event}")).remove(0)["payload"].clone();
+        assert_eq!((&told["publish_max_kbps"], &told["track_sid"]), (&json!(500), &json!("TR_1")));
+        assert_eq!((&told["publish_kbps"], &told["role"]), (&json!(900 - number * 600), &json!("host")));
+    }
+}
+
+#[test]
 fn a_livekit_that_keeps_failing_is_left_alone_until_it_answers_again() {
     let (app, double) = livekit();
     room(&app);
