@@ -7,7 +7,7 @@ use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Regist
 use crate::port::MediaError;
 
 /// Upper ends of the buckets, in seconds. The last ones are what calls may take at most: a start of a job takes longest.
-const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 35.];
+const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.];
 
 /// The calls, by method and by what came of them, and how long they took.
 #[derive(Clone)]
