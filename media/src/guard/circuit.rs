@@ -71,7 +71,14 @@ impl Circuit {
             State::Closed { failures } if failures + 1 < self.settings.failures => {
                 State::Closed { failures: failures + 1 }
             }
-            State::Closed { .. } | State::Open { .. } => self.open_from(now),
+            State::Closed { .. } => {
+                let CircuitSettings { failures, open } = self.settings;
+                log::warn!(
+                    "the media plane has left {failures} calls in a row unanswered, and is left alone for {open:?}"
+                );
+                self.open_from(now)
+            }
+            State::Open { .. } => self.open_from(now),
         };
     }
 
