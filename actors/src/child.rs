@@ -69,6 +69,11 @@ impl<M: Message> Child<M> {
         &self.card
     }
 
+    /// Whether it has nothing to do, and no process.
+    pub fn is_at_rest(&self) -> bool {
+        matches!(self.standing, Standing::AtRest { .. })
+    }
+
     /// Its mailbox, while it runs.
     pub fn mailbox(&self) -> Option<&Mailbox<M>> {
         match &self.standing {

@@ -24,8 +24,9 @@ use crate::room::WantedRole;
 use crate::system::{SystemActor, SystemMsg};
 use crate::wiring::Wiring;
 
-/// How long a caller waits for an actor. Longer than any write takes unless the disk is in trouble.
-const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a caller waits for an actor. Longer than any write takes unless the disk is in trouble, and than the two calls to
+/// a media plane that a caller may come behind, so that the answer is that it is away.
+const CALL_TIMEOUT: Duration = Duration::from_secs(35);
 /// The same for the start of a job, which a media plane takes longer for.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a stopping actor waits for its children.

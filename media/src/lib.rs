@@ -17,7 +17,7 @@ pub mod port;
 mod rules;
 pub mod token;
 
-pub use guard::Guard;
+pub use guard::{CircuitSettings, Guard};
 pub use metrics::MediaMetrics;
 pub use port::{
     CreatedIngress, EgressOutput, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress,

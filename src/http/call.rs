@@ -10,7 +10,7 @@ use conclave_db::Credential;
 use conclave_media::token::Claims;
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::{Answer, Keep, KeepAnswer};
-use conclave_model::plan::{Feature, Plan, PlanFeatures};
+use conclave_model::plan::{Feature, Plan};
 use conclave_model::project::ProjectStatus;
 use conclave_model::role::Permission;
 use conclave_model::{ErrorCode, Identity, ProjectId, RoomName};
@@ -162,13 +162,13 @@ impl Call {
         standing::permit_new_work(&self.state, Owner { project: &project, status, plan: &plan }, self.operation).await
     }
 
-    /// What the plan of the calling project includes.
+    /// The plan of the calling project.
     ///
     /// # Errors
     /// The store's own.
-    pub async fn features(&self) -> Result<PlanFeatures, Problem> {
+    pub async fn plan(&self) -> Result<&Plan, Problem> {
         let (_, _, plan) = self.owner().await?;
-        standing::plan(&self.state.plans, &plan).map(|plan| plan.features)
+        standing::plan(&self.state.plans, &plan)
     }
 
     /// Lets a call pass only if the plan of its project includes the feature.
@@ -176,7 +176,7 @@ impl Call {
     /// # Errors
     /// 402 `feature_not_in_plan`, `field` the feature.
     pub async fn require_feature(&self, feature: Feature) -> Result<(), Problem> {
-        self.features().await?.permit(feature)
+        self.plan().await?.features.permit(feature)
     }
 
     /// The calling project, its status and its plan's id. A key has brought them along; for a participant they are looked up.

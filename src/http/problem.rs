@@ -1,5 +1,6 @@
 //! The one place where failures become the error envelope.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
@@ -97,10 +98,16 @@ pub fn of_billing(error: &billing::Unavailable) -> Problem {
 /// What the media plane's failure is to a client.
 #[must_use]
 pub fn of_media(error: MediaError) -> Problem {
+    let unavailable = |message: Cow<'static, str>, wait| Problem::new(ErrorCode::MediaUnavailable, message).after(wait);
     match error {
         MediaError::Unavailable(cause) => {
-            let message = "the media plane did not answer; it is safe to retry";
-            Problem::new(ErrorCode::MediaUnavailable, message).after(SHORTLY).because(cause)
+            unavailable("the media plane did not answer; it is safe to retry".into(), SHORTLY).because(cause)
+        }
+        // What is to be done about it, so that whoever reads it need not look for the log.
+        refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORTLY).because(refused),
+        MediaError::CircuitOpen { retry_after } => {
+            let message = "the media plane has not answered for a while; see Retry-After for when it is asked again";
+            unavailable(message.into(), retry_after)
         }
     }
 }

@@ -108,7 +108,7 @@ impl Server {
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = media_url(&config, bound.api);
         let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
-        let guard = Guard::new(plane.port(), clock.clone(), metrics.media.clone());
+        let guard = Guard::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(guard.clone());
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conclave_actors::Tree;
-use conclave_media::MediaPlane;
 use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
+use conclave_media::{CircuitSettings, MediaPlane};
 use conclave_model::Clock;
 
 use crate::config::{Config, MediaKind};
@@ -49,6 +49,12 @@ impl Plane {
             Self::Embedded(plane) => plane.connect(sink),
             Self::Livekit(plane) => plane.connect(sink),
         };
+    }
+
+    /// When it is not asked for a while. The embedded plane always answers at once, be it that it is away.
+    pub fn circuit(&self, config: &Config) -> Option<CircuitSettings> {
+        let settings = CircuitSettings { failures: config.media.circuit_failures, open: config.media.circuit_open };
+        matches!(self, Self::Livekit(_)).then_some(settings)
     }
 
     /// What the sandbox drives.

@@ -1,6 +1,7 @@
 //! What an ingress actor does: takes reports, asks, deletes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_db::StoreError;
 use conclave_media::{KnownIngress, MediaError, MediaPlane, Refusal};
@@ -9,8 +10,12 @@ use conclave_model::{IngressId, Timestamp};
 
 use super::{IngressActor, IngressActorState};
 use crate::answer::LastAnswer;
+use crate::project::ProjectMsg;
+use crate::system::SystemMsg;
 use crate::tree::TreeError;
 
+/// How long an endpoint waits for its room.
+const TURN: Duration = Duration::from_secs(2);
 /// What the record says of an endpoint that the media plane lost.
 const FORGOTTEN: &str = "the media plane no longer knows this ingress: delete it, and make another";
 
@@ -51,6 +56,7 @@ impl IngressActor {
     pub(super) async fn delete(&self, state: &mut IngressActorState) -> Result<Ingress, TreeError> {
         let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
         self.wiring.media.delete_ingress(&id).await.inspect_err(|error| self.note(state, &Err(error.clone())))?;
+        self.wait_turn(&state.ingress).await;
         state.ingress = self.wiring.store.delete_ingress(project, id).await?;
         Ok(state.ingress.clone())
     }
@@ -81,9 +87,22 @@ impl IngressActor {
         // Most reports say what is known; an error is held against the record by the store, which knows its words.
         let known = state.ingress.status == said.status && said.status != IngressStatus::Error;
         if !known && !state.ingress.status.is_final() {
+            self.wait_turn(&state.ingress).await;
             state.ingress = self.wiring.store.record_ingress(state.ingress.project_id.clone(), said, at).await?;
         }
         Ok(())
+    }
+
+    /// Waits until the room's actor has written what the encoder did before: it reached the room on the same way, ahead of
+    /// this. A room that takes longer than [`TURN`] is in trouble, and the order of two events is not worth more.
+    async fn wait_turn(&self, ingress: &Ingress) {
+        let turn = |reply| SystemMsg::ToProject {
+            project: ingress.project_id.clone(),
+            message: Box::new(ProjectMsg::RoomTurn { name: ingress.room.clone(), reply }),
+        };
+        if self.system.call(turn, TURN).await.is_err() {
+            log::warn!(actor = &*self.card.id, room = ingress.room.as_str(); "the room did not give an ingress its turn");
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The ingress actor: follows one endpoint until it is final.
 //!
 //! It is the one place where an endpoint's record is moved while its room is open: by reports of the media plane, by answers
-//! to questions it asked, by its owner who deletes it. Each move is written with its event before anybody is told. The end
-//! of the room completes the record in its own transaction; the actor then takes the endpoint off the media plane, and
+//! to questions it asked, by its owner who deletes it. Each move is written with its event before anybody is told,
+//! and after what its encoder did in the room before it, since the room tells that. The end of the room completes the record in its own transaction; the actor then takes the endpoint off the media plane, and
 //! stops.
 
 mod follow;
@@ -17,7 +17,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::answer::LastAnswer;
-use crate::card::{Card, Inspection};
+use crate::card::{Card, Inspection, Mailbox};
+use crate::system::SystemMsg;
 use crate::tree::TreeError;
 use crate::wiring::Wiring;
 
@@ -78,6 +79,8 @@ pub struct IngressActor {
     pub wiring: Arc<Wiring>,
     /// Its card.
     pub card: Arc<Card>,
+    /// The way to the room's actor that the media plane's reports take, too.
+    pub system: Mailbox<SystemMsg>,
 }
 
 /// The record as last written, and what the media plane last said.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_db::{MadeIngress, StoreError};
-use conclave_media::{NewIngress, Refusal, Report};
+use conclave_media::{NewIngress, Refusal};
 use conclave_model::ingress::{Ingress, IngressState, StreamKeyHash};
 use conclave_model::{ErrorCode, IngressId, RoomId, RoomName, Timestamp};
 use ractor::RpcReplyPort;
@@ -13,7 +13,6 @@ use super::family::FamilyOf;
 use super::{ProjectActor, ProjectMsg, ProjectState};
 use crate::card::Mailbox;
 use crate::ingress::{IngressActor, IngressMsg, Registered, take_off};
-use crate::room::RoomMsg;
 use crate::tree::TreeError;
 use crate::wiring::Wiring;
 
@@ -97,29 +96,12 @@ impl ProjectActor {
         let family: FamilyOf<IngressId, IngressActor> = |state| &mut state.ingresses;
         let id = ingress.ingress_id.clone();
         state.ingress_rooms.insert(id.clone(), ingress.room.clone());
-        self.spawn(me, state, (family, id), |wiring, card| IngressActor { wiring, card }, ingress).await;
+        let system = self.system.clone();
+        self.spawn(me, state, (family, id), |wiring, card| IngressActor { wiring, card, system }, ingress).await;
     }
 
-    /// Something was reported of an endpoint. What its encoder did in the room was reported before, and is to be told
-    /// before it, so it waits its turn with the room's actor.
+    /// Something was reported of an endpoint.
     pub(super) fn ingress_reported(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        said: IngressState,
-        report: Report,
-        answer: oneshot::Sender<Result<(), Refusal>>,
-    ) {
-        let (_, room) = report.room.split();
-        if state.rooms.contains(&room) {
-            self.send_to_room(me, state, &room, RoomMsg::Report { report, answer });
-        } else {
-            self.take_ingress_report(state, said, report.at, answer);
-        }
-    }
-
-    /// A report of an endpoint has had its turn.
-    pub(super) fn take_ingress_report(
         &self,
         state: &mut ProjectState,
         said: IngressState,

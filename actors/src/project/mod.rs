@@ -19,7 +19,7 @@ use conclave_db::{NewRoom, RoomSnapshot, RunningJob, StoreError};
 use conclave_media::{MediaError, Refusal, Report, Survey};
 use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
-use conclave_model::ingress::{Ingress, IngressState};
+use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
 use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName, Timestamp};
@@ -144,14 +144,12 @@ pub enum ProjectMsg {
         /// What.
         message: IngressMsg,
     },
-    /// A report of an ingress endpoint that has waited its turn with the room's actor.
-    IngressReport {
-        /// How the endpoint stands.
-        said: IngressState,
-        /// When that was, by the media plane's clock.
-        at: Timestamp,
-        /// Answered once it is durable, or refused.
-        answer: oneshot::Sender<Result<(), Refusal>>,
+    /// Say when a room's actor has handled what was reported of its room before.
+    RoomTurn {
+        /// Which room.
+        name: RoomName,
+        /// Answered then; at once, when the room rests or has ended.
+        reply: RpcReplyPort<()>,
     },
     /// What an ingress actor is rebuilt from.
     IngressFound {
@@ -206,7 +204,7 @@ impl ProjectMsg {
             Self::CreateIngress { .. } => "create_ingress",
             Self::IngressMade { .. } => "ingress_made",
             Self::ToIngress { .. } => "to_ingress",
-            Self::IngressReport { .. } => "ingress_report",
+            Self::RoomTurn { .. } => "room_turn",
             Self::IngressFound { .. } => "ingress_found",
             Self::Report { .. } => "report",
             Self::Queued(_) => "queued",
@@ -353,7 +351,7 @@ impl Actor for ProjectActor {
             ProjectMsg::CreateIngress { wanted, reply } => self.create_ingress(&me, state, *wanted, reply),
             ProjectMsg::IngressMade { result, reply } => self.ingress_made(&me, state, *result, reply).await,
             ProjectMsg::ToIngress { id, message } => self.pass_to_ingress(state, id, message),
-            ProjectMsg::IngressReport { said, at, answer } => self.take_ingress_report(state, said, at, answer),
+            ProjectMsg::RoomTurn { name, reply } => self.give_turn(&me, state, &name, reply),
             ProjectMsg::IngressFound { id, live } => self.ingress_found(&me, state, id, *live).await,
             ProjectMsg::Report { report, answer } => self.pass_report(&me, state, report, answer),
             ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,

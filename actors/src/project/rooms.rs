@@ -7,6 +7,7 @@ use conclave_media::{Fact, Refusal, Report};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
+use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
 use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
@@ -72,6 +73,21 @@ impl ProjectActor {
         }
     }
 
+    /// Lets somebody have a turn with a room's actor. A room at rest has handled everything, and need not be woken.
+    pub(super) fn give_turn(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        name: &RoomName,
+        reply: RpcReplyPort<()>,
+    ) {
+        let turn = RoomMsg::Turn(reply);
+        match state.rooms.get(name) {
+            Some(room) if !room.is_at_rest() => self.send_to_room(me, state, name, turn),
+            _ => turn.answer_as_ended(),
+        }
+    }
+
     /// Passes a report on to whom it is about.
     pub(super) fn pass_report(
         &self,
@@ -82,7 +98,7 @@ impl ProjectActor {
     ) {
         match report.fact {
             Fact::Egress(said) => self.job_reported(state, said, report.at, answer),
-            Fact::Ingress(ref said) => self.ingress_reported(me, state, said.clone(), report, answer),
+            Fact::Ingress(said) => self.ingress_reported(state, said, report.at, answer),
             _ => {
                 let (_, name) = report.room.split();
                 self.pass_to_room(me, state, &name, RoomMsg::Report { report, answer });

@@ -12,7 +12,7 @@ mod state;
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
-use conclave_media::{Fact, Refusal, Report};
+use conclave_media::{Refusal, Report};
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::role_change::RoleChanged;
@@ -21,7 +21,6 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
 use crate::card::{Card, Inspection, Mailbox};
-use crate::project::ProjectMsg;
 use crate::system::SystemMsg;
 use crate::tree::TreeError;
 use crate::wiring::Wiring;
@@ -52,6 +51,8 @@ pub enum RoomMsg {
         /// Answered once it is durable, or refused.
         answer: oneshot::Sender<Result<(), Refusal>>,
     },
+    /// Answer, and so say that whatever came before is handled.
+    Turn(RpcReplyPort<()>),
     /// End the room.
     End(RpcReplyPort<Result<(), StoreError>>),
     /// Give somebody another role.
@@ -83,6 +84,7 @@ impl RoomMsg {
                 let nobody = StoreError::Refused(Problem::participant_not_found());
                 let _ = reply.send(Err(nobody.into()));
             }
+            Self::Turn(reply) => drop(reply.send(())),
             Self::EmptyTimeout | Self::Reconcile | Self::Seen(_) | Self::Inspect(_) => {}
         }
     }
@@ -90,6 +92,7 @@ impl RoomMsg {
     const fn name(&self) -> &'static str {
         match self {
             Self::Report { .. } => "report",
+            Self::Turn(_) => "turn",
             Self::End(_) => "end",
             Self::ChangeRole { .. } => "change_role",
             Self::EmptyTimeout => "empty_timeout",
@@ -108,15 +111,6 @@ pub struct RoomActor {
     pub card: Arc<Card>,
     /// The way that reports come by. What must not overtake them goes the same way.
     pub system: Mailbox<SystemMsg>,
-}
-
-impl RoomActor {
-    /// Sends to the room's own project by the way of the reports.
-    fn send_round(&self, state: &RoomState, message: ProjectMsg) {
-        let project = state.project().clone();
-        // A tree that is stopping finds in the database, or asks, when it starts again.
-        let _ = self.system.cast(SystemMsg::ToProject { project, message: Box::new(message) });
-    }
 }
 
 impl Actor for RoomActor {
@@ -146,10 +140,6 @@ impl Actor for RoomActor {
         self.card.handling(self.wiring.clock.now(), message.name());
         // Boxed, so that ten thousand idle rooms do not each hold room for the longest of these futures.
         match message {
-            RoomMsg::Report { report: Report { fact: Fact::Ingress(said), at, .. }, answer } => {
-                // Whatever its encoder did before is written by now.
-                self.send_round(state, ProjectMsg::IngressReport { said, at, answer });
-            }
             RoomMsg::Report { report, answer } => {
                 let taken = Box::pin(self.take(&me, state, report)).await;
                 // A reporter that stopped waiting will report again or reconcile.
@@ -166,6 +156,7 @@ impl Actor for RoomActor {
             RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
             RoomMsg::Reconcile => self.ask_media(state),
             RoomMsg::Seen(seen) => Box::pin(self.repair(&me, state, *seen)).await,
+            RoomMsg::Turn(reply) => drop(reply.send(())),
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
             }

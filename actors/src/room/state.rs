@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conclave_db::{LivePerson, RoomSnapshot};
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{Identity, ParticipantSid, ProjectId, RoleName, Timestamp};
+use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 use serde_json::json;
 
 use crate::card::Inspection;
@@ -28,11 +28,6 @@ impl RoomState {
     /// A room taken up from its records.
     pub(super) fn new(snapshot: RoomSnapshot) -> Self {
         Self { room: Box::new(snapshot.room), people: snapshot.people, empty_timer: None, end_failed: false }
-    }
-
-    /// Whose room it is.
-    pub(super) fn project(&self) -> &ProjectId {
-        &self.room.project_id
     }
 
     /// Not ended.

@@ -33,6 +33,7 @@ impl Stage {
             detail: JobDetail::Recording { recording_type: RecordingType::from(&source), filepath: filepath.clone() },
             egress: NewEgress {
                 room: self.room("stage"),
+                max_participants: None,
                 source,
                 output: EgressOutput::File { filepath, destination: None },
             },
@@ -44,6 +45,7 @@ impl Stage {
     async fn make_ingress(&self) -> IngressId {
         let ingress = NewIngress {
             room: self.room("stage"),
+            max_participants: None,
             input_type: InputType::Rtmp,
             identity: "encoder".parse().unwrap(),
             name: None,

@@ -26,7 +26,7 @@ impl Inner {
     /// Starts a job. Its room is opened first: LiveKit starts none in a room that is not live.
     pub async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
         let call = self.start_call(&job)?;
-        self.open_room(&job.room).await?;
+        self.open_room(&job.room, job.max_participants).await?;
         let started = self.twirp.call(call).await.map_err(no_worker)?;
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)
@@ -62,7 +62,7 @@ impl Inner {
                 Ok(calls::start_track(&self.track_request(&job.room, track, filepath, destination.as_ref())))
             }
             (EgressSource::Track(_), EgressOutput::Streams(_)) => {
-                Err(MediaError::Unavailable("LiveKit does not send a single track to RTMP receivers".into()))
+                Err(MediaError::Refused("LiveKit does not send a single track to RTMP receivers".into()))
             }
         }
     }
@@ -165,7 +165,7 @@ impl Inner {
             // It has ended meanwhile, or is ending.
             Err(failure) if failure.is_precondition() => self.egress(room, id).await,
             Err(failure) if failure.is_deadline() => {
-                Err(MediaError::Unavailable("the egress worker of this job does not answer LiveKit".into()))
+                Err(MediaError::Refused("the egress worker of this job does not answer LiveKit".into()))
             }
             Err(failure) => Err(failure.into()),
         }
@@ -176,7 +176,7 @@ impl Inner {
 fn no_worker(failure: Failure) -> MediaError {
     if failure.is_no_response() {
         let missing = "no egress worker took the job: is one running and free, and does it share LiveKit's Redis?";
-        return MediaError::Unavailable(missing.into());
+        return MediaError::Refused(missing.into());
     }
     failure.into()
 }

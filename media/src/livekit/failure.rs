@@ -73,20 +73,32 @@ impl Failure {
 
     /// LiveKit runs without what egress or ingress need.
     pub fn is_not_connected(&self) -> bool {
-        matches!(self, Self::Refused(refused) if refused.msg.contains("not connected"))
+        matches!(self, Self::Refused(refused) if refused.is_not_connected())
     }
 }
 
 impl From<Failure> for MediaError {
     fn from(failure: Failure) -> Self {
-        Self::Unavailable(match failure {
-            Failure::Away(what) => what,
-            Failure::Refused(refused) => refused.advice(),
-        })
+        match failure {
+            Failure::Away(what) => Self::Unavailable(what),
+            Failure::Refused(refused) if refused.is_about_the_call() => Self::Refused(refused.advice()),
+            Failure::Refused(refused) => Self::Unavailable(refused.advice()),
+        }
     }
 }
 
 impl Refused {
+    /// Whether it is this call that is refused, by a LiveKit that is well otherwise.
+    fn is_about_the_call(&self) -> bool {
+        let whole = ["internal", "unknown", "data_loss", "deadline_exceeded", "canceled"];
+        let ours = ["unauthenticated", "permission_denied", "bad_route"];
+        self.is_not_connected() || !(whole.contains(&&*self.code) || ours.contains(&&*self.code))
+    }
+
+    fn is_not_connected(&self) -> bool {
+        self.msg.contains("not connected")
+    }
+
     /// In words, with what to look at where that is known.
     fn advice(&self) -> String {
         // Older and newer servers differ in whether they wrap what another part of them said.

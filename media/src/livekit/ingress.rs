@@ -25,6 +25,8 @@ impl Inner {
             enable_transcoding: new.enable_transcoding,
             ..Default::default()
         };
+        // Or an encoder would open it, with LiveKit's own settings.
+        self.open_room(&new.room, new.max_participants).await?;
         let made = self.twirp.call(calls::create_ingress(&request)).await?;
         let ingress_id = made.ingress_id.parse();
         let ingress_id: IngressId =
@@ -33,7 +35,7 @@ impl Inner {
             self.delete_ingress(&ingress_id).await?;
             let missing = "LiveKit does not say where encoders publish: set ingress.rtmp_base_url and \
                            ingress.whip_base_url in its configuration";
-            return Err(MediaError::Unavailable(missing.into()));
+            return Err(MediaError::Refused(missing.into()));
         }
         Ok(CreatedIngress { ingress_id, url: without_key(&made), stream_key: Secret::new(made.stream_key) })
     }

@@ -28,7 +28,7 @@ use crate::token::TokenSigner;
 pub struct LivekitSettings {
     /// Where its API is: `http`, `https`, or the websocket address that clients use.
     pub url: String,
-    /// How long a call may take. The start of an egress gets 35 seconds if that is more.
+    /// How long a call may take. The start of an egress gets 30 seconds if that is more.
     pub timeout: Duration,
     /// The directory of local recordings, as LiveKit's egress workers see it.
     pub recordings: PathBuf,

@@ -9,19 +9,21 @@ use super::failure::Failure;
 use super::plane::Inner;
 use crate::port::{MediaError, Survey};
 
-/// Seconds that a room stays open which is opened for a job and nobody has joined. The record's own timer decides; this is
+/// Seconds that a room stays open which is opened for a job or an encoder and nobody has joined. The record's own timer decides; this is
 /// for a control plane that never comes back.
 const OPEN_SECONDS: u32 = 24 * 60 * 60;
 /// A room that nobody can have: no project's.
 const NO_ROOM: &str = "conclave.health";
 
 impl Inner {
-    /// Opens a room that may not be live. One that is stays as it is.
-    pub async fn open_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+    /// Opens a room that may not be live, for `cap` people at most. One that is live stays as it is.
+    pub async fn open_room(&self, room: &NamespacedRoom, cap: Option<u32>) -> Result<(), MediaError> {
         let request = proto::CreateRoomRequest {
             name: room.to_string(),
             empty_timeout: OPEN_SECONDS,
             departure_timeout: OPEN_SECONDS,
+            // LiveKit reads 0 as no cap.
+            max_participants: cap.unwrap_or(0),
             ..Default::default()
         };
         // The answer may hold a password of the room's; none of it is needed.

@@ -20,7 +20,7 @@ use crate::token::TokenSigner;
 /// Calls under way at once. Moderation is rare and LiveKit near; more than these are an outage that has not been noticed.
 const MOST_AT_ONCE: usize = 64;
 /// The least time for calls that make LiveKit look for a worker.
-const LONG: Duration = Duration::from_secs(35);
+const LONG: Duration = Duration::from_secs(30);
 /// Bytes of an answer. The largest is a list of everybody in a room, with metadata.
 const MOST_ANSWERED: u64 = 64 * 1024 * 1024;
 /// How long a connection is kept for the next call. Shorter than any proxy keeps one, so that none is used that is closed.

@@ -11,6 +11,8 @@ use conclave_model::rtmp::RtmpUrl;
 pub struct NewEgress {
     /// Of which room.
     pub room: NamespacedRoom,
+    /// The effective cap of that room, should the plane open its side now; `None` is no cap.
+    pub max_participants: Option<u32>,
     /// What it takes from it.
     pub source: EgressSource,
     /// Where that goes.

@@ -8,6 +8,8 @@ use conclave_model::{Identity, IngressId, NamespacedRoom, Secret};
 pub struct NewIngress {
     /// The room it publishes into.
     pub room: NamespacedRoom,
+    /// The effective cap of that room, should the plane open its side now; `None` is no cap.
+    pub max_participants: Option<u32>,
     /// How an encoder speaks to it.
     pub input_type: InputType,
     /// The identity that the stream joins as.

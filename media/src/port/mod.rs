@@ -4,6 +4,7 @@ mod egress;
 mod ingress;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use conclave_model::egress::EgressState;
@@ -156,9 +157,18 @@ pub struct Survey {
 /// Why a call to the media plane came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// It did not answer, or refused for a reason of its own. Safe to retry.
+    /// It did not answer, or not as itself. Safe to retry. The text is for whoever runs the server.
     #[error("the media plane is unavailable: {0}")]
     Unavailable(String),
+    /// It answered, and refused for a reason of its own. Safe to retry, once that is seen to: the text says what it is.
+    #[error("the media plane refused: {0}")]
+    Refused(String),
+    /// It has not answered for a while, and was not asked. Safe to retry, after that long.
+    #[error("the media plane does not answer, and will be asked again in {retry_after:?}")]
+    CircuitOpen {
+        /// How long nobody asks.
+        retry_after: Duration,
+    },
 }
 
 /// Something that happened on the media plane.

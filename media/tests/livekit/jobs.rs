@@ -20,7 +20,7 @@ fn file(destination: Option<RecordingConfig>) -> EgressOutput {
 
 fn composite(output: EgressOutput) -> NewEgress {
     let source = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::AudioOnly };
-    NewEgress { room: room(), source, output }
+    NewEgress { room: room(), max_participants: Some(8), source, output }
 }
 
 fn storage(config: &str) -> RecordingConfig {
@@ -42,12 +42,12 @@ async fn running(stage: &Stage) -> EgressState {
 }
 
 #[tokio::test]
-async fn a_job_of_a_room_that_nobody_has_joined_opens_it_for_long() {
+async fn a_job_of_a_room_that_nobody_has_joined_opens_it_for_long_with_its_cap() {
     let stage = Stage::new();
     let state = running(&stage).await;
     assert_eq!((state.status, state.error, state.ended_at), (JobStatus::Starting, None, None));
     let opened = stage.double.room(ROOM).unwrap();
-    assert_eq!((opened.empty_timeout, opened.departure_timeout), (86_400, 86_400));
+    assert_eq!((opened.empty_timeout, opened.departure_timeout, opened.max_participants), (86_400, 86_400, 8));
 }
 
 #[tokio::test]
@@ -83,14 +83,22 @@ async fn a_file_goes_to_the_projects_directory_or_to_its_destination() {
 async fn a_track_a_participant_and_a_broadcast_are_asked_for_as_such() {
     let stage = Stage::new();
     let source = EgressSource::Track("TR_1".parse().unwrap());
-    stage.plane.start_egress(NewEgress { room: room(), source, output: file(None) }).await.unwrap();
+    stage
+        .plane
+        .start_egress(NewEgress { room: room(), max_participants: None, source, output: file(None) })
+        .await
+        .unwrap();
     let request = stage.double.calls::<proto::TrackEgressRequest>("StartTrackEgress").remove(0);
     assert_eq!((request.room_name.as_str(), request.track_id.as_str()), (ROOM, "TR_1"));
     assert!(matches!(request.output, Some(track_egress_request::Output::File(file))
         if file.filepath == "/recordings/prj_0123456789ab/2026/call.mp4"));
 
     let source = EgressSource::Participant(alice());
-    stage.plane.start_egress(NewEgress { room: room(), source, output: file(None) }).await.unwrap();
+    stage
+        .plane
+        .start_egress(NewEgress { room: room(), max_participants: None, source, output: file(None) })
+        .await
+        .unwrap();
     let request = stage.double.calls::<proto::ParticipantEgressRequest>("StartParticipantEgress").remove(0);
     assert_eq!((request.identity.as_str(), request.file_outputs.len()), ("alice", 1));
 
@@ -184,6 +192,7 @@ async fn an_endpoint_is_made_followed_and_taken_away() {
     let stage = Stage::new();
     let new = NewIngress {
         room: room(),
+        max_participants: Some(8),
         input_type: InputType::Whip,
         identity: "encoder".parse().unwrap(),
         name: Some("Stage".into()),
@@ -191,6 +200,7 @@ async fn an_endpoint_is_made_followed_and_taken_away() {
     };
     let made = stage.plane.create_ingress(new).await.unwrap();
     assert_eq!(made.url, "http://127.0.0.1:8080/w");
+    assert_eq!(stage.double.room(ROOM).unwrap().max_participants, 8, "an encoder would open it without");
     assert!(!made.stream_key.reveal().is_empty());
     let request = stage.double.calls::<proto::CreateIngressRequest>("CreateIngress").remove(0);
     assert_eq!((request.input_type, request.enable_transcoding), (1, Some(true)));

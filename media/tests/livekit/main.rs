@@ -86,8 +86,10 @@ impl ReportSink for Notes {
 }
 
 fn message(error: MediaError) -> String {
-    let MediaError::Unavailable(message) = error;
-    message
+    match error {
+        MediaError::Unavailable(message) | MediaError::Refused(message) => message,
+        open @ MediaError::CircuitOpen { .. } => panic!("{open}"),
+    }
 }
 
 /// Waits for something that happens beside the caller.

@@ -283,7 +283,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
         name: id("name", &body.name)?,
         kind: Some(body.kind),
         config: config(body.kind, &body.config)?,
-        features: call.features().await?,
+        features: call.plan().await?.features,
     };
     check_addresses(&call, &write.config).await?;
     let destination = call.state.store.create_destination(write, call.keep(render_created)).await.map_err(of_store)?;
@@ -319,7 +319,7 @@ async fn update(call: Call) -> Result<Answer, Problem> {
         name,
         kind: body.kind,
         config: config(body.kind.unwrap_or_else(|| kind_of(&body.config)), &body.config)?,
-        features: call.features().await?,
+        features: call.plan().await?.features,
     };
     check_addresses(&call, &write.config).await?;
     let destination = call.state.store.update_destination(write).await.map_err(of_store)?;

@@ -201,6 +201,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     plan.features.permit(Feature::Streaming)?;
     let ingress = NewIngress {
         room: room.namespaced_name(),
+        max_participants: plan.effective_cap(room.max_participants),
         input_type: body.input_type,
         identity,
         name: body.participant_name,

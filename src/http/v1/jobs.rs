@@ -100,7 +100,8 @@ impl Resource {
         (detail, destination): (JobDetail, Option<UsedDestination>),
         render: fn(&Job) -> Answer,
     ) -> Result<Answer, Problem> {
-        let egress = NewEgress { room: room.namespaced_name(), source, output };
+        let max_participants = call.plan().await?.effective_cap(room.max_participants);
+        let egress = NewEgress { room: room.namespaced_name(), max_participants, source, output };
         let wanted = WantedJob { room: room.id, egress, detail, destination };
         let started = call.state.tree.start_job(call.project(), wanted, call.keep(render)).await;
         started.map(|job| render(&job)).map_err(of_tree)

@@ -2,6 +2,7 @@
 //! people, egresses and ingresses behind it; its webhooks, signed as LiveKit signs them; and its ways of failing, switched
 //! on one method at a time. Nothing is transmitted: who joins and publishes is said by the test.
 
+mod clients;
 mod faults;
 mod http;
 mod methods;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use livekit_protocol as proto;
 
+pub use clients::Refused;
 pub use faults::Fault;
 pub use people::Joining;
 pub use webhooks::Webhook;

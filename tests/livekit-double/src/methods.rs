@@ -50,15 +50,19 @@ impl Double {
     }
 
     fn grants(&self, authorization: &str) -> Result<Value, Answer> {
+        let token = authorization.strip_prefix("Bearer ").unwrap_or_default();
+        Ok(self.claims(token)?["video"].clone())
+    }
+
+    /// What a token says that is signed with the double's key.
+    pub(crate) fn claims(&self, token: &str) -> Result<Value, Answer> {
         let refused = || Answer::text(401, "text/plain; charset=utf-8", "invalid token\n");
-        let token = authorization.strip_prefix("Bearer ").ok_or_else(refused)?;
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_issuer(&[&self.api_key]);
         // The test's clock need not be the machine's.
         validation.validate_exp = false;
         let key = DecodingKey::from_secret(self.api_secret.as_bytes());
-        let claims = jsonwebtoken::decode::<Value>(token, &key, &validation).map_err(|_| refused())?.claims;
-        Ok(claims["video"].clone())
+        jsonwebtoken::decode::<Value>(token, &key, &validation).map(|token| token.claims).map_err(|_| refused())
     }
 }
 
@@ -78,7 +82,7 @@ fn granted(service: &str, method: &str, grants: &Value, body: &[u8]) -> bool {
     }
 }
 
-fn read<M: Message + Default>(body: &[u8]) -> M {
+pub(crate) fn read<M: Message + Default>(body: &[u8]) -> M {
     // Fields that a message lacks are skipped, those of another type are not: only the caller knows the type.
     M::decode(body).unwrap_or_default()
 }
@@ -99,20 +103,20 @@ impl State {
             },
             "RemoveParticipant" => self.remove(&read(body), double),
             "MutePublishedTrack" => self.mute(&read(body)),
-            "UpdateParticipant" => self.update(&read(body)),
+            "UpdateParticipant" => self.update(&read(body), double),
             "UpdateSubscriptions" => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
             "SendData" => match self.rooms.get(&read::<proto::SendDataRequest>(body).room) {
                 Some(_) => Answer::protobuf(&proto::SendDataResponse {}),
                 None => Answer::no_response(),
             },
-            "StartRoomCompositeEgress" => self.start(read::<proto::RoomCompositeEgressRequest>(body).room_name),
-            "StartParticipantEgress" => self.start(read::<proto::ParticipantEgressRequest>(body).room_name),
-            "StartTrackEgress" => self.start(read::<proto::TrackEgressRequest>(body).room_name),
+            "StartRoomCompositeEgress" => self.start(read::<proto::RoomCompositeEgressRequest>(body).room_name, double),
+            "StartParticipantEgress" => self.start(read::<proto::ParticipantEgressRequest>(body).room_name, double),
+            "StartTrackEgress" => self.start(read::<proto::TrackEgressRequest>(body).room_name, double),
             "ListEgress" => self.list_egress(&read(body)),
             "StopEgress" => self.stop(&read(body)),
             "CreateIngress" => self.create_ingress(read(body)),
             "ListIngress" => self.list_ingress(&read(body)),
-            "DeleteIngress" => match self.ingresses.remove(&read::<proto::DeleteIngressRequest>(body).ingress_id) {
+            "DeleteIngress" => match self.delete_ingress(body, double) {
                 Some(gone) => Answer::protobuf(&gone),
                 None => Answer::not_found("ingress does not exist"),
             },
@@ -199,7 +203,7 @@ impl State {
         Answer::protobuf(&proto::MuteRoomTrackResponse { track })
     }
 
-    fn update(&mut self, request: &proto::UpdateParticipantRequest) -> Answer {
+    fn update(&mut self, request: &proto::UpdateParticipantRequest, double: &Double) -> Answer {
         let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
         let Some(person) = person else { return Answer::not_found("participant does not exist") };
         for (name, value) in &request.attributes {
@@ -210,17 +214,24 @@ impl State {
         }
         if let Some(permission) = &request.permission {
             person.permission = Some(permission.clone());
+            self.stop_forbidden(&request.room, &request.identity, permission, double);
         }
-        Answer::protobuf(person)
+        let named = proto::RoomParticipantIdentity {
+            room: request.room.clone(),
+            identity: request.identity.clone(),
+            ..Default::default()
+        };
+        self.person(&named).map_or_else(Answer::no_response, Answer::protobuf)
     }
 
-    fn start(&mut self, room_name: String) -> Answer {
+    fn start(&mut self, room_name: String, double: &Double) -> Answer {
         if !self.rooms.contains_key(&room_name) {
             return Answer::not_found("requested room does not exist");
         }
         let info =
             proto::EgressInfo { egress_id: self.id("EG_"), room_name, started_at: nanos(), ..Default::default() };
         self.egresses.insert(info.egress_id.clone(), info.clone());
+        self.report_egress("egress_started", info.clone(), double);
         Answer::protobuf(&info)
     }
 

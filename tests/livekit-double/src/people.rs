@@ -3,6 +3,7 @@
 use livekit_protocol as proto;
 use proto::participant_info::{Kind, State as Progress};
 
+use crate::clients::may_publish;
 use crate::methods::nanos;
 use crate::{Double, State};
 
@@ -11,17 +12,24 @@ use crate::{Double, State};
 pub struct Joining<'a> {
     /// The identity.
     pub identity: &'a str,
+    /// The display name.
+    pub name: &'a str,
+    /// The metadata.
+    pub metadata: &'a str,
     /// What its token's attributes say.
     pub attributes: &'a [(&'a str, &'a str)],
     /// What it is.
     pub kind: Kind,
+    /// What it may do.
+    pub permission: proto::ParticipantPermission,
 }
 
 impl<'a> Joining<'a> {
     /// A person without a role.
     #[must_use]
-    pub const fn person(identity: &'a str) -> Self {
-        Self { identity, attributes: &[], kind: Kind::Standard }
+    pub fn person(identity: &'a str) -> Self {
+        let permission = proto::ParticipantPermission { can_publish: true, can_subscribe: true, ..Default::default() };
+        Self { identity, name: identity, metadata: "", attributes: &[], kind: Kind::Standard, permission }
     }
 }
 
@@ -34,17 +42,14 @@ impl Double {
         let person = proto::ParticipantInfo {
             sid: state.id("PA_"),
             identity: who.identity.to_owned(),
-            name: who.identity.to_owned(),
+            name: who.name.to_owned(),
+            metadata: who.metadata.to_owned(),
             state: Progress::Active as i32,
             kind: who.kind as i32,
             joined_at: nanos() / 1_000_000_000,
             joined_at_ms: nanos() / 1_000_000,
             attributes: who.attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            permission: Some(proto::ParticipantPermission {
-                can_publish: true,
-                can_subscribe: true,
-                ..Default::default()
-            }),
+            permission: Some(who.permission.clone()),
             ..Default::default()
         };
         let sid = person.sid.clone();
@@ -85,13 +90,7 @@ impl Double {
         let ended = status as i32 > proto::EgressStatus::EgressEnding as i32;
         info.ended_at = if ended { nanos() } else { 0 };
         let info = info.clone();
-        let event = proto::WebhookEvent {
-            event: if ended { "egress_ended" } else { "egress_updated" }.into(),
-            room: Some(proto::Room { name: info.room_name.clone(), ..Default::default() }),
-            egress_info: Some(info),
-            ..Default::default()
-        };
-        state.queue(event, self);
+        state.report_egress(if ended { "egress_ended" } else { "egress_updated" }, info, self);
     }
 
     /// LiveKit forgets a job, as after the loss of its Redis.
@@ -116,13 +115,23 @@ impl Double {
     }
 }
 
+/// Completes a job that has not ended.
+fn completed(info: &mut proto::EgressInfo) -> Option<proto::EgressInfo> {
+    if info.status > proto::EgressStatus::EgressEnding as i32 {
+        return None;
+    }
+    info.status = proto::EgressStatus::EgressComplete as i32;
+    info.ended_at = nanos();
+    Some(info.clone())
+}
+
 /// Somebody as track events name them.
 fn short(person: &proto::ParticipantInfo) -> proto::ParticipantInfo {
     proto::ParticipantInfo { sid: person.sid.clone(), identity: person.identity.clone(), ..Default::default() }
 }
 
 impl State {
-    fn person_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
+    pub(crate) fn person_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         self.rooms.get_mut(room)?.people.get_mut(identity)
     }
 
@@ -146,7 +155,32 @@ impl State {
         self.report(name, "participant_left", Some(person), None, double);
     }
 
-    /// Closes a room with everybody in it.
+    /// Ends the tracks that a new permission does not cover.
+    pub(crate) fn stop_forbidden(
+        &mut self,
+        room: &str,
+        identity: &str,
+        permission: &proto::ParticipantPermission,
+        double: &Double,
+    ) {
+        let Some(person) = self.person_mut(room, identity) else { return };
+        let (allowed, forbidden): (Vec<_>, _) =
+            std::mem::take(&mut person.tracks).into_iter().partition(|track| may_publish(permission, track.source));
+        person.tracks = allowed;
+        let short = short(person);
+        for track in forbidden {
+            self.report(room, "track_unpublished", Some(short.clone()), Some(track), double);
+        }
+    }
+
+    /// Reports how a job stands.
+    pub(crate) fn report_egress(&mut self, event: &str, info: proto::EgressInfo, double: &Double) {
+        let room = Some(proto::Room { name: info.room_name.clone(), ..Default::default() });
+        let event = proto::WebhookEvent { event: event.into(), room, egress_info: Some(info), ..Default::default() };
+        self.queue(event, double);
+    }
+
+    /// Closes a room with everybody in it; its recorders notice.
     pub(crate) fn close(&mut self, name: &str, double: &Double) {
         let people: Vec<_> = self.rooms.get(name).map(|room| room.people.keys().cloned().collect()).unwrap_or_default();
         for identity in people {
@@ -154,6 +188,9 @@ impl State {
         }
         self.report(name, "room_finished", None, None, double);
         self.rooms.remove(name);
+        let running: Vec<_> = self.egresses.values_mut().filter(|info| info.room_name == name).collect();
+        let ended: Vec<_> = running.into_iter().filter_map(completed).collect();
+        ended.into_iter().for_each(|info| self.report_egress("egress_ended", info, double));
     }
 
     fn report(

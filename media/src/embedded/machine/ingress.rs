@@ -135,6 +135,7 @@ mod tests {
         let mut machine = Machine::default();
         let (id, key) = machine.create_ingress(NewIngress {
             room: room(),
+            max_participants: None,
             input_type: InputType::Rtmp,
             identity: "encoder".parse().unwrap(),
             name: Some("Encoder".into()),

@@ -1,10 +1,13 @@
-//! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app.
+//! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app. What holds for
+//! any plane is told in [`crate::stories`].
+
+mod order;
 
 use std::time::Duration;
 
 use conclave::config::MediaKind;
 use conclave_model::{Clock, Secret};
-use livekit_double::{Double, Fault, Joining};
+use livekit_double::{Double, Fault, Joining, Settings};
 use livekit_protocol as proto;
 use proto::{DisconnectReason, EgressStatus, TrackSource, TrackType};
 use serde_json::json;
@@ -14,15 +17,20 @@ use crate::support::{Receiver, Request, TestApp, eventually};
 /// The time from one round of reconciliation to the next.
 const RECONCILE: Duration = Duration::from_secs(60);
 
-/// An app that drives the double, which reports to it. Webhooks are signed at the time of the machine, so that is the app's.
-pub fn livekit() -> (TestApp, Double) {
-    let double = Double::start();
-    let app = TestApp::start_at(Clock::system().now(), |config| {
+/// An app that drives a double. Webhooks are signed at the time of the machine, so that is the app's.
+fn livekit_app(double: &Double) -> TestApp {
+    TestApp::start_at(Clock::system().now(), |config| {
         config.media.kind = MediaKind::Livekit;
         config.media.url = Some(double.url());
         config.media.api_key = Some(double.api_key.clone());
         config.media.api_secret = Some(Secret::new(double.api_secret.as_str()));
-    });
+    })
+}
+
+/// The same, and the double reports to it.
+pub fn livekit() -> (TestApp, Double) {
+    let double = Double::start();
+    let app = livekit_app(&double);
     double.send_to(&format!("{}/media/livekit/webhook", app.api));
     (app, double)
 }
@@ -165,14 +173,112 @@ fn a_report_that_livekit_did_not_sign_is_refused_and_one_of_nobodys_room_is_igno
 #[test]
 fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
     let (app, double) = livekit();
-    room(&app);
-    double.fail_all(Fault::NoResponse);
+    let room = room(&app);
+    double.join(&room, &Joining::person("alice"));
+    app.wait_until_joined(1);
+    double.fail_all(Fault::ProxyPage(502));
     app.get("/v1/rooms/standup/participants").send().expect_error(503, "media_unavailable", None);
     app.get("/v1/rooms/standup").send().expect(200);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     assert_eq!(app.admin("GET", "/readyz").send().status, 503);
+    assert!(double.room(&room).is_some(), "the live side could not be closed");
     double.heal();
     eventually(|| app.admin("GET", "/readyz").send().status == 200);
+    // Nobody asks for it: the return alone closes what is left, well before the next round of reconciliation.
+    let before = app.clock.now();
+    eventually(|| {
+        app.advance(Duration::from_millis(100));
+        double.room(&room).is_none()
+    });
+    assert!(app.clock.now().since(before) < RECONCILE / 2);
+}
+
+#[test]
+fn a_livekit_that_is_away_at_the_start_is_taken_up_as_soon_as_it_answers() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    double.lose_webhooks();
+    double.join(&room, &Joining::person("alice"));
+    double.fail_all(Fault::ProxyPage(503));
+    let app = app.restart();
+    assert_eq!(app.admin("GET", "/readyz").send().status, 503);
+    app.get("/v1/rooms/standup").send().expect(200);
+    app.token("standup", "bob", "guest");
+    let before = app.clock.now();
+    double.heal();
+    eventually(|| {
+        app.advance(Duration::from_millis(100));
+        app.get("/v1/sessions?active=true").send().expect(200)["sessions"][0]["participant_identity"] == "alice"
+    });
+    assert!(app.clock.now().since(before) < RECONCILE / 2);
+}
+
+#[test]
+fn a_media_node_that_measures_reports_the_limits_that_roles_set() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    let sid = double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
+    app.wait_until_joined(1);
+    for (number, word) in ["exceeded", "cleared"].into_iter().enumerate() {
+        let event = format!("participant_publish_limit_{word}");
+        let body = json!({
+            "event": event, "id": format!("EV_limit{number}"), "room": {"name": room}, "publishKbps": 900 - number * 600,
+            "publishMaxKbps": 500, "participant": {"sid": sid, "identity": "alice"}, "track": {"sid": "TR_1"}
+        });
+        let signed = double.sign(body.to_string().as_bytes());
+        assert_eq!(intake(&app).header("authorization", &signed.authorization).raw(signed.body).send().status, 200);
+        let event = event.replacen('_', ".", 1);
+        app.wait_for_event(&event, 1);
+        let told = app.deliveries(&format!("event_type={event}")).remove(0)["payload"].clone();
+        assert_eq!((&told["publish_max_kbps"], &told["track_sid"]), (&json!(500), &json!("TR_1")));
+        assert_eq!((&told["publish_kbps"], &told["role"]), (&json!(900 - number * 600), &json!("host")));
+    }
+}
+
+#[test]
+fn a_livekit_that_keeps_failing_is_left_alone_until_it_answers_again() {
+    let (app, double) = livekit();
+    room(&app);
+    double.fail_all(Fault::Dropped);
+    let ask = || app.get("/v1/rooms/standup/participants").send();
+    let asked = || double.calls::<proto::ListParticipantsRequest>("ListParticipants").len();
+    for _ in 0..5 {
+        ask().expect_error(503, "media_unavailable", None);
+    }
+    let before = asked();
+    for _ in 0..5 {
+        let refused = ask();
+        refused.expect_error(503, "media_unavailable", None);
+        assert!((1..=5).contains(&refused.headers["retry-after"].parse::<u32>().unwrap()));
+    }
+    assert_eq!(asked(), before, "nobody waits for what will not answer");
+    app.get("/v1/rooms/standup").send().expect(200);
+    double.heal();
+    eventually(|| {
+        app.advance(Duration::from_secs(1));
+        ask().status == 200
+    });
+}
+
+#[test]
+fn what_livekit_refuses_says_what_to_set_and_opens_no_circuit() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    double.configure(Settings { remote_unmute: false, ..Settings::default() });
+    double.join(&room, &Joining::person("alice"));
+    let track = double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    let mute = |muted: bool| {
+        let body = json!({"track_sid": track, "muted": muted});
+        app.post("/v1/rooms/standup/participants/alice/mute").json(body).send()
+    };
+    mute(true).expect(200);
+    for _ in 0..10 {
+        let refused = mute(false);
+        refused.expect_error(503, "media_unavailable", None);
+        assert!(refused.text().contains("room.enable_remote_unmute"), "{}", refused.text());
+    }
+    mute(true).expect(200);
 }
 
 impl TestApp {

@@ -1,0 +1,76 @@
+//! Webhooks out of their order: LiveKit promises none, sends some twice and loses some.
+
+use livekit_double::{Double, Joining, Webhook};
+use proto::{DisconnectReason, TrackSource, TrackType};
+use serde_json::Value;
+
+use super::{RECONCILE, intake, livekit_app, proto};
+use crate::support::{Receiver, TestApp, eventually};
+
+/// Every order of some things.
+fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
+    if things.is_empty() {
+        return vec![Vec::new()];
+    }
+    (0..things.len())
+        .flat_map(|first| {
+            let mut rest = things.to_vec();
+            let head = rest.remove(first);
+            orders(&rest).into_iter().map(move |tail| [vec![head.clone()], tail].concat())
+        })
+        .collect()
+}
+
+fn hand_over(app: &TestApp, webhook: &Webhook) {
+    let answer = intake(app).header("authorization", &webhook.authorization).raw(webhook.body.clone()).send();
+    assert_eq!(answer.status, 200, "{}: {}", webhook.event, answer.text());
+}
+
+/// Somebody joins, publishes and leaves, and nobody is told yet.
+fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
+    double.join(room, &Joining::person("alice"));
+    double.publish(room, "alice", TrackType::Audio, TrackSource::Microphone);
+    double.leave(room, "alice", DisconnectReason::ClientInitiated);
+    let mut webhooks = double.webhooks();
+    webhooks.retain(|webhook| webhook.event != "room_started");
+    assert_eq!(webhooks.len(), 4);
+    webhooks
+}
+
+/// How often each subject (a join, a track) was told to begin and to end.
+fn pairs(app: &TestApp, begun: &str, ended: &[&str], subject: &str) -> Vec<(usize, usize)> {
+    let events: Vec<Value> = app.deliveries("").iter().map(|delivery| delivery["payload"].clone()).collect();
+    let of = |types: &[&str], who: &Value| {
+        events.iter().filter(|event| types.contains(&event["type"].as_str().unwrap()) && event[subject] == *who).count()
+    };
+    let told = [&[begun], ended].concat();
+    let about = events.iter().filter(|event| told.contains(&event["type"].as_str().unwrap()));
+    about.map(|event| (of(&[begun], &event[subject]), of(ended, &event[subject]))).collect()
+}
+
+#[test]
+fn whatever_order_webhooks_come_in_every_join_has_one_leave_and_every_track_one_end() {
+    let double = Double::start();
+    let (app, receiver) = (livekit_app(&double), Receiver::start());
+    app.endpoint(&receiver.url);
+    for (number, _) in orders(&[0; 4]).iter().enumerate() {
+        let name = format!("visit-{number}");
+        app.room(&name);
+        let webhooks = short_visit(&double, &format!("{}.{name}", app.project));
+        let order = &orders(&webhooks)[number];
+        order.iter().for_each(|webhook| hand_over(&app, webhook));
+        // Each comes a second time, as when an answer of ours was lost.
+        order.iter().rev().for_each(|webhook| hand_over(&app, webhook));
+    }
+    // Who is thought to be inside, because the leave came first, is looked for and not found.
+    app.advance(RECONCILE);
+    eventually(|| {
+        app.advance(std::time::Duration::from_millis(100));
+        app.get("/v1/sessions?active=true").send().expect(200)["sessions"].as_array().is_some_and(Vec::is_empty)
+    });
+    let left = ["participant.left", "participant.connection_aborted"];
+    let joins = pairs(&app, "participant.joined", &left, "participant_sid");
+    assert!(!joins.is_empty() && joins.iter().all(|pair| *pair == (1, 1)), "{joins:?}");
+    let tracks = pairs(&app, "track.published", &["track.unpublished"], "track_sid");
+    assert!(!tracks.is_empty() && tracks.iter().all(|pair| *pair == (1, 1)), "{tracks:?}");
+}
