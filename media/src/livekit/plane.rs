@@ -15,6 +15,7 @@ use conclave_model::{
 };
 
 use super::recent::Recent;
+use super::settings::SettingsFit;
 use super::subscriptions::Subscriptions;
 use super::twirp::Twirp;
 use crate::port::{
@@ -54,6 +55,10 @@ impl fmt::Debug for LivekitPlane {
 /// What all clones share.
 pub(super) struct Inner {
     pub twirp: Twirp,
+    /// Where LiveKit is, as the configuration says.
+    pub url: String,
+    /// How long a call may take.
+    pub timeout: Duration,
     pub signer: Arc<TokenSigner>,
     pub clock: Clock,
     pub recordings: PathBuf,
@@ -70,6 +75,8 @@ impl LivekitPlane {
         let twirp = Twirp::new(&settings.url, settings.timeout, Arc::clone(&signer), clock.clone());
         Self(Arc::new(Inner {
             twirp,
+            url: settings.url,
+            timeout: settings.timeout,
             signer,
             clock,
             recordings: settings.recordings,
@@ -84,12 +91,13 @@ impl LivekitPlane {
         self.0.sink.set(sink).is_ok()
     }
 
-    /// Says whether recordings, broadcasts and ingress endpoints can be asked for. Rooms work without.
+    /// Looks whether LiveKit is set as it is needed: what does not fit, and which of its settings to change. For that, a
+    /// room that is no project's is opened for a moment.
     ///
     /// # Errors
-    /// What to set in LiveKit's configuration, or that it does not answer.
-    pub async fn jobs_health(&self) -> Result<(), MediaError> {
-        self.0.jobs_health().await
+    /// It does not answer, or does not take the credentials.
+    pub async fn settings(&self) -> Result<SettingsFit, MediaError> {
+        self.0.settings().await
     }
 }
 

@@ -47,7 +47,7 @@ impl Inner {
     }
 
     /// Whether egress and ingress can be asked for: both need Redis.
-    pub async fn jobs_health(&self) -> Result<(), MediaError> {
+    pub async fn jobs_health(&self) -> Result<(), Failure> {
         let nobodys = proto::ListEgressRequest { room_name: NO_ROOM.into(), ..Default::default() };
         self.twirp.call(calls::list_egress(&nobodys)).await?;
         let nobodys = proto::ListIngressRequest { room_name: NO_ROOM.into(), ..Default::default() };

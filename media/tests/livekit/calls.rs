@@ -160,6 +160,4 @@ async fn a_survey_finds_what_is_live_in_the_rooms_of_its_project() {
     stage.double.configure(Settings { redis: false, ..Settings::default() });
     let survey = stage.plane.survey(&project).await.unwrap();
     assert_eq!(survey.rooms, [room()], "a LiveKit without Redis has rooms all the same");
-    assert!(message(stage.plane.jobs_health().await.unwrap_err()).contains("Redis"));
-    stage.plane.health().await.unwrap();
 }

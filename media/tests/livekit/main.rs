@@ -3,6 +3,7 @@
 mod calls;
 mod jobs;
 mod outages;
+mod settings;
 mod subscriptions;
 mod webhooks;
 

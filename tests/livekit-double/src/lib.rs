@@ -6,6 +6,7 @@ mod faults;
 mod http;
 mod methods;
 mod people;
+mod signalling;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ struct LiveRoom {
 /// What its configuration would say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
+    /// `room.auto_create`.
+    pub auto_create: bool,
     /// `room.enable_remote_unmute`.
     pub remote_unmute: bool,
     /// Whether it is connected to Redis.
@@ -59,7 +62,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { remote_unmute: true, redis: true }
+        Self { auto_create: true, remote_unmute: true, redis: true }
     }
 }
 
@@ -109,6 +112,12 @@ impl Double {
         let state = self.lock();
         let calls = state.calls.iter().filter(|(called, _)| called == method);
         calls.map(|(_, body)| M::decode(body.as_slice()).expect("the request reads")).collect()
+    }
+
+    /// The names of the rooms that are live.
+    #[must_use]
+    pub fn rooms(&self) -> Vec<String> {
+        self.lock().rooms.keys().cloned().collect()
     }
 
     /// A room as it stands.

@@ -30,15 +30,12 @@ impl Double {
         if request.kind != "application/protobuf" {
             return (Answer::twirp(404, "bad_route", "unexpected Content-Type"), None);
         }
-        let fault = {
-            let state = self.lock();
-            state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
-        };
+        let fault = self.fault(method);
         if let Some(answer) = fault.as_ref().and_then(Fault::answer) {
             return (answer, None);
         }
-        let grants = match self.grants(&request.authorization) {
-            Ok(grants) => grants,
+        let grants = match self.claims(&request.authorization) {
+            Ok(claims) => claims["video"].clone(),
             Err(refusal) => return (refusal, None),
         };
         if !granted(service, method, &grants, &request.body) {
@@ -49,7 +46,14 @@ impl Double {
         (state.perform(method, &request.body, self), fault)
     }
 
-    fn grants(&self, authorization: &str) -> Result<Value, Answer> {
+    /// How something is to fail now.
+    pub(crate) fn fault(&self, method: &str) -> Option<Fault> {
+        let state = self.lock();
+        state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
+    }
+
+    /// What a token says.
+    pub(crate) fn claims(&self, authorization: &str) -> Result<Value, Answer> {
         let refused = || Answer::text(401, "text/plain; charset=utf-8", "invalid token\n");
         let token = authorization.strip_prefix("Bearer ").ok_or_else(refused)?;
         let mut validation = Validation::new(Algorithm::HS256);
@@ -57,8 +61,7 @@ impl Double {
         // The test's clock need not be the machine's.
         validation.validate_exp = false;
         let key = DecodingKey::from_secret(self.api_secret.as_bytes());
-        let claims = jsonwebtoken::decode::<Value>(token, &key, &validation).map_err(|_| refused())?.claims;
-        Ok(claims["video"].clone())
+        jsonwebtoken::decode::<Value>(token, &key, &validation).map(|data| data.claims).map_err(|_| refused())
     }
 }
 

@@ -126,7 +126,7 @@ impl State {
         self.rooms.get_mut(room)?.people.get_mut(identity)
     }
 
-    fn enter(&mut self, room: &str, person: proto::ParticipantInfo) {
+    pub(crate) fn enter(&mut self, room: &str, person: proto::ParticipantInfo) {
         if let Some(room) = self.rooms.get_mut(room) {
             room.people.insert(person.identity.clone(), person);
             room.info.num_participants = u32::try_from(room.people.len()).unwrap_or(u32::MAX);
@@ -141,9 +141,11 @@ impl State {
         for track in std::mem::take(&mut person.tracks) {
             self.report(name, "track_unpublished", Some(short(&person)), Some(track), double);
         }
+        let was_active = person.state == Progress::Active as i32;
         person.state = Progress::Disconnected as i32;
         person.disconnect_reason = reason as i32;
-        self.report(name, "participant_left", Some(person), None, double);
+        let event = if was_active { "participant_left" } else { "participant_connection_aborted" };
+        self.report(name, event, Some(person), None, double);
     }
 
     /// Closes a room with everybody in it.
