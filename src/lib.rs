@@ -8,4 +8,5 @@ pub mod billing;
 pub mod cli;
 pub mod config;
 pub mod http;
+pub mod media_settings;
 pub mod server;

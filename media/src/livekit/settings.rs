@@ -25,7 +25,7 @@ const ROOM_SECONDS: u32 = 10;
 /// How LiveKit's settings fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingsFit {
-    /// What does not fit.
+    /// What does not fit, worst first.
     pub amiss: Vec<Misfit>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
@@ -57,7 +57,8 @@ impl fmt::Display for SettingsFit {
         if self.is_perfect() {
             return f.write_str("ok");
         }
-        let texts = self.amiss.iter().map(|misfit| misfit.advice.as_str()).chain(self.unknown.iter().map(String::as_str));
+        let texts =
+            self.amiss.iter().map(|misfit| misfit.advice.as_str()).chain(self.unknown.iter().map(String::as_str));
         f.write_str(&texts.collect::<Vec<_>>().join("; "))
     }
 }
@@ -84,7 +85,10 @@ impl Inner {
         let deleted = self.twirp.call(calls::delete_room(&proto::DeleteRoomRequest { room })).await;
         match deleted {
             Err(failure) if !failure.is_not_found() => Err(failure.into()),
-            _ => Ok(fit),
+            _ => {
+                fit.amiss.sort_by_key(|misfit| !misfit.is_fatal);
+                Ok(fit)
+            }
         }
     }
 

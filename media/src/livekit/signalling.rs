@@ -51,10 +51,14 @@ fn open(address: &str, token: &Secret, timeout: Duration) -> Result<Door, Unopen
         Ok((socket, _)) => Ok(Door(socket)),
         Err(HandshakeError::Failure(Error::Http(answer))) => Err(Unopened::Status(answer.status().as_u16())),
         Err(HandshakeError::Failure(Error::Io(error))) => Err(Unopened::Failed(describe_io(&error, timeout))),
-        Err(HandshakeError::Failure(Error::Tls(error))) => Err(Unopened::Failed(format!("TLS with LiveKit failed: {error}"))),
+        Err(HandshakeError::Failure(Error::Tls(error))) => {
+            Err(Unopened::Failed(format!("TLS with LiveKit failed: {error}")))
+        }
         Err(HandshakeError::Failure(_)) => Err(failed("what answers at media.url speaks no websocket")),
         // Reading ran into the time limit.
-        Err(HandshakeError::Interrupted(_)) => Err(Unopened::Failed(describe_io(&io::ErrorKind::TimedOut.into(), timeout))),
+        Err(HandshakeError::Interrupted(_)) => {
+            Err(Unopened::Failed(describe_io(&io::ErrorKind::TimedOut.into(), timeout)))
+        }
     }
 }
 

@@ -71,7 +71,7 @@ impl Double {
     #[must_use]
     pub fn start() -> Self {
         let (api_key, api_secret) =
-            ("APIdouble".to_owned(), "the secret of the double, long enough for LiveKit".to_owned());
+            ("APIdouble".to_owned(), "the-secret-of-the-double-long-enough-for-LiveKit".to_owned());
         let state = Arc::<Mutex<State>>::default();
         let (listener, address) = http::bind();
         let double = Self { api_key, api_secret, address, state };
