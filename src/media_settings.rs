@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 /// How soon a server that did not answer is asked again.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long a finding is believed.
-const STALE: Duration = Duration::from_secs(60 * 60);
+const STALE: Duration = Duration::from_secs(10 * 60);
 /// How long one that leaves something open is believed.
 const UNSURE: Duration = Duration::from_secs(60);
 

@@ -18,6 +18,7 @@ mod recent;
 mod rooms;
 mod settings;
 mod signalling;
+mod stranded;
 mod subscriptions;
 mod twirp;
 mod webhook;

@@ -16,6 +16,7 @@ use conclave_model::{
 
 use super::recent::Recent;
 use super::settings::SettingsFit;
+use super::stranded::Stranded;
 use super::subscriptions::Subscriptions;
 use super::twirp::Twirp;
 use crate::port::{
@@ -64,6 +65,8 @@ pub(super) struct Inner {
     pub recordings: PathBuf,
     pub sink: OnceLock<Arc<dyn ReportSink>>,
     pub subscriptions: Subscriptions,
+    /// Who is listed and not there.
+    pub stranded: Stranded,
     /// The webhooks that were taken lately.
     pub recent: Recent,
 }
@@ -82,6 +85,7 @@ impl LivekitPlane {
             recordings: settings.recordings,
             sink: OnceLock::new(),
             subscriptions: Subscriptions::default(),
+            stranded: Stranded::default(),
             recent: Recent::default(),
         }))
     }
@@ -112,7 +116,11 @@ impl MediaPlane for LivekitPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        Ok(self.0.participants(room).await?)
+        let people = self.0.participants(room).await?;
+        if !people.is_empty() {
+            self.0.look_for_stranded(room);
+        }
+        Ok(people)
     }
 
     async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {

@@ -32,6 +32,7 @@ impl Inner {
     /// Closes a room. None to close is a success.
     pub async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
         self.subscriptions.forget(room);
+        self.stranded.forget(room);
         match self.twirp.call(calls::delete_room(&proto::DeleteRoomRequest { room: room.to_string() })).await {
             Ok(_) => Ok(()),
             Err(failure) if failure.is_not_found() => Ok(()),

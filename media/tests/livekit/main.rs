@@ -4,6 +4,7 @@ mod calls;
 mod jobs;
 mod outages;
 mod settings;
+mod stranded;
 mod subscriptions;
 mod webhooks;
 

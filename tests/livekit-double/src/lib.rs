@@ -9,7 +9,7 @@ mod people;
 mod signalling;
 mod webhooks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,6 +47,8 @@ struct State {
 struct LiveRoom {
     info: proto::Room,
     people: BTreeMap<String, proto::ParticipantInfo>,
+    /// Who is listed and on no node.
+    stranded: BTreeSet<String>,
 }
 
 /// What its configuration would say.

@@ -103,7 +103,13 @@ impl State {
             "RemoveParticipant" => self.remove(&read(body), double),
             "MutePublishedTrack" => self.mute(&read(body)),
             "UpdateParticipant" => self.update(&read(body)),
-            "UpdateSubscriptions" => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
+            "UpdateSubscriptions" => {
+                let proto::UpdateSubscriptionsRequest { room, identity, .. } = read(body);
+                match self.served(&room, &identity) {
+                    Some(_) => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
+                    None => Answer::no_response(),
+                }
+            }
             "SendData" => match self.rooms.get(&read::<proto::SendDataRequest>(body).room) {
                 Some(_) => Answer::protobuf(&proto::SendDataResponse {}),
                 None => Answer::no_response(),
@@ -179,9 +185,18 @@ impl State {
         self.rooms.get(&named.room)?.people.get(&named.identity)
     }
 
+    /// Somebody whom a node has.
+    fn served(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
+        let room = self.rooms.get_mut(room)?;
+        room.people.get_mut(identity).filter(|_| !room.stranded.contains(identity))
+    }
+
     fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Answer {
         if self.person(named).is_none() {
             return Answer::not_found("participant does not exist");
+        }
+        if self.served(&named.room, &named.identity).is_none() {
+            return Answer::no_response();
         }
         self.depart(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
         Answer::protobuf(&proto::RemoveParticipantResponse {})
@@ -189,8 +204,7 @@ impl State {
 
     fn mute(&mut self, request: &proto::MuteRoomTrackRequest) -> Answer {
         let remote_unmute = self.settings.remote_unmute;
-        let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
-        let Some(person) = person else { return Answer::no_response() };
+        let Some(person) = self.served(&request.room, &request.identity) else { return Answer::no_response() };
         if !request.muted && !remote_unmute {
             return Answer::twirp(412, "failed_precondition", "remote unmute not enabled");
         }

@@ -4,7 +4,7 @@ use livekit_protocol as proto;
 use proto::participant_info::{Kind, State as Progress};
 
 use crate::methods::nanos;
-use crate::{Double, State};
+use crate::{Double, LiveRoom, State};
 
 /// Who joins.
 #[derive(Debug, Clone)]
@@ -76,6 +76,14 @@ impl Double {
         self.lock().depart(room, identity, reason, self);
     }
 
+    /// Somebody's node dies, and they do not come back: they stay listed, and no node answers for them.
+    pub fn strand(&self, room: &str, identity: &str) {
+        let mut state = self.lock();
+        let room = state.rooms.get_mut(room).expect("a room that is live");
+        room.stranded.insert(identity.to_owned());
+        room.count();
+    }
+
     /// A job stands differently; `egress_updated` or `egress_ended` says so.
     pub fn egress_is(&self, id: &str, status: proto::EgressStatus, error: &str) {
         let mut state = self.lock();
@@ -121,6 +129,13 @@ fn short(person: &proto::ParticipantInfo) -> proto::ParticipantInfo {
     proto::ParticipantInfo { sid: person.sid.clone(), identity: person.identity.clone(), ..Default::default() }
 }
 
+impl LiveRoom {
+    /// Counts whom its node has.
+    fn count(&mut self) {
+        self.info.num_participants = u32::try_from(self.people.len() - self.stranded.len()).unwrap_or(u32::MAX);
+    }
+}
+
 impl State {
     fn person_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         self.rooms.get_mut(room)?.people.get_mut(identity)
@@ -128,8 +143,9 @@ impl State {
 
     pub(crate) fn enter(&mut self, room: &str, person: proto::ParticipantInfo) {
         if let Some(room) = self.rooms.get_mut(room) {
+            room.stranded.remove(&person.identity);
             room.people.insert(person.identity.clone(), person);
-            room.info.num_participants = u32::try_from(room.people.len()).unwrap_or(u32::MAX);
+            room.count();
         }
     }
 
@@ -137,7 +153,8 @@ impl State {
     pub(crate) fn depart(&mut self, name: &str, identity: &str, reason: proto::DisconnectReason, double: &Double) {
         let Some(room) = self.rooms.get_mut(name) else { return };
         let Some(mut person) = room.people.remove(identity) else { return };
-        room.info.num_participants = u32::try_from(room.people.len()).unwrap_or(u32::MAX);
+        room.stranded.remove(identity);
+        room.count();
         for track in std::mem::take(&mut person.tracks) {
             self.report(name, "track_unpublished", Some(short(&person)), Some(track), double);
         }
