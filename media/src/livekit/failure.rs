@@ -66,6 +66,11 @@ impl Failure {
         self.refused("unavailable").is_some()
     }
 
+    /// A node that LiveKit's store names is no more.
+    pub fn is_no_node(&self) -> bool {
+        matches!(self, Self::Refused(refused) if refused.msg.contains("could not find object"))
+    }
+
     /// LiveKit asked somebody else, who did not answer in time.
     pub fn is_deadline(&self) -> bool {
         self.refused("deadline_exceeded").is_some()

@@ -19,9 +19,6 @@ use super::plane::Inner;
 
 /// How long a look holds.
 const HOLDS: Duration = Duration::from_secs(30);
-/// Seconds that a room stays open which is opened by a look because it was closed in that moment.
-const OPEN_SECONDS: u32 = 10;
-
 /// Who was found not to be there, by room.
 #[derive(Debug, Default)]
 pub(super) struct Stranded(Mutex<HashMap<NamespacedRoom, Looked>>);
@@ -95,7 +92,7 @@ impl Inner {
             self.stranded.note(room, BTreeSet::new(), &listed);
             return Ok(());
         }
-        let there = self.counted(room).await?;
+        let there = self.count_people(room).await?;
         let missing = doubted.len().saturating_sub(there);
         // Whoever was left behind joined before those who came back.
         doubted.sort_by_key(|person| person.joined_at);
@@ -111,15 +108,6 @@ impl Inner {
         // Somebody may have come back meanwhile, under the same identity.
         self.stranded.note(room, gone, &self.listed(room).await?);
         Ok(())
-    }
-
-    /// How many people the room's node has.
-    async fn counted(&self, room: &NamespacedRoom) -> Result<usize, Failure> {
-        // The one call that is answered by the node itself and changes nothing there.
-        let request =
-            proto::CreateRoomRequest { name: room.to_string(), empty_timeout: OPEN_SECONDS, ..Default::default() };
-        let room = self.twirp.call(calls::create_room(&request)).await?;
-        Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }
 
     /// Whether some node answers for somebody, asked to do nothing to them.

@@ -48,6 +48,24 @@ async fn a_room_in_which_only_those_are_left_is_empty_and_stays_so() {
 }
 
 #[tokio::test]
+async fn a_room_whose_node_died_is_found_empty_and_can_be_closed() {
+    let stage = Stage::new();
+    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.lose_node(ROOM);
+    while !identities(&stage).await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    stage.double.lose_node(ROOM);
+    stage.plane.close_room(&room()).await.unwrap();
+    assert_eq!(stage.double.room(ROOM), None);
+    stage.double.join(ROOM, &Joining::person("alice"));
+    let forgotten = Fault::Twirp(500, "unknown", "twirp error unknown: could not find object");
+    stage.double.fail("DeleteRoom", forgotten);
+    stage.plane.close_room(&room()).await.unwrap_err();
+    assert_eq!(looks(&stage), 3, "it is tried once more");
+}
+
+#[tokio::test]
 async fn where_everybody_is_there_a_look_asks_after_nobody_and_holds_a_while() {
     let stage = Stage::new();
     stage.double.join(ROOM, &Joining::person("alice"));

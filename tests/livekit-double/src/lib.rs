@@ -47,6 +47,8 @@ struct State {
 struct LiveRoom {
     info: proto::Room,
     people: BTreeMap<String, proto::ParticipantInfo>,
+    /// Its node has died.
+    lost: bool,
     /// Who is listed and on no node.
     stranded: BTreeSet<String>,
 }

@@ -154,6 +154,9 @@ impl State {
         let fresh = !self.rooms.contains_key(&request.name);
         self.open(&request.name, double);
         let room = self.rooms.entry(request.name.clone()).or_default();
+        if std::mem::take(&mut room.lost) {
+            room.count();
+        }
         if fresh {
             room.info.empty_timeout = request.empty_timeout;
             room.info.departure_timeout = request.departure_timeout;
@@ -171,6 +174,9 @@ impl State {
     fn delete_room(&mut self, request: &proto::DeleteRoomRequest, double: &Double) -> Answer {
         if !self.rooms.contains_key(&request.room) {
             return Answer::not_found("requested room does not exist");
+        }
+        if self.rooms.get(&request.room).is_some_and(|room| room.lost) {
+            return Answer::no_response();
         }
         self.close(&request.room, double);
         Answer::protobuf(&proto::DeleteRoomResponse {})

@@ -84,6 +84,15 @@ impl Double {
         room.count();
     }
 
+    /// A room's node dies, and nobody comes back: it stays listed with everybody in it, and cannot be deleted until it has
+    /// been made again.
+    pub fn lose_node(&self, room: &str) {
+        let mut state = self.lock();
+        let room = state.rooms.get_mut(room).expect("a room that is live");
+        room.lost = true;
+        room.stranded = room.people.keys().cloned().collect();
+    }
+
     /// A job stands differently; `egress_updated` or `egress_ended` says so.
     pub fn egress_is(&self, id: &str, status: proto::EgressStatus, error: &str) {
         let mut state = self.lock();
@@ -131,7 +140,7 @@ fn short(person: &proto::ParticipantInfo) -> proto::ParticipantInfo {
 
 impl LiveRoom {
     /// Counts whom its node has.
-    fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         self.info.num_participants = u32::try_from(self.people.len() - self.stranded.len()).unwrap_or(u32::MAX);
     }
 }
