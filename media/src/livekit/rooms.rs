@@ -31,6 +31,12 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether LiveKit's store knows a room.
+    pub async fn is_known(&self, room: &NamespacedRoom) -> Result<bool, Failure> {
+        let named = proto::ListRoomsRequest { names: vec![room.to_string()] };
+        Ok(!self.twirp.call(calls::list_rooms(&named)).await?.rooms.is_empty())
+    }
+
     /// Closes a room. None to close is a success.
     pub async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
         self.subscriptions.forget(room);

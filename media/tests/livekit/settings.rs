@@ -40,7 +40,8 @@ async fn each_setting_that_does_not_fit_is_named() {
     let fit = looked_at(Settings { redis: false, ..Settings::default() }).await;
     let [(redis, false)] = advice(&fit)[..] else { panic!("{fit}") };
     assert!(redis.contains("set redis"));
-    let fit = looked_at(Settings { auto_create: false, remote_unmute: false, redis: false }).await;
+    let fit =
+        looked_at(Settings { auto_create: false, remote_unmute: false, redis: false, ..Settings::default() }).await;
     let [(create, true), (_, false), (_, false)] = advice(&fit)[..] else { panic!("{fit}") };
     assert!(create.contains("room.auto_create"));
 }

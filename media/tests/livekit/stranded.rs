@@ -1,7 +1,7 @@
 //! People whom LiveKit lists and has not: found, believed no more, and let in again.
 
 use conclave_media::{MediaPlane, MuteOutcome};
-use livekit_double::{Fault, Joining};
+use livekit_double::{Fault, Joining, Settings};
 use livekit_protocol as proto;
 
 use super::{ROOM, Stage, alice, eventually, room};
@@ -63,6 +63,19 @@ async fn a_room_whose_node_died_is_found_empty_and_can_be_closed() {
     stage.double.fail("DeleteRoom", forgotten);
     stage.plane.close_room(&room()).await.unwrap_err();
     assert_eq!(looks(&stage), 3, "it is tried once more");
+}
+
+#[tokio::test]
+async fn a_livekit_that_asks_the_rooms_node_knows_rooms_without_one_too() {
+    let stage = Stage::new();
+    stage.double.configure(Settings { node_lists: true, ..Settings::default() });
+    assert!(identities(&stage).await.is_empty(), "nobody has joined");
+    stage.double.join(ROOM, &Joining::person("alice"));
+    assert_eq!(identities(&stage).await, ["alice"]);
+    eventually(|| looks(&stage) == 1).await;
+    stage.double.lose_node(ROOM);
+    identities(&stage).await;
+    assert_eq!(looks(&stage), 2, "the room has a node again");
 }
 
 #[tokio::test]

@@ -62,11 +62,13 @@ pub struct Settings {
     pub remote_unmute: bool,
     /// Whether it is connected to Redis.
     pub redis: bool,
+    /// `api.enable_psrpc_for_get_list_participants`: who is in a room is asked of the room's node.
+    pub node_lists: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { auto_create: true, remote_unmute: true, redis: true }
+        Self { auto_create: true, remote_unmute: true, redis: true, node_lists: false }
     }
 }
 

@@ -183,7 +183,11 @@ impl State {
     }
 
     fn list_participants(&self, request: &proto::ListParticipantsRequest) -> Answer {
-        let people = self.rooms.get(&request.room).map(|room| room.people.values().cloned().collect());
+        let room = self.rooms.get(&request.room);
+        if self.settings.node_lists && room.is_none_or(|room| room.lost) {
+            return Answer::no_response();
+        }
+        let people = room.map(|room| room.people.values().cloned().collect());
         Answer::protobuf(&proto::ListParticipantsResponse { participants: people.unwrap_or_default() })
     }
 
