@@ -75,7 +75,7 @@ async fn a_livekit_that_asks_the_rooms_node_knows_rooms_without_one_too() {
     eventually(|| looks(&stage) == 1).await;
     stage.double.lose_node(ROOM);
     identities(&stage).await;
-    assert_eq!(looks(&stage), 2, "the room has a node again");
+    assert!(looks(&stage) >= 2, "the room has a node again");
 }
 
 #[tokio::test]
