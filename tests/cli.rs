@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use livekit_double::{Double, Fault, Settings};
 use serde_json::Value;
 
 /// A data directory that is not made yet, in a directory without settings.
@@ -265,6 +266,42 @@ fn check_tells_how_each_part_stands_and_makes_nothing() {
     assert_eq!(here.run(&["check"]).code, 0);
     here.environment = vec![("CONCLAVE_LIMITS__BURST", "0")];
     assert_eq!(parts(&here.run(&["check"]).out), [("FAIL", "configuration")]);
+}
+
+#[test]
+fn check_tells_how_livekit_is_set_and_warns_of_what_rooms_can_do_without() {
+    let (here, double) = (Deployment::new(), Double::start());
+    let Double { api_key, api_secret, .. } = &double;
+    let (url, settings) = (double.url(), here.dir.path().join("config/conclave.toml"));
+    fs::create_dir(settings.parent().unwrap()).unwrap();
+    let media = format!("kind = 'livekit'\nurl = '{url}'\napi_key = '{api_key}'\napi_secret = '{api_secret}'");
+    fs::write(settings, format!("[media]\n{media}")).unwrap();
+    let media = || {
+        let ended = here.run(&["check"]);
+        let line = ended.out.lines().last().unwrap_or_default().to_owned();
+        assert_eq!(parts(&ended.out).len(), 4, "{}", ended.out);
+        (ended.code, parts(&ended.out)[3].0.to_owned(), line)
+    };
+    let (code, word, line) = media();
+    assert!((code, word.as_str()) == (0, "ok") && line.contains("settings fit"), "{line}");
+    for (settings, setting) in [
+        (Settings { remote_unmute: false, ..Settings::default() }, "room.enable_remote_unmute"),
+        (Settings { redis: false, ..Settings::default() }, "redis"),
+    ] {
+        double.configure(settings);
+        let (code, word, line) = media();
+        assert!((code, word.as_str()) == (0, "WARN") && line.contains(setting), "{line}");
+    }
+    double.configure(Settings { auto_create: false, ..Settings::default() });
+    let (code, word, line) = media();
+    assert!((code, word.as_str()) == (1, "FAIL") && line.contains("room.auto_create"), "{line}");
+    double.configure(Settings::default());
+    double.fail("rtc", Fault::ProxyPage(502));
+    let (code, word, line) = media();
+    assert!((code, word.as_str()) == (0, "ok") && line.contains("not found out"), "{line}");
+    double.fail_all(Fault::PlainUnauthorized);
+    let (code, word, line) = media();
+    assert!((code, word.as_str()) == (1, "FAIL") && line.contains("media.api_secret"), "{line}");
 }
 
 #[test]

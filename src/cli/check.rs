@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conclave_db::{Store, StoreError, StoreOptions, Vault};
-use conclave_media::MediaPlane;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, Secret};
@@ -21,7 +20,28 @@ pub struct Line {
     /// What was looked at.
     pub part: &'static str,
     /// How it stands, or else what is wrong with it.
-    pub verdict: Result<String, String>,
+    pub verdict: Result<Standing, String>,
+}
+
+/// How a part stands that works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// As it should.
+    Fine(String),
+    /// Something that it is there for does not work.
+    Lacking(String),
+}
+
+impl From<String> for Standing {
+    fn from(detail: String) -> Self {
+        Self::Fine(detail)
+    }
+}
+
+impl From<&str> for Standing {
+    fn from(detail: &str) -> Self {
+        Self::Fine(detail.to_owned())
+    }
 }
 
 /// Looks at every part. A configuration that does not hold is the one line there is, since the rest would be guesses.
@@ -38,7 +58,10 @@ pub fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<(), CliEr
         }
     };
     let lines = [
-        Line { part: "configuration", verdict: Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", "))) },
+        Line {
+            part: "configuration",
+            verdict: Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")).into()),
+        },
         database_line(data),
         encryption_line(&config, data),
         media_line(&config, data),
@@ -53,7 +76,8 @@ fn show(lines: &[Line]) -> Result<(), CliError> {
         .iter()
         .map(|line| {
             let (word, detail) = match &line.verdict {
-                Ok(detail) => ("ok", detail),
+                Ok(Standing::Fine(detail)) => ("ok", detail),
+                Ok(Standing::Lacking(problem)) => ("WARN", problem),
                 Err(problem) => ("FAIL", problem),
             };
             vec![word.to_owned(), line.part.to_owned(), detail.replace('\n', " ")]
@@ -66,10 +90,14 @@ fn show(lines: &[Line]) -> Result<(), CliError> {
 fn database_line(data: &Path) -> Line {
     let path = database_path(data);
     if !path.exists() {
-        return Line { part: "database", verdict: Ok(format!("none yet, the first start makes {}", path.display())) };
+        return Line {
+            part: "database",
+            verdict: Ok(format!("none yet, the first start makes {}", path.display()).into()),
+        };
     }
     let checked = run_blocking(async { checked(&path).await.map_err(|e| CliError::of_store(&e)) });
-    let verdict = checked.map(|schema| format!("schema {schema}, {}", path.display())).map_err(|e| e.to_string());
+    let verdict =
+        checked.map(|schema| format!("schema {schema}, {}", path.display()).into()).map_err(|e| e.to_string());
     Line { part: "database", verdict }
 }
 
@@ -92,7 +120,7 @@ async fn checked(path: &Path) -> Result<i64, StoreError> {
 
 /// Whether the key that seals destinations is there and private.
 fn encryption_line(config: &Config, data: &Path) -> Line {
-    Line { part: "encryption", verdict: encryption(config, data) }
+    Line { part: "encryption", verdict: encryption(config, data).map(Standing::from) }
 }
 
 fn encryption(config: &Config, data: &Path) -> Result<String, String> {
@@ -126,17 +154,18 @@ fn media_line(config: &Config, data: &Path) -> Line {
     Line { part: "media", verdict }
 }
 
-/// Whether LiveKit answers, takes the credentials, and can be asked for jobs and ingress endpoints.
-fn livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<String, String> {
+/// Whether LiveKit answers, takes the credentials, and is set as rooms, jobs and ingress endpoints need it.
+fn livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<Standing, String> {
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
-    let asked = run_blocking(async {
-        plane.health().await.map_err(|error| CliError::failed(error.to_string()))?;
-        Ok(plane.jobs_health().await)
-    });
-    match asked {
-        Err(error) => Err(error.to_string()),
-        Ok(Ok(())) => Ok("livekit answers, with egress and ingress".into()),
-        Ok(Err(error)) => Ok(format!("livekit answers; recordings, broadcasts and ingress do not work: {error}")),
+    let asked = run_blocking(async { plane.settings().await.map_err(|error| CliError::failed(error.to_string())) });
+    let fit = asked.map_err(|error| error.to_string())?;
+    if fit.amiss.iter().any(|misfit| misfit.is_fatal) {
+        return Err(fit.to_string());
+    }
+    match (fit.amiss.is_empty(), fit.unknown.is_empty()) {
+        (true, true) => Ok("livekit answers, with egress and ingress, and its settings fit".into()),
+        (true, false) => Ok(format!("livekit answers, with egress and ingress; {fit}").into()),
+        (false, _) => Ok(Standing::Lacking(format!("livekit answers; {fit}"))),
     }
 }

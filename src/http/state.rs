@@ -17,6 +17,7 @@ use super::gate::origin::Origins;
 use super::metrics::Metrics;
 use crate::billing::Billing;
 use crate::config::Plans;
+use crate::media_settings::MediaSettings;
 
 /// The shared parts.
 pub struct AppState {
@@ -32,6 +33,8 @@ pub struct AppState {
     pub sandbox: Option<EmbeddedPlane>,
     /// The LiveKit plane, which takes webhooks in, when that is the one.
     pub livekit: Option<LivekitPlane>,
+    /// How LiveKit is set, when that is the one.
+    pub media_settings: Option<MediaSettings>,
     /// Mints and checks room tokens.
     pub signer: Arc<TokenSigner>,
     /// Time.

@@ -35,6 +35,7 @@ use crate::http::gate::limits::{Limits, Rate};
 use crate::http::gate::origin::Origins;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
+use crate::media_settings::MediaSettings;
 pub use dev::DevAccess;
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
@@ -113,8 +114,12 @@ impl Server {
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(&tree);
-        let returned = tree.clone();
-        guard.watch(move || returned.media_returned());
+        let media_settings = plane.livekit().map(|livekit| MediaSettings::watch(livekit, clock.clone()));
+        let (returned, settings) = (tree.clone(), media_settings.clone());
+        guard.watch(move || {
+            returned.media_returned();
+            settings.iter().for_each(MediaSettings::look_again);
+        });
 
         let state = Arc::new(AppState {
             store: store.clone(),
@@ -123,6 +128,7 @@ impl Server {
             media,
             sandbox: plane.embedded().filter(|_| config.media.sandbox),
             livekit: plane.livekit(),
+            media_settings,
             signer,
             limits: limits(&config, &clock),
             billing: billing(&config, &clock),

@@ -1,4 +1,5 @@
-//! What a call to LiveKit proves about itself: a token for this call alone, with the one grant that it needs.
+//! What a call to LiveKit proves about itself: a token for this call alone, with the one grant that it needs. And the token
+//! of whoever looks around in a room.
 
 use std::time::Duration;
 
@@ -61,6 +62,56 @@ struct Payload<'a> {
     nbf: i64,
     exp: i64,
     video: &'a Grant,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JoinPayload<'a> {
+    iss: &'a str,
+    sub: &'a str,
+    nbf: i64,
+    exp: i64,
+    video: JoinGrant<'a>,
+    room_config: JoinConfig,
+}
+
+/// To be in a room, unseen and without a word.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JoinGrant<'a> {
+    room: &'a str,
+    room_join: bool,
+    hidden: bool,
+    can_publish: bool,
+    can_subscribe: bool,
+    can_publish_data: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JoinConfig {
+    empty_timeout: u32,
+    departure_timeout: u32,
+}
+
+/// A token to be in a room with, from now on, which LiveKit keeps open for `seconds` when it is empty.
+pub(super) fn join_token(
+    signer: &TokenSigner,
+    (room, identity): (&str, &str),
+    seconds: u32,
+    now: Timestamp,
+) -> Result<Secret, TokenError> {
+    let grant = JoinGrant {
+        room,
+        room_join: true,
+        hidden: true,
+        can_publish: false,
+        can_subscribe: false,
+        can_publish_data: false,
+    };
+    let room_config = JoinConfig { empty_timeout: seconds, departure_timeout: seconds };
+    let (nbf, exp) = (now.millis() / 1_000, now.after(LIFE).millis() / 1_000);
+    signer.seal(&JoinPayload { iss: signer.api_key(), sub: identity, nbf, exp, video: grant, room_config })
 }
 
 /// A token for one call that is made now.

@@ -51,6 +51,14 @@ impl Failure {
         }
     }
 
+    /// In words, with what to look at where that is known.
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Away(what) => what,
+            Self::Refused(refused) => refused.advice(),
+        }
+    }
+
     /// What was asked for is not there.
     pub fn is_not_found(&self) -> bool {
         self.refused("not_found").is_some()
@@ -66,6 +74,11 @@ impl Failure {
         self.refused("unavailable").is_some()
     }
 
+    /// A node that LiveKit's store names is no more.
+    pub fn is_no_node(&self) -> bool {
+        matches!(self, Self::Refused(refused) if refused.msg.contains("could not find object"))
+    }
+
     /// LiveKit asked somebody else, who did not answer in time.
     pub fn is_deadline(&self) -> bool {
         self.refused("deadline_exceeded").is_some()
@@ -79,10 +92,9 @@ impl Failure {
 
 impl From<Failure> for MediaError {
     fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Away(what) => Self::Unavailable(what),
-            Failure::Refused(refused) if refused.is_about_the_call() => Self::Refused(refused.advice()),
-            Failure::Refused(refused) => Self::Unavailable(refused.advice()),
+        match &failure {
+            Failure::Refused(refused) if refused.is_about_the_call() => Self::Refused(failure.in_words()),
+            _ => Self::Unavailable(failure.in_words()),
         }
     }
 }
@@ -99,7 +111,6 @@ impl Refused {
         self.msg.contains("not connected")
     }
 
-    /// In words, with what to look at where that is known.
     fn advice(&self) -> String {
         // Older and newer servers differ in whether they wrap what another part of them said.
         let said = scrubbed(self.msg.trim_start_matches("twirp error unknown: "));

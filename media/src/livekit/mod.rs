@@ -16,9 +16,13 @@ mod participants;
 mod plane;
 mod recent;
 mod rooms;
+mod settings;
+mod signalling;
+mod stranded;
 mod subscriptions;
 mod twirp;
 mod webhook;
 
 pub use plane::{LivekitPlane, LivekitSettings};
+pub use settings::{Misfit, SettingsFit};
 pub use webhook::IntakeOutcome;

@@ -22,6 +22,8 @@ impl Inner {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
+        // Asked first: LiveKit looks three seconds for the node of somebody who is on none.
+        let Some(person) = self.participant(room, who).await? else { return Ok(MuteOutcome::NoSuchParticipant) };
         let request = proto::MuteRoomTrackRequest {
             room: room.to_string(),
             identity: who.to_string(),
@@ -34,27 +36,11 @@ impl Inner {
                 let done = answer.track.as_ref().and_then(convert::track);
                 Ok(done.map_or(MuteOutcome::NoSuchTrack, MuteOutcome::Done))
             }
-            Err(failure) if failure.is_precondition() => self.unmuted_already(room, who, track, failure).await,
+            Err(failure) if failure.is_precondition() => unmuted_already(person, track, failure),
             Err(failure) => {
                 self.unless_absent(room, who, failure).await?;
                 Ok(MuteOutcome::NoSuchParticipant)
             }
-        }
-    }
-
-    /// LiveKit refuses to unmute whatever the track is like; one that is not muted needs nothing.
-    async fn unmuted_already(
-        &self,
-        room: &NamespacedRoom,
-        who: &Identity,
-        track: &TrackSid,
-        failure: Failure,
-    ) -> Result<MuteOutcome, MediaError> {
-        let Some(person) = self.participant(room, who).await? else { return Ok(MuteOutcome::NoSuchParticipant) };
-        match person.tracks.into_iter().find(|published| published.sid == *track) {
-            None => Ok(MuteOutcome::NoSuchTrack),
-            Some(published) if !published.muted => Ok(MuteOutcome::Done(published)),
-            Some(_) => Err(failure.into()),
         }
     }
 
@@ -105,5 +91,14 @@ impl Inner {
                 Ok(None)
             }
         }
+    }
+}
+
+/// LiveKit refuses to unmute whatever the track is like; one that is not muted needs nothing.
+fn unmuted_already(person: Participant, track: &TrackSid, failure: Failure) -> Result<MuteOutcome, MediaError> {
+    match person.tracks.into_iter().find(|published| published.sid == *track) {
+        None => Ok(MuteOutcome::NoSuchTrack),
+        Some(published) if !published.muted => Ok(MuteOutcome::Done(published)),
+        Some(_) => Err(failure.into()),
     }
 }

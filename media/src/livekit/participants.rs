@@ -21,9 +21,27 @@ fn named(room: &NamespacedRoom, who: &Identity) -> proto::RoomParticipantIdentit
 impl Inner {
     /// Everybody in a room; a room that LiveKit does not know is an empty one.
     pub async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, Failure> {
+        let mut people = self.listed(room).await?;
+        if people.is_empty() {
+            self.stranded.forget(room);
+        }
+        people.retain(|person| !self.stranded.has(room, &person.sid));
+        Ok(people)
+    }
+
+    /// Everybody whom LiveKit lists, there or not.
+    pub async fn listed(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, Failure> {
         let request = proto::ListParticipantsRequest { room: room.to_string() };
         let listed = match self.twirp.call(calls::list_participants(&request)).await {
             Err(failure) if failure.is_not_found() => Vec::new(),
+            // A LiveKit that is set to ask the room's node, and finds none.
+            Err(failure) if failure.is_no_response() => {
+                if !self.is_known(room).await? {
+                    return Ok(Vec::new());
+                }
+                self.count_people(room).await?;
+                self.twirp.call(calls::list_participants(&request)).await?.participants
+            }
             listed => listed?.participants,
         };
         Ok(listed.iter().filter_map(convert::participant).filter(is_there).collect())
@@ -42,9 +60,13 @@ impl Inner {
         who: &Identity,
     ) -> Result<Option<proto::ParticipantInfo>, Failure> {
         match self.twirp.call(calls::get_participant(&named(room, who))).await {
-            Ok(info) => Ok(Some(info)),
+            Ok(info) => Ok(Some(info).filter(|info| !self.is_stranded(room, info))),
             Err(failure) => self.unless_absent(room, who, failure).await.map(|()| None),
         }
+    }
+
+    fn is_stranded(&self, room: &NamespacedRoom, info: &proto::ParticipantInfo) -> bool {
+        info.sid.parse().is_ok_and(|sid| self.stranded.has(room, &sid))
     }
 
     /// Disconnects one join. A newer join of the same identity is somebody else's.

@@ -15,6 +15,8 @@ use conclave_model::{
 };
 
 use super::recent::Recent;
+use super::settings::SettingsFit;
+use super::stranded::Stranded;
 use super::subscriptions::Subscriptions;
 use super::twirp::Twirp;
 use crate::port::{
@@ -54,11 +56,17 @@ impl fmt::Debug for LivekitPlane {
 /// What all clones share.
 pub(super) struct Inner {
     pub twirp: Twirp,
+    /// Where LiveKit is, as the configuration says.
+    pub url: String,
+    /// How long a call may take.
+    pub timeout: Duration,
     pub signer: Arc<TokenSigner>,
     pub clock: Clock,
     pub recordings: PathBuf,
     pub sink: OnceLock<Arc<dyn ReportSink>>,
     pub subscriptions: Subscriptions,
+    /// Who is listed and not there.
+    pub stranded: Stranded,
     /// The webhooks that were taken lately.
     pub recent: Recent,
 }
@@ -70,11 +78,14 @@ impl LivekitPlane {
         let twirp = Twirp::new(&settings.url, settings.timeout, Arc::clone(&signer), clock.clone());
         Self(Arc::new(Inner {
             twirp,
+            url: settings.url,
+            timeout: settings.timeout,
             signer,
             clock,
             recordings: settings.recordings,
             sink: OnceLock::new(),
             subscriptions: Subscriptions::default(),
+            stranded: Stranded::default(),
             recent: Recent::default(),
         }))
     }
@@ -84,12 +95,13 @@ impl LivekitPlane {
         self.0.sink.set(sink).is_ok()
     }
 
-    /// Says whether recordings, broadcasts and ingress endpoints can be asked for. Rooms work without.
+    /// Looks whether LiveKit is set as it is needed: what does not fit, and which of its settings to change. For that, a
+    /// room that is no project's is opened for a moment.
     ///
     /// # Errors
-    /// What to set in LiveKit's configuration, or that it does not answer.
-    pub async fn jobs_health(&self) -> Result<(), MediaError> {
-        self.0.jobs_health().await
+    /// It does not answer, or does not take the credentials.
+    pub async fn settings(&self) -> Result<SettingsFit, MediaError> {
+        self.0.settings().await
     }
 }
 
@@ -104,7 +116,11 @@ impl MediaPlane for LivekitPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        Ok(self.0.participants(room).await?)
+        let people = self.0.participants(room).await?;
+        if !people.is_empty() {
+            self.0.look_for_stranded(room);
+        }
+        Ok(people)
     }
 
     async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {

@@ -12,6 +12,8 @@ use crate::port::{MediaError, Survey};
 /// Seconds that a room stays open which is opened for a job or an encoder and nobody has joined. The record's own timer decides; this is
 /// for a control plane that never comes back.
 const OPEN_SECONDS: u32 = 24 * 60 * 60;
+/// Seconds that a room stays open which is opened by a look because it was closed in that moment.
+const LOOK_SECONDS: u32 = 10;
 /// A room that nobody can have: no project's.
 const NO_ROOM: &str = "conclave.health";
 
@@ -31,14 +33,41 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether LiveKit's store knows a room.
+    pub async fn is_known(&self, room: &NamespacedRoom) -> Result<bool, Failure> {
+        let named = proto::ListRoomsRequest { names: vec![room.to_string()] };
+        Ok(!self.twirp.call(calls::list_rooms(&named)).await?.rooms.is_empty())
+    }
+
     /// Closes a room. None to close is a success.
     pub async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
         self.subscriptions.forget(room);
+        self.stranded.forget(room);
+        let deleted = match self.delete_room(room).await {
+            // Its node has died, and this call gives it no other; making it does.
+            Err(failure) if failure.is_no_response() || failure.is_no_node() => {
+                self.count_people(room).await?;
+                self.delete_room(room).await
+            }
+            deleted => deleted,
+        };
+        Ok(deleted?)
+    }
+
+    async fn delete_room(&self, room: &NamespacedRoom) -> Result<(), Failure> {
         match self.twirp.call(calls::delete_room(&proto::DeleteRoomRequest { room: room.to_string() })).await {
-            Ok(_) => Ok(()),
-            Err(failure) if failure.is_not_found() => Ok(()),
-            Err(failure) => Err(failure.into()),
+            Err(failure) if !failure.is_not_found() => Err(failure),
+            _ => Ok(()),
         }
+    }
+
+    /// How many people the room's node has. A room without a node gets one; one that is closed is open for some seconds.
+    pub async fn count_people(&self, room: &NamespacedRoom) -> Result<usize, Failure> {
+        // The one call that is answered by the node itself and changes nothing there.
+        let request =
+            proto::CreateRoomRequest { name: room.to_string(), empty_timeout: LOOK_SECONDS, ..Default::default() };
+        let room = self.twirp.call(calls::create_room(&request)).await?;
+        Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }
 
     /// Whether LiveKit answers and takes our credentials.
@@ -49,7 +78,7 @@ impl Inner {
     }
 
     /// Whether egress and ingress can be asked for: both need Redis.
-    pub async fn jobs_health(&self) -> Result<(), MediaError> {
+    pub async fn jobs_health(&self) -> Result<(), Failure> {
         let nobodys = proto::ListEgressRequest { room_name: NO_ROOM.into(), ..Default::default() };
         self.twirp.call(calls::list_egress(&nobodys)).await?;
         let nobodys = proto::ListIngressRequest { room_name: NO_ROOM.into(), ..Default::default() };

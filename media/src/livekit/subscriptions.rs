@@ -37,6 +37,7 @@ struct Ruled {
 /// What one receiver is to be subscribed to and what not.
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
+    sid: ParticipantSid,
     identity: Identity,
     give: Tracks,
     withhold: Tracks,
@@ -95,9 +96,7 @@ impl Inner {
         let (plane, room) = (Arc::clone(self), room.clone());
         tokio::spawn(async move {
             loop {
-                let withheld = plane.apply_rules(&room).await.inspect_err(|failure| {
-                    log::warn!(room = room.as_str(); "subscription rules were not applied, and will be again: {failure:?}");
-                });
+                let withheld = plane.apply_rules(&room).await.inspect_err(|failure| not_applied(&room, failure));
                 if !plane.subscriptions.end(&room, withheld.ok().flatten()) {
                     return;
                 }
@@ -109,10 +108,20 @@ impl Inner {
     async fn apply_rules(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, Failure> {
         let Some((rules, before)) = self.subscriptions.current(room) else { return Ok(None) };
         let people = self.participants(room).await?;
-        let (changes, withheld) = changes(&rules, &people, &before);
-        for change in changes {
-            self.subscribe(room, &change.identity, change.withhold, false).await?;
-            self.subscribe(room, &change.identity, change.give, true).await?;
+        let (changes, mut withheld) = changes(&rules, &people, &before);
+        for Change { sid, identity, give, withhold } in changes {
+            let applied = match self.subscribe(room, &identity, withhold, false).await {
+                Ok(()) => self.subscribe(room, &identity, give, true).await,
+                refused => refused,
+            };
+            // One who cannot be reached must not keep the others from what they may receive, nor give them what they may
+            // not. What was withheld from them stays noted, so that it is given another time.
+            if let Err(failure) = applied {
+                not_applied(room, &failure);
+                let kept = before.get(&sid).cloned().unwrap_or_default();
+                let noted = withheld.entry(sid).or_default();
+                kept.into_iter().for_each(|(publisher, tracks)| noted.entry(publisher).or_default().extend(tracks));
+            }
         }
         Ok(Some(withheld))
     }
@@ -167,10 +176,14 @@ fn changes(rules: &SubscriptionRules, people: &[Participant], before: &Withheld)
             withheld.insert(receiver.sid.clone(), withhold.clone());
         }
         if !(give.is_empty() && withhold.is_empty()) {
-            changes.push(Change { identity: receiver.identity.clone(), give, withhold });
+            changes.push(Change { sid: receiver.sid.clone(), identity: receiver.identity.clone(), give, withhold });
         }
     }
     (changes, withheld)
+}
+
+fn not_applied(room: &NamespacedRoom, failure: &Failure) {
+    log::warn!(room = room.as_str(); "subscription rules were not applied, and will be again: {failure:?}");
 }
 
 fn insert(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet<TrackSid>) {

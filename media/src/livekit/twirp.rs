@@ -145,7 +145,8 @@ fn describe(error: &ureq::Error, timeout: Duration) -> String {
     }
 }
 
-fn describe_io(error: &io::Error, timeout: Duration) -> String {
+/// What is wrong with a connection, in words.
+pub(super) fn describe_io(error: &io::Error, timeout: Duration) -> String {
     use io::ErrorKind as Kind;
     match error.kind() {
         Kind::TimedOut | Kind::WouldBlock => timed_out(timeout),

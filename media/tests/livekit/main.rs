@@ -3,6 +3,8 @@
 mod calls;
 mod jobs;
 mod outages;
+mod settings;
+mod stranded;
 mod subscriptions;
 mod webhooks;
 

@@ -89,6 +89,19 @@ async fn rules_that_could_not_be_applied_are_applied_when_said_again() {
 }
 
 #[tokio::test]
+async fn one_who_cannot_be_reached_keeps_nobody_from_the_rules() {
+    let stage = Stage::new();
+    join(&stage, "lost", "guest");
+    join(&stage, "one", "guest");
+    join(&stage, "two", "guest");
+    publish(&stage, "two");
+    stage.double.strand(ROOM, "lost");
+    stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
+    eventually(|| changes(&stage).iter().any(|change| change.identity == "one" && !change.subscribe)).await;
+    assert_eq!(changes(&stage)[0].identity, "lost", "who was asked first, and did not answer");
+}
+
+#[tokio::test]
 async fn a_room_without_rules_costs_no_call() {
     let stage = Stage::new();
     join(&stage, "one", "guest");

@@ -24,7 +24,11 @@ async fn ready(state: Arc<AppState>) -> HttpResponse {
     let media = timeout(PATIENCE, state.media.health()).await.is_ok_and(|answer| answer.is_ok());
     let actors = state.tree.ping(PATIENCE).await.is_ok();
     let ready = database && media && actors;
-    let parts = json!({"database": word(database), "media": word(media), "actors": word(actors)});
+    let mut parts = json!({"database": word(database), "media": word(media), "actors": word(actors)});
+    // Not a question of readiness: what LiveKit is not set to is refused when somebody asks for it.
+    if let Some(settings) = &state.media_settings {
+        parts["media_settings"] = json!(settings.finding());
+    }
     let body = json!({"ready": ready, "parts": parts});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }

@@ -281,6 +281,35 @@ fn what_livekit_refuses_says_what_to_set_and_opens_no_circuit() {
     mute(true).expect(200);
 }
 
+#[test]
+fn readyz_tells_how_livekit_is_set_and_looks_again_after_an_outage() {
+    let (app, double) = livekit();
+    let settings = |status: u16| {
+        let ready = app.admin("GET", "/readyz").send().expect(status);
+        ready["parts"]["media_settings"].as_str().map(ToOwned::to_owned)
+    };
+    eventually(|| settings(200).as_deref() == Some("ok"));
+    double.configure(Settings { remote_unmute: false, ..Settings::default() });
+    double.fail_all(Fault::NoResponse);
+    assert_eq!(settings(503).as_deref(), Some("ok"), "what was found last");
+    double.heal();
+    eventually(|| {
+        app.advance(Duration::from_secs(5));
+        settings(200).is_some_and(|told| told.contains("room.enable_remote_unmute"))
+    });
+    assert!(double.rooms().is_empty());
+}
+
+#[test]
+fn a_setting_that_changes_without_an_outage_is_found_within_the_hour() {
+    let (app, double) = livekit();
+    let settings = || app.admin("GET", "/readyz").send().expect(200)["parts"]["media_settings"].to_string();
+    eventually(|| settings() == r#""ok""#);
+    double.configure(Settings { redis: false, ..Settings::default() });
+    app.advance(Duration::from_secs(60 * 60));
+    eventually(|| settings().contains("set redis"));
+}
+
 impl TestApp {
     fn wait_for_event_of(&self, egress: &str, status: &str) {
         eventually(|| {

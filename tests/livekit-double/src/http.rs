@@ -8,10 +8,12 @@ use crate::Double;
 use crate::faults::{Answer, Fault};
 
 /// A request.
+#[derive(Default)]
 pub(crate) struct Request {
     pub path: String,
     pub authorization: String,
     pub kind: String,
+    pub websocket_key: String,
     pub body: Vec<u8>,
 }
 
@@ -30,7 +32,11 @@ pub(crate) fn serve(listener: &TcpListener, double: &Double) {
 
 fn exchange(mut stream: TcpStream, double: &Double) -> Option<()> {
     let request = read(&stream)?;
-    let (answer, fault) = double.answer(&request);
+    let (answer, fault) = if request.path.starts_with("/rtc?") {
+        (double.signalling(&request, &mut stream).err()?, None)
+    } else {
+        double.answer(&request)
+    };
     match fault {
         Some(Fault::Slow(wait)) => thread::sleep(wait),
         Some(Fault::Dropped) => return None,
@@ -49,7 +55,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let path = line.split(' ').nth(1)?.to_owned();
-    let mut request = Request { path, authorization: String::new(), kind: String::new(), body: Vec::new() };
+    let mut request = Request { path, ..Request::default() };
     let mut length = 0;
     loop {
         let mut header = String::new();
@@ -58,6 +64,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().ok()?,
             "authorization" => request.authorization = value.to_owned(),
+            "sec-websocket-key" => request.websocket_key = value.to_owned(),
             "content-type" => request.kind = value.to_owned(),
             _ => {}
         }

@@ -7,9 +7,10 @@ mod faults;
 mod http;
 mod methods;
 mod people;
+mod signalling;
 mod webhooks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,20 +49,28 @@ struct State {
 struct LiveRoom {
     info: proto::Room,
     people: BTreeMap<String, proto::ParticipantInfo>,
+    /// Its node has died.
+    lost: bool,
+    /// Who is listed and on no node.
+    stranded: BTreeSet<String>,
 }
 
 /// What its configuration would say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
+    /// `room.auto_create`.
+    pub auto_create: bool,
     /// `room.enable_remote_unmute`.
     pub remote_unmute: bool,
     /// Whether it is connected to Redis.
     pub redis: bool,
+    /// `api.enable_psrpc_for_get_list_participants`: who is in a room is asked of the room's node.
+    pub node_lists: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { remote_unmute: true, redis: true }
+        Self { auto_create: true, remote_unmute: true, redis: true, node_lists: false }
     }
 }
 
@@ -70,7 +79,7 @@ impl Double {
     #[must_use]
     pub fn start() -> Self {
         let (api_key, api_secret) =
-            ("APIdouble".to_owned(), "the secret of the double, long enough for LiveKit".to_owned());
+            ("APIdouble".to_owned(), "the-secret-of-the-double-long-enough-for-LiveKit".to_owned());
         let state = Arc::<Mutex<State>>::default();
         let (listener, address) = http::bind();
         let double = Self { api_key, api_secret, address, state };
@@ -111,6 +120,12 @@ impl Double {
         let state = self.lock();
         let calls = state.calls.iter().filter(|(called, _)| called == method);
         calls.map(|(_, body)| M::decode(body.as_slice()).expect("the request reads")).collect()
+    }
+
+    /// The names of the rooms that are live.
+    #[must_use]
+    pub fn rooms(&self) -> Vec<String> {
+        self.lock().rooms.keys().cloned().collect()
     }
 
     /// A room as it stands.

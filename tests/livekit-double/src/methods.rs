@@ -30,15 +30,12 @@ impl Double {
         if request.kind != "application/protobuf" {
             return (Answer::twirp(404, "bad_route", "unexpected Content-Type"), None);
         }
-        let fault = {
-            let state = self.lock();
-            state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
-        };
+        let fault = self.fault(method);
         if let Some(answer) = fault.as_ref().and_then(Fault::answer) {
             return (answer, None);
         }
-        let grants = match self.grants(&request.authorization) {
-            Ok(grants) => grants,
+        let grants = match self.claims(&request.authorization) {
+            Ok(claims) => claims["video"].clone(),
             Err(refusal) => return (refusal, None),
         };
         if !granted(service, method, &grants, &request.body) {
@@ -49,13 +46,15 @@ impl Double {
         (state.perform(method, &request.body, self), fault)
     }
 
-    fn grants(&self, authorization: &str) -> Result<Value, Answer> {
-        let token = authorization.strip_prefix("Bearer ").unwrap_or_default();
-        Ok(self.claims(token)?["video"].clone())
+    /// How something is to fail now.
+    pub(crate) fn fault(&self, method: &str) -> Option<Fault> {
+        let state = self.lock();
+        state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
     }
 
-    /// What a token says that is signed with the double's key.
+    /// What a token says that is signed with the double's key; with or without `Bearer` before it.
     pub(crate) fn claims(&self, token: &str) -> Result<Value, Answer> {
+        let token = token.strip_prefix("Bearer ").unwrap_or(token);
         let refused = || Answer::text(401, "text/plain; charset=utf-8", "invalid token\n");
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_issuer(&[&self.api_key]);
@@ -104,7 +103,13 @@ impl State {
             "RemoveParticipant" => self.remove(&read(body), double),
             "MutePublishedTrack" => self.mute(&read(body)),
             "UpdateParticipant" => self.update(&read(body), double),
-            "UpdateSubscriptions" => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
+            "UpdateSubscriptions" => {
+                let proto::UpdateSubscriptionsRequest { room, identity, .. } = read(body);
+                match self.served(&room, &identity) {
+                    Some(_) => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
+                    None => Answer::no_response(),
+                }
+            }
             "SendData" => match self.rooms.get(&read::<proto::SendDataRequest>(body).room) {
                 Some(_) => Answer::protobuf(&proto::SendDataResponse {}),
                 None => Answer::no_response(),
@@ -149,6 +154,9 @@ impl State {
         let fresh = !self.rooms.contains_key(&request.name);
         self.open(&request.name, double);
         let room = self.rooms.entry(request.name.clone()).or_default();
+        if std::mem::take(&mut room.lost) {
+            room.count();
+        }
         if fresh {
             room.info.empty_timeout = request.empty_timeout;
             room.info.departure_timeout = request.departure_timeout;
@@ -167,12 +175,19 @@ impl State {
         if !self.rooms.contains_key(&request.room) {
             return Answer::not_found("requested room does not exist");
         }
+        if self.rooms.get(&request.room).is_some_and(|room| room.lost) {
+            return Answer::no_response();
+        }
         self.close(&request.room, double);
         Answer::protobuf(&proto::DeleteRoomResponse {})
     }
 
     fn list_participants(&self, request: &proto::ListParticipantsRequest) -> Answer {
-        let people = self.rooms.get(&request.room).map(|room| room.people.values().cloned().collect());
+        let room = self.rooms.get(&request.room);
+        if self.settings.node_lists && room.is_none_or(|room| room.lost) {
+            return Answer::no_response();
+        }
+        let people = room.map(|room| room.people.values().cloned().collect());
         Answer::protobuf(&proto::ListParticipantsResponse { participants: people.unwrap_or_default() })
     }
 
@@ -180,9 +195,18 @@ impl State {
         self.rooms.get(&named.room)?.people.get(&named.identity)
     }
 
+    /// Somebody whom a node has.
+    fn served(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
+        let room = self.rooms.get_mut(room)?;
+        room.people.get_mut(identity).filter(|_| !room.stranded.contains(identity))
+    }
+
     fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Answer {
         if self.person(named).is_none() {
             return Answer::not_found("participant does not exist");
+        }
+        if self.served(&named.room, &named.identity).is_none() {
+            return Answer::no_response();
         }
         self.depart(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
         Answer::protobuf(&proto::RemoveParticipantResponse {})
@@ -190,8 +214,7 @@ impl State {
 
     fn mute(&mut self, request: &proto::MuteRoomTrackRequest) -> Answer {
         let remote_unmute = self.settings.remote_unmute;
-        let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
-        let Some(person) = person else { return Answer::no_response() };
+        let Some(person) = self.served(&request.room, &request.identity) else { return Answer::no_response() };
         if !request.muted && !remote_unmute {
             return Answer::twirp(412, "failed_precondition", "remote unmute not enabled");
         }

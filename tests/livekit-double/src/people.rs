@@ -5,7 +5,7 @@ use proto::participant_info::{Kind, State as Progress};
 
 use crate::clients::may_publish;
 use crate::methods::nanos;
-use crate::{Double, State};
+use crate::{Double, LiveRoom, State};
 
 /// Who joins.
 #[derive(Debug, Clone)]
@@ -81,6 +81,23 @@ impl Double {
         self.lock().depart(room, identity, reason, self);
     }
 
+    /// Somebody's node dies, and they do not come back: they stay listed, and no node answers for them.
+    pub fn strand(&self, room: &str, identity: &str) {
+        let mut state = self.lock();
+        let room = state.rooms.get_mut(room).expect("a room that is live");
+        room.stranded.insert(identity.to_owned());
+        room.count();
+    }
+
+    /// A room's node dies, and nobody comes back: it stays listed with everybody in it, and cannot be deleted until it has
+    /// been made again.
+    pub fn lose_node(&self, room: &str) {
+        let mut state = self.lock();
+        let room = state.rooms.get_mut(room).expect("a room that is live");
+        room.lost = true;
+        room.stranded = room.people.keys().cloned().collect();
+    }
+
     /// A job stands differently; `egress_updated` or `egress_ended` says so.
     pub fn egress_is(&self, id: &str, status: proto::EgressStatus, error: &str) {
         let mut state = self.lock();
@@ -130,15 +147,23 @@ fn short(person: &proto::ParticipantInfo) -> proto::ParticipantInfo {
     proto::ParticipantInfo { sid: person.sid.clone(), identity: person.identity.clone(), ..Default::default() }
 }
 
+impl LiveRoom {
+    /// Counts whom its node has.
+    pub(crate) fn count(&mut self) {
+        self.info.num_participants = u32::try_from(self.people.len() - self.stranded.len()).unwrap_or(u32::MAX);
+    }
+}
+
 impl State {
     pub(crate) fn person_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         self.rooms.get_mut(room)?.people.get_mut(identity)
     }
 
-    fn enter(&mut self, room: &str, person: proto::ParticipantInfo) {
+    pub(crate) fn enter(&mut self, room: &str, person: proto::ParticipantInfo) {
         if let Some(room) = self.rooms.get_mut(room) {
+            room.stranded.remove(&person.identity);
             room.people.insert(person.identity.clone(), person);
-            room.info.num_participants = u32::try_from(room.people.len()).unwrap_or(u32::MAX);
+            room.count();
         }
     }
 
@@ -146,13 +171,16 @@ impl State {
     pub(crate) fn depart(&mut self, name: &str, identity: &str, reason: proto::DisconnectReason, double: &Double) {
         let Some(room) = self.rooms.get_mut(name) else { return };
         let Some(mut person) = room.people.remove(identity) else { return };
-        room.info.num_participants = u32::try_from(room.people.len()).unwrap_or(u32::MAX);
+        room.stranded.remove(identity);
+        room.count();
         for track in std::mem::take(&mut person.tracks) {
             self.report(name, "track_unpublished", Some(short(&person)), Some(track), double);
         }
+        let was_active = person.state == Progress::Active as i32;
         person.state = Progress::Disconnected as i32;
         person.disconnect_reason = reason as i32;
-        self.report(name, "participant_left", Some(person), None, double);
+        let event = if was_active { "participant_left" } else { "participant_connection_aborted" };
+        self.report(name, event, Some(person), None, double);
     }
 
     /// Ends the tracks that a new permission does not cover.

@@ -1,5 +1,7 @@
 //! What an event comes to: reports, in the order in which records have to be written.
 
+use std::time::Duration;
+
 use conclave_model::event::{PublishLimit, TrackFacts, Who};
 use conclave_model::participant::Participant;
 use conclave_model::{NamespacedRoom, Timestamp};
@@ -10,6 +12,9 @@ use super::wire::Event;
 use crate::livekit::convert;
 use crate::port::{Fact, Report};
 
+/// From a second's begin to its last millisecond.
+const LAST_OF_SECOND: Duration = Duration::from_millis(999);
+
 /// A signed event that lacks what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoReport;
@@ -18,8 +23,7 @@ pub(super) struct NoReport;
 /// own clock. `now` stands in for times that are left out.
 pub(super) fn of(event: &Event, now: Timestamp) -> Result<Vec<Report>, NoReport> {
     let Ok(room) = event.room().parse::<NamespacedRoom>() else { return Ok(Vec::new()) };
-    let queued = event.created_at();
-    let at = if queued > 0 { Timestamp::from_millis(queued.saturating_mul(1_000)) } else { now };
+    let at = happened_at(event.created_at(), now);
     let facts = match event.name() {
         "participant_joined" => return joined(event, &room, at),
         "participant_left" => vec![left(event)?],
@@ -33,6 +37,13 @@ pub(super) fn of(event: &Event, now: Timestamp) -> Result<Vec<Report>, NoReport>
         _ => Vec::new(),
     };
     Ok(facts.into_iter().map(|fact| Report { room: room.clone(), at, fact }).collect())
+}
+
+/// When an event happened that was queued in a second and is there now. LiveKit says no more than the second, so a track would
+/// be published, or somebody leave, before the join that it tells in milliseconds.
+fn happened_at(second: i64, now: Timestamp) -> Timestamp {
+    let begins = Timestamp::from_millis(second.saturating_mul(1_000));
+    if second > 0 { now.clamp(begins, begins.after(LAST_OF_SECOND)) } else { now }
 }
 
 /// Somebody joined; and what they published already, since LiveKit may have said so before anybody knew them.
@@ -109,5 +120,19 @@ const fn is_clean(reason: Reason) -> bool {
         | Reason::ConnectionTimeout
         | Reason::MediaFailure
         | Reason::AgentError => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_happened_within_the_second_that_livekit_names_and_not_after_it_was_told() {
+        let at = |now| happened_at(7, Timestamp::from_millis(now)).millis();
+        assert_eq!((at(7_000), at(7_420), at(7_999)), (7_000, 7_420, 7_999));
+        assert_eq!(at(9_500), 7_999, "it was a while on its way");
+        assert_eq!(at(6_500), 7_000, "clocks differ");
+        assert_eq!(happened_at(0, Timestamp::from_millis(3)).millis(), 3, "it is not said");
     }
 }
