@@ -1,7 +1,7 @@
 //! Answers kept for replay, in the transaction of the change they report where there is one.
 
 use conclave_model::Timestamp;
-use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer, RETENTION};
+use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer, ParticipantCaller, RETENTION};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::OrStoreError;
@@ -17,6 +17,8 @@ pub(crate) const PURPOSE: &str = "idempotent answer";
 pub struct KeptAnswer {
     /// Of the body the key first came with.
     pub fingerprint: [u8; 32],
+    /// The participant that it answered; `None` for a server with its key.
+    pub made_by: Option<String>,
     /// The answer.
     pub answer: Answer,
 }
@@ -41,8 +43,8 @@ impl Tx<'_> {
         self.sql
             .prepare_cached(
                 "INSERT OR REPLACE INTO idempotency
-                    (project_id, operation, key, caller, fingerprint, status, body, body_key_id, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    (project_id, operation, key, caller, made_by, fingerprint, status, body, body_key_id, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )
             .and_then(|mut s| {
                 s.execute(params![
@@ -50,6 +52,7 @@ impl Tx<'_> {
                     slot.operation,
                     slot.key.as_str(),
                     caller(slot),
+                    keep.made_by.as_ref().map(ParticipantCaller::as_str),
                     keep.fingerprint,
                     answer.status,
                     body,
@@ -63,12 +66,13 @@ impl Tx<'_> {
     }
 }
 
-/// How a slot names the participant it belongs to. No room and no identity holds the slash between them.
-fn caller(slot: &IdempotencySlot) -> String {
-    slot.refused.as_ref().map_or_else(String::new, |(room, identity)| format!("{room}/{identity}"))
+/// The participant that a slot belongs to; empty for one of the whole project.
+fn caller(slot: &IdempotencySlot) -> &str {
+    slot.refused.as_ref().map_or("", ParticipantCaller::as_str)
 }
 
 struct Stored {
+    made_by: Option<String>,
     fingerprint: [u8; 32],
     status: u16,
     body: Vec<u8>,
@@ -77,13 +81,19 @@ struct Stored {
 
 fn find(sql: &Connection, slot: &IdempotencySlot, oldest: Timestamp) -> Result<Option<Stored>, StoreError> {
     sql.prepare_cached(
-        "SELECT fingerprint, status, body, body_key_id FROM idempotency
+        "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
          WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5",
     )
     .and_then(|mut s| {
         let of = params![slot.project_id.as_str(), slot.operation, slot.key.as_str(), caller(slot), oldest.millis()];
         s.query_row(of, |row| {
-            Ok(Stored { fingerprint: row.get(0)?, status: row.get(1)?, body: row.get(2)?, key_id: row.get(3)? })
+            Ok(Stored {
+                made_by: row.get(0)?,
+                fingerprint: row.get(1)?,
+                status: row.get(2)?,
+                body: row.get(3)?,
+                key_id: row.get(4)?,
+            })
         })
         .optional()
     })
@@ -97,7 +107,11 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<KeptAnswer, StoreError> {
             .open_sealed(&Sealed { key_id, bytes: stored.body }, PURPOSE)
             .map_err(|error| StoreError::Fault(format!("a kept answer: {error}")))?,
     };
-    Ok(KeptAnswer { fingerprint: stored.fingerprint, answer: Answer { status: stored.status, body } })
+    Ok(KeptAnswer {
+        fingerprint: stored.fingerprint,
+        made_by: stored.made_by,
+        answer: Answer { status: stored.status, body },
+    })
 }
 
 impl Store {

@@ -1,9 +1,9 @@
 //! Idempotent calls: what a key is, and how an answer is kept in the transaction of the change it reports.
 //!
 //! A key is scoped to project and operation and lives 24 hours (decisions, section 4). What a participant is refused is kept
-//! beside that, for this participant: the refusal may be about who asked, and is no answer to anybody else. An operation that writes hands a
-//! [`KeepAnswer`] down with its write, and the store renders and keeps the answer beside the change, so that no crash can
-//! leave the one without the other.
+//! beside that, for this participant: the refusal may be about who asked, and is no answer to anybody else. An operation
+//! that writes hands a [`KeepAnswer`] down with its write, and the store renders and keeps the answer beside the change, so
+//! that no crash can leave the one without the other.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -41,6 +41,25 @@ impl FromStr for IdempotencyKey {
     }
 }
 
+/// A participant that calls with a room token, as kept answers name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ParticipantCaller(Box<str>);
+
+impl ParticipantCaller {
+    /// The participant by that identity in that room. A newer token of it is the same caller.
+    #[must_use]
+    pub fn new(room: &RoomName, identity: &Identity) -> Self {
+        // Neither holds the slash between them.
+        Self(format!("{room}/{identity}").into())
+    }
+
+    /// The caller as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Which call a kept answer belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencySlot {
@@ -51,7 +70,7 @@ pub struct IdempotencySlot {
     /// What the caller sent.
     pub key: IdempotencyKey,
     /// The participant whose refusal this is; `None` for the answer that belongs to the key.
-    pub refused: Option<(RoomName, Identity)>,
+    pub refused: Option<ParticipantCaller>,
 }
 
 /// An answer, byte for byte.
@@ -70,6 +89,8 @@ pub struct Keep {
     pub slot: IdempotencySlot,
     /// BLAKE3 over the path and the raw body.
     pub fingerprint: [u8; 32],
+    /// The participant that made the call; `None` when a server did, with its key.
+    pub made_by: Option<ParticipantCaller>,
     /// The answer holds a secret and is encrypted at rest.
     pub secret: bool,
     kept: Arc<AtomicBool>,
@@ -79,7 +100,13 @@ impl Keep {
     /// A request that nobody has met yet.
     #[must_use]
     pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
-        Self { slot, fingerprint, secret, kept: Arc::default() }
+        Self { slot, fingerprint, made_by: None, secret, kept: Arc::default() }
+    }
+
+    /// The same, of a call that a participant made.
+    #[must_use]
+    pub fn made_by(self, participant: Option<ParticipantCaller>) -> Self {
+        Self { made_by: participant, ..self }
     }
 
     /// Notes that the answer is durable, for every clone of this request.

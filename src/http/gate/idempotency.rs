@@ -4,15 +4,16 @@
 //! handler whose write carries the request to keep its answer makes both durable in one transaction; the answers of the
 //! others are kept here. Kept are 2xx and those 4xx that depend on the request alone; 5xx never.
 //!
-//! A key belongs to the whole project. A participant has a replay of its answer only where it might have made the call
-//! itself, and what a participant is refused is kept for that participant: nobody else is answered with it.
+//! A key belongs to the whole project. A participant has a replay of its own answer always, and of somebody else's only where
+//! it might have made the call itself; what it is refused is kept for it alone: nobody else is answered with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
+use conclave_db::KeptAnswer;
 use conclave_model::ErrorCode;
-use conclave_model::idempotency::{IdempotencyKey, IdempotencySlot, Keep};
+use conclave_model::idempotency::{IdempotencyKey, IdempotencySlot, Keep, ParticipantCaller};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::http::answer::Answer;
@@ -74,17 +75,20 @@ pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answ
     let state = Arc::clone(&call.state);
     let fingerprint = fingerprint(&call);
     let _turn = state.turns.take(slot.clone()).await;
-    let own = refusals(&slot, &call.caller);
-    if let Some(refused) = &own
-        && let Some(answer) = kept(&state, refused, fingerprint).await?
+    let participant = participant(&call.caller);
+    let own = participant.clone().map(|refused| IdempotencySlot { refused: Some(refused), ..slot.clone() });
+    if let Some(refusals) = &own
+        && let Some(refused) = kept(&state, refusals, fingerprint).await?
     {
-        return Ok((answer, true));
+        return Ok((refused.answer, true));
     }
-    if let Some(answer) = kept(&state, &slot, fingerprint).await? {
-        (operation.replays_to)(&call).await?;
-        return Ok((answer, true));
+    if let Some(kept) = kept(&state, &slot, fingerprint).await? {
+        if kept.made_by.as_deref() != participant.as_ref().map(ParticipantCaller::as_str) {
+            (operation.replays_to)(&call).await?;
+        }
+        return Ok((kept.answer, true));
     }
-    let keep = Keep::new(slot, fingerprint, operation.secret_answer);
+    let keep = Keep::new(slot, fingerprint, operation.secret_answer).made_by(participant);
     call.keep = Some(keep.clone());
     let result = (operation.handler)(call).await;
     if let Some(answer) = to_keep(&result).filter(|_| !keep.is_kept()) {
@@ -95,20 +99,20 @@ pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answ
 }
 
 /// The answer kept in a slot for a body like this one.
-async fn kept(state: &AppState, slot: &IdempotencySlot, fingerprint: [u8; 32]) -> Result<Option<Answer>, Problem> {
+async fn kept(state: &AppState, slot: &IdempotencySlot, fingerprint: [u8; 32]) -> Result<Option<KeptAnswer>, Problem> {
     match state.store.kept_answer(slot.clone()).await.map_err(of_store)? {
         Some(kept) if kept.fingerprint != fingerprint => {
             let message = "this Idempotency-Key was used with another body";
             Err(Problem::new(ErrorCode::IdempotencyKeyReuse, message))
         }
-        kept => Ok(kept.map(|kept| kept.answer)),
+        kept => Ok(kept),
     }
 }
 
-/// Where a participant's refusals under a key are kept.
-fn refusals(slot: &IdempotencySlot, caller: &Caller) -> Option<IdempotencySlot> {
+/// Who calls with a room token.
+fn participant(caller: &Caller) -> Option<ParticipantCaller> {
     let Caller::RoomToken(claims) = caller else { return None };
-    Some(IdempotencySlot { refused: Some((claims.room.split().1, claims.identity.clone())), ..slot.clone() })
+    Some(ParticipantCaller::new(&claims.room.split().1, &claims.identity))
 }
 
 /// Which kept answer the call could have; `None` when it did not ask for one.

@@ -304,13 +304,17 @@ fn an_answer_is_replayed_to_those_participants_alone_who_may_make_the_call() {
             mute(&usher).expect_error(403, "permission_denied", Some(field));
         }
     }
-    // One that is demoted is refused the answer that it had.
+    // One that is demoted has its own answer again, as whoever retries must, and nobody else's.
     app.join("stage", "chair", "chair");
     let body = json!({"track_sid": track, "muted": true});
-    by_token(&app, &chair, path, "mine", body.clone()).expect(200);
+    let mine = by_token(&app, &chair, path, "mine", body.clone());
+    mine.expect(200);
+    let theirs = app.post(path).json(body.clone()).idempotency_key("theirs").send();
     let demote = app.post("/v1/rooms/stage/participants/chair/role").json(json!({"role": "guest"})).send();
     demote.expect(200);
-    let replay = by_token(&app, &chair, path, "mine", body);
+    assert_replays(&by_token(&app, &chair, path, "mine", body.clone()), &mine);
+    assert_replays(&app.post(path).json(body.clone()).idempotency_key("theirs").send(), &theirs);
+    let replay = by_token(&app, &chair, path, "theirs", body);
     replay.expect_error(403, "permission_denied", Some("mute_others"));
 }
 
