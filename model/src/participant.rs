@@ -122,7 +122,9 @@ macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant,)* }
+        // Not a rename of each: the description does not read a word that comes by a macro.
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
             /// The word as it is stored and shown.

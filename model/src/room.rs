@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use utoipa::ToSchema;
+
 use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 
 /// How long a room stays open with nobody in it, in seconds, when its creator does not say.
@@ -46,7 +48,8 @@ impl Room {
 }
 
 /// Whether a room lives. The one transition is from open to ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "snake_case")]
 pub enum RoomStatus {
     /// Takes joins.
     Open,

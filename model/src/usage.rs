@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use crate::plan::Plan;
 use crate::project::ProjectStatus;
@@ -143,6 +144,18 @@ pub enum Billed {
     Suspended,
 }
 
+/// A project's quota, as the plan status shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaState {
+    /// Work starts.
+    Active,
+    /// None does: the project was stopped.
+    Suspended,
+    /// None does: what there was is spent.
+    Exceeded,
+}
+
 /// Whether a project may start work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -190,11 +203,11 @@ impl Standing {
 
     /// The state that the plan status shows: what refuses work, and why.
     #[must_use]
-    pub const fn quota_state(self) -> &'static str {
+    pub const fn quota_state(self) -> QuotaState {
         match self {
-            Self::Good => "active",
-            Self::Suspended => "suspended",
-            Self::BlockSpent | Self::WalletEmpty => "exceeded",
+            Self::Good => QuotaState::Active,
+            Self::Suspended => QuotaState::Suspended,
+            Self::BlockSpent | Self::WalletEmpty => QuotaState::Exceeded,
         }
     }
 
@@ -258,7 +271,7 @@ mod tests {
         assert_eq!(of(Some(5), 661, 10), Standing::WalletEmpty);
         assert_eq!(of(Some(5), 660, 10), Standing::Good);
         let suspended = Standing::of(&plan(None), ProjectStatus::Suspended, &month(600, 0));
-        assert_eq!((suspended, suspended.quota_state()), (Standing::Suspended, "suspended"));
+        assert_eq!((suspended, suspended.quota_state()), (Standing::Suspended, QuotaState::Suspended));
     }
 
     #[test]

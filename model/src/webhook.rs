@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use utoipa::ToSchema;
+
 use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
 /// A webhook receiver.
@@ -52,7 +54,8 @@ pub struct Delivery {
 }
 
 /// How a delivery stands. `pending` leads to the other two; only `failed` leads back, by a retry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "snake_case")]
 pub enum DeliveryStatus {
     /// To be posted when due.
     Pending,

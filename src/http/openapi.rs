@@ -19,7 +19,22 @@ const DESCRIPTION: &str = "Control plane for real-time video calls. Every failur
 pub struct Param {
     name: &'static str,
     description: &'static str,
-    pattern: Option<&'static str>,
+    form: Form,
+}
+
+/// What a parameter may be.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// A part of a path, of this pattern.
+    Part(&'static str),
+    /// A text.
+    Text,
+    /// A text of this format.
+    Formatted(&'static str),
+    /// One of these words, which stand with a comma between them.
+    Word(&'static str),
+    /// `true` or `false`.
+    Flag,
 }
 
 impl Param {
@@ -43,24 +58,44 @@ impl Param {
     pub const UUID: Self = Self::of_path("id", "The id", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$");
 
     const fn of_path(name: &'static str, description: &'static str, pattern: &'static str) -> Self {
-        Self { name, description, pattern: Some(pattern) }
+        Self { name, description, form: Form::Part(pattern) }
     }
 
     /// A query parameter.
     #[must_use]
     pub const fn query(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, pattern: None }
+        Self { name, description, form: Form::Text }
+    }
+
+    /// A query parameter that is one of some words, given as in `a, b, c`.
+    #[must_use]
+    pub const fn one_of(name: &'static str, description: &'static str, words: &'static str) -> Self {
+        Self { name, description, form: Form::Word(words) }
+    }
+
+    /// A query parameter of a format of JSON Schema's, such as `date-time`.
+    #[must_use]
+    pub const fn formatted(name: &'static str, description: &'static str, format: &'static str) -> Self {
+        Self { name, description, form: Form::Formatted(format) }
+    }
+
+    /// A query parameter that is `true` or `false`.
+    #[must_use]
+    pub const fn flag(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, form: Form::Flag }
     }
 
     fn render(&self) -> Value {
-        let place = if self.pattern.is_some() { "path" } else { "query" };
-        let mut schema = json!({"type": "string"});
-        if let Some(pattern) = self.pattern {
-            schema["pattern"] = pattern.into();
-        }
+        let (in_path, schema) = match self.form {
+            Form::Part(pattern) => (true, json!({"type": "string", "pattern": pattern})),
+            Form::Text => (false, json!({"type": "string"})),
+            Form::Formatted(format) => (false, json!({"type": "string", "format": format})),
+            Form::Word(words) => (false, json!({"type": "string", "enum": words.split(", ").collect::<Vec<_>>()})),
+            Form::Flag => (false, json!({"type": "boolean"})),
+        };
+        let place = if in_path { "path" } else { "query" };
         json!({
-            "name": self.name, "in": place, "required": self.pattern.is_some(), "description": self.description,
-            "schema": schema
+            "name": self.name, "in": place, "required": in_path, "description": self.description, "schema": schema
         })
     }
 }
@@ -201,13 +236,18 @@ fn error_responses(operation: &Operation) -> Map<String, Value> {
     }
     let response = |(status, codes): (u16, Vec<&str>)| {
         let example = json!({"error": {"code": codes[0], "message": "what was wrong, for people"}});
-        let response = json!({
+        let mut response = json!({
             "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
             "content": {"application/json": {
                 "schema": {"$ref": "#/components/schemas/Error"}, "example": example
             }},
             "x-error-codes": codes
         });
+        if matches!(status, 429 | 503) {
+            response["headers"] = json!({"Retry-After": {
+                "description": "When to come again, in seconds", "schema": {"type": "integer", "minimum": 1}
+            }});
+        }
         (status.to_string(), response)
     };
     by_status.into_iter().map(response).collect()
@@ -267,6 +307,26 @@ fn error_schema() -> Value {
     })
 }
 
+/// A schema as JSON. Numbers are called `int64`, not what they are here: 32 bits without a sign do not fit `int32`.
+fn rendered(schema: RefOr<Schema>) -> Value {
+    fn widen(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                if fields.get("format").is_some_and(|format| format == "int32") {
+                    fields.insert("format".into(), "int64".into());
+                }
+                fields.values_mut().for_each(widen);
+            }
+            Value::Array(items) => items.iter_mut().for_each(widen),
+            _ => {}
+        }
+    }
+    // A schema is data; writing it as JSON cannot fail.
+    let mut json = serde_json::to_value(schema).unwrap_or_default();
+    widen(&mut json);
+    json
+}
+
 /// The description of everything that is routed.
 #[must_use]
 pub fn document() -> Value {
@@ -276,10 +336,7 @@ pub fn document() -> Value {
         let doc = (operation.doc)();
         let method = operation.method.as_str().to_ascii_lowercase();
         paths.entry(operation.path).or_default().insert(method, describe(operation, &doc));
-        // A schema is data; writing it as JSON cannot fail.
-        let rendered =
-            doc.schemas.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()));
-        schemas.extend(rendered);
+        schemas.extend(doc.schemas.into_iter().map(|(name, schema)| (name, rendered(schema))));
     }
     schemas.insert("Error".into(), error_schema());
     json!({

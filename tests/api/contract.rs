@@ -115,6 +115,9 @@ pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
     if let Some(reference) = schema["$ref"].as_str() {
         return fits(document, document.pointer(&reference[1..]).unwrap(), body, at);
     }
+    if let Some(words) = schema["enum"].as_array().filter(|_| !body.is_null()) {
+        assert!(words.contains(body), "{at} is {body}, and may be {words:?}");
+    }
     if let (Some(properties), Some(body)) = (schema["properties"].as_object(), body.as_object()) {
         let required = schema["required"].as_array().into_iter().flatten();
         for name in required.map(|name| name.as_str().unwrap()) {

@@ -253,6 +253,32 @@ fn every_example_fits_its_schema() {
 }
 
 #[test]
+fn every_word_is_described_as_it_stands_on_the_wire() {
+    fn words<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                let listed = fields.get("enum").and_then(Value::as_array).into_iter().flatten();
+                found.extend(listed.filter_map(Value::as_str));
+                fields.values().for_each(|field| words(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| words(item, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut found = Vec::new();
+    words(&document, &mut found);
+    for word in ["screen_share", "reliable", "s3", "ended", "delivered", "exceeded", "limit_reached", "publishing"] {
+        assert!(found.contains(&word), "{word}");
+    }
+    // No word of the contract has a capital.
+    assert!(
+        found.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase() || "0123456789_-".contains(c))),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn the_description_is_openapi_3_1_0_and_needs_no_credential() {
     let document = document();
     assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("v1")));

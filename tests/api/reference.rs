@@ -105,7 +105,12 @@ fn properties(schema: &Value) -> Vec<Vec<String>> {
 fn parameters(operation: &Value) -> Vec<Vec<String>> {
     let row = |parameter: &Value| {
         let needed = if parameter["required"] == true { "yes" } else { "" };
-        let notes = notes(&parameter["schema"], text(&parameter["description"]));
+        let schema = &parameter["schema"];
+        let mut notes = notes(schema, text(&parameter["description"]));
+        let words: Vec<_> = list(&schema["enum"]).iter().map(|word| format!("`{}`", text(word))).collect();
+        if !words.is_empty() {
+            notes = format!("{notes}: {}", words.join(", "));
+        }
         vec![format!("`{}`", text(&parameter["name"])), text(&parameter["in"]).into(), needed.into(), notes]
     };
     list(&operation["parameters"]).iter().map(row).collect()

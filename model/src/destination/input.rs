@@ -61,9 +61,10 @@ macro_rules! type_word {
     ($name:ident, $variant:ident, $word:literal) => {
         /// The one word that `type` can be here.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+        // Not a rename of the variant: the description does not read a word that comes by a macro.
+        #[serde(rename_all = "snake_case")]
         pub enum $name {
             #[doc = $word]
-            #[serde(rename = $word)]
             $variant,
         }
     };

@@ -157,8 +157,8 @@ pub const OPERATIONS: &[Operation] = &[
                 example(),
                 &[
                     Param::query("room", "Of this room"),
-                    Param::query("status", IngressStatus::WORDS),
-                    Param::query("input_type", InputType::WORDS),
+                    Param::one_of("status", "In this status", IngressStatus::WORDS),
+                    Param::one_of("input_type", "Of this type", InputType::WORDS),
                 ],
             )
         },

@@ -19,9 +19,9 @@ use crate::http::problem::{of_store, of_tree};
 /// The filters of a list of jobs, as the description tells of them.
 pub const FILTERS: &[Param] = &[
     Param::query("room", "Of this room"),
-    Param::query("status", "In this status"),
-    Param::query("after", "Started at or after this instant"),
-    Param::query("before", "Started at or before this instant"),
+    Param::one_of("status", "In this status", JobStatus::WORDS),
+    Param::formatted("after", "Started at or after this instant", "date-time"),
+    Param::formatted("before", "Started at or before this instant", "date-time"),
 ];
 
 /// Which jobs a kind of call is about, and what it needs.

@@ -2,7 +2,7 @@
 
 use conclave_db::NewRoom;
 use conclave_model::role::Permission;
-use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room};
+use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room, RoomStatus};
 use conclave_model::sent::sent;
 use conclave_model::{ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,7 @@ pub struct RoomJson {
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
     /// `open` or `ended`.
+    #[schema(value_type = RoomStatus)]
     status: &'static str,
     /// Null when the project has no default template.
     template_id: Option<String>,

@@ -110,9 +110,9 @@ fn detail_example() -> serde_json::Value {
 const FILTERS: &[Param] = &[
     Param::query("identity", "Of this identity"),
     Param::query("role", "Holding this role"),
-    Param::query("active", "true: still connected; false: gone"),
-    Param::query("after", "Joined at or after this instant"),
-    Param::query("before", "Joined at or before this instant"),
+    Param::flag("active", "true: still connected; false: gone"),
+    Param::formatted("after", "Joined at or after this instant", "date-time"),
+    Param::formatted("before", "Joined at or before this instant", "date-time"),
 ];
 
 const PROJECT_FILTERS: &[Param] =

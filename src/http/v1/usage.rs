@@ -2,7 +2,7 @@
 
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::ProjectStatus;
-use conclave_model::usage::{Day, MonthUse, Standing, UsageDay, minutes};
+use conclave_model::usage::{Day, MonthUse, QuotaState, Standing, UsageDay, minutes};
 use conclave_model::{ErrorCode, ProjectId};
 use serde::Serialize;
 use serde_json::json;
@@ -52,7 +52,7 @@ pub struct PlanStatus<'a> {
     features: PlanFeatures,
     /// `active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts; `/v1/plan` shows
     /// what the records alone say while the service is away.
-    quota_state: &'static str,
+    quota_state: QuotaState,
     /// First day of the billing period.
     #[schema(value_type = String, format = Date)]
     period_start: Day,
@@ -89,8 +89,8 @@ pub const OPERATIONS: &[Operation] = &[
         |call| Box::pin(usage(call)),
         || {
             Doc::new("usage", "Read participant minutes by day")
-                .query(Param::query("from", "First day, YYYY-MM-DD; default 29 days before `to`"))
-                .query(Param::query("to", "Last day, YYYY-MM-DD; default today in UTC"))
+                .query(Param::formatted("from", "First day, YYYY-MM-DD; default 29 days before `to`", "date"))
+                .query(Param::formatted("to", "Last day, YYYY-MM-DD; default today in UTC", "date"))
                 .answer::<Usage<'_>>(json!({
                     "days": [{"date": "2026-01-31", "participant_minutes": 12.5, "sessions": 2}],
                     "total_participant_minutes": 12.5, "plan": plan_example()

@@ -26,6 +26,7 @@ pub struct WebhookDelivery {
     #[schema(value_type = Object)]
     payload: Option<Box<RawValue>>,
     /// `pending`, `delivered` or `failed`.
+    #[schema(value_type = DeliveryStatus)]
     status: &'static str,
     /// Times posted.
     attempts: u32,
@@ -77,9 +78,9 @@ fn example() -> serde_json::Value {
 }
 
 const FILTERS: &[Param] = &[
-    Param::query("status", "pending, delivered or failed"),
+    Param::one_of("status", "In this status", "pending, delivered, failed"),
     Param::query("event_type", "Of this event"),
-    Param::query("endpoint_id", "To this endpoint"),
+    Param::formatted("endpoint_id", "To this endpoint", "uuid"),
 ];
 
 /// Webhook deliveries.
