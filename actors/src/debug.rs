@@ -86,7 +86,7 @@ impl Tree {
     pub async fn actors(&self, filter: &ActorFilter, page: PageRequest) -> ActorList {
         let mut totals = BTreeMap::new();
         let mut shown = Vec::new();
-        let (skip, take) = (page.offset as usize, page.limit as usize + 1);
+        let (skip, take) = (usize::try_from(page.offset).unwrap_or(usize::MAX), page.limit as usize + 1);
         let mut seen = 0;
         let mut visit = |entry: &Entry| {
             if filter.matches(entry) {

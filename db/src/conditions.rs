@@ -39,7 +39,7 @@ impl Conditions {
     ) -> Result<Page<T>, StoreError> {
         let query = format!("{select} WHERE {} ORDER BY {order} LIMIT ? OFFSET ?", self.text);
         self.values.push(Box::new(page.limit + 1));
-        self.values.push(Box::new(page.offset));
+        self.values.push(Box::new(page.offset.cast_signed()));
         let mut statement = sql.prepare_cached(&query).or_store_error()?;
         let values = rusqlite::params_from_iter(self.values);
         let rows = statement.query_map(values, read).and_then(Iterator::collect).or_store_error()?;

@@ -15,6 +15,7 @@ pub mod livekit;
 mod metrics;
 pub mod port;
 mod rules;
+mod text;
 pub mod token;
 
 pub use guard::{CircuitSettings, Guard};

@@ -6,7 +6,7 @@ pub struct PageRequest {
     /// Rows wanted, 1 to 200.
     pub limit: u32,
     /// Rows skipped.
-    pub offset: u32,
+    pub offset: u64,
 }
 
 impl PageRequest {
@@ -14,6 +14,8 @@ impl PageRequest {
     pub const DEFAULT_LIMIT: u32 = 50;
     /// Rows a page has at most.
     pub const MAX_LIMIT: u32 = 200;
+    /// Rows that can be skipped: what a database can count.
+    pub const MAX_OFFSET: u64 = i64::MAX.unsigned_abs();
 }
 
 impl Default for PageRequest {
@@ -46,7 +48,8 @@ impl<T> Page<T> {
     /// Cuts a page out of a whole list.
     #[must_use]
     pub fn cut(rows: Vec<T>, request: PageRequest) -> Self {
-        let fetched = rows.into_iter().skip(request.offset as usize).take(request.limit as usize + 1);
+        let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
+        let fetched = rows.into_iter().skip(skipped).take(request.limit as usize + 1);
         Self::of_fetched(fetched.collect(), request)
     }
 

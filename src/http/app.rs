@@ -18,7 +18,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for (path, operations) in by_path() {
         config.service(resource(path, operations, state));
     }
-    config.route("/healthz", web::get().to(async || HttpResponse::Ok().json(serde_json::json!({"ok": true}))));
+    health(config);
     describe(config);
     if let Some(plane) = &state.livekit {
         intake::configure(config, state, plane);
@@ -32,16 +32,20 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }));
 }
 
+/// Routes `/healthz`, which answers while the process serves.
+pub fn health(config: &mut web::ServiceConfig) {
+    let alive = web::get().to(async || HttpResponse::Ok().json(serde_json::json!({"ok": true})));
+    config.service(place("/healthz", Method::Get, alive));
+}
+
 /// Routes the description, which needs no credential: it shows what everybody's calls look like, and nothing of anybody's.
 pub fn describe(config: &mut web::ServiceConfig) {
     let description: web::Bytes = openapi::text().into();
-    config.route(
-        "/openapi.json",
-        web::get().to(move || {
-            let description = description.clone();
-            async { HttpResponse::Ok().content_type("application/json").body(description) }
-        }),
-    );
+    let described = web::get().to(move || {
+        let description = description.clone();
+        async { HttpResponse::Ok().content_type("application/json").body(description) }
+    });
+    config.service(place("/openapi.json", Method::Get, described));
 }
 
 /// The operations of each path, in the order of the contract.
@@ -98,13 +102,23 @@ fn other_method(state: &AppState, request: &HttpRequest, operations: &[&'static 
         return state.origins.preflight(request, operations);
     }
     let allowed: Vec<_> = operations.iter().map(|operation| operation.method.as_str()).collect();
-    let allowed = allowed.join(", ");
+    method_not_allowed(&allowed.join(", "))
+}
+
+/// 405 `method_not_allowed`, with the methods that the path takes.
+fn method_not_allowed(allowed: &str) -> HttpResponse {
     let message = format!("this path takes {allowed}");
     let mut response = problem::response(&Problem::new(ErrorCode::MethodNotAllowed, message));
-    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+    if let Ok(allowed) = HeaderValue::from_str(allowed) {
         response.headers_mut().insert(ALLOW, allowed);
     }
     response
+}
+
+/// A path beside the operations that takes one method.
+pub fn place(path: &str, method: Method, route: actix_web::Route) -> actix_web::Resource {
+    let other = web::to(move || async move { method_not_allowed(method.as_str()) });
+    web::resource(path).route(route).default_service(other)
 }
 
 /// 404 `not_found`.

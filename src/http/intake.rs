@@ -10,7 +10,9 @@ use conclave_media::livekit::{IntakeOutcome, LivekitPlane};
 use conclave_model::ErrorCode;
 use serde_json::json;
 
+use super::app::place;
 use super::gate::body;
+use super::operation::Method;
 use super::problem::{self, Problem};
 use super::state::AppState;
 
@@ -22,21 +24,19 @@ const OPERATION: &str = "livekit_webhook";
 /// Routes it.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &LivekitPlane) {
     let (state, plane) = (Arc::clone(state), plane.clone());
-    config.route(
-        "/media/livekit/webhook",
-        web::post().to(move |request: HttpRequest, payload: Payload| {
-            let (state, plane) = (Arc::clone(&state), plane.clone());
-            async move {
-                let timed = state.metrics.time(OPERATION);
-                let response = match body::within(LIMIT, &request, payload).await {
-                    Ok(raw) => answer(plane, &request, raw).await,
-                    Err(refused) => problem::response(&refused),
-                };
-                timed.answered(response.status());
-                response
-            }
-        }),
-    );
+    let intake = web::post().to(move |request: HttpRequest, payload: Payload| {
+        let (state, plane) = (Arc::clone(&state), plane.clone());
+        async move {
+            let timed = state.metrics.time(OPERATION);
+            let response = match body::within(LIMIT, &request, payload).await {
+                Ok(raw) => answer(plane, &request, raw).await,
+                Err(refused) => problem::response(&refused),
+            };
+            timed.answered(response.status());
+            response
+        }
+    });
+    config.service(place("/media/livekit/webhook", Method::Post, intake));
 }
 
 async fn answer(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpResponse {

@@ -1,6 +1,7 @@
 //! Query parameters, strictly: each once, none unknown.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::str::FromStr;
 
 use conclave_model::page::PageRequest;
@@ -68,19 +69,23 @@ impl Query {
     /// # Errors
     /// 400 `invalid_request` at the one that is out of range.
     pub fn page(&mut self) -> Result<PageRequest, Problem> {
-        let limit = self.whole_number("limit", 1, PageRequest::MAX_LIMIT, PageRequest::DEFAULT_LIMIT)?;
-        let offset = self.whole_number("offset", 0, u32::MAX, 0)?;
+        let limit = self.whole_number("limit", 1, Some(PageRequest::MAX_LIMIT), PageRequest::DEFAULT_LIMIT)?;
+        let offset = self.whole_number("offset", 0, None, 0)?;
+        let offset = Some(offset).filter(|offset| *offset <= PageRequest::MAX_OFFSET);
+        let offset = offset.ok_or_else(|| Problem::invalid("offset", "is larger than any list"))?;
         Ok(PageRequest { limit, offset })
     }
 
-    fn whole_number(&mut self, name: &'static str, from: u32, to: u32, default: u32) -> Result<u32, Problem> {
+    fn whole_number<N>(&mut self, name: &'static str, from: N, to: Option<N>, default: N) -> Result<N, Problem>
+    where
+        N: FromStr + PartialOrd + Display + Copy,
+    {
         let Some(text) = self.text(name) else { return Ok(default) };
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        let number = text.parse().ok().filter(|n| digits && (from..=to).contains(n));
-        let message = if to == u32::MAX {
-            format!("must be an integer from {from} on")
-        } else {
-            format!("must be an integer from {from} to {to}")
+        let number = text.parse().ok().filter(|n| digits && *n >= from && to.is_none_or(|to| *n <= to));
+        let message = match to {
+            None => format!("must be an integer from {from} on"),
+            Some(to) => format!("must be an integer from {from} to {to}"),
         };
         number.ok_or_else(|| Problem::invalid(name, message))
     }
@@ -117,7 +122,8 @@ mod tests {
             ("limit=", "limit"),
             ("limit=%2B1", "limit"),
             ("offset=-1", "offset"),
-            ("offset=99999999999", "offset"),
+            ("offset=99999999999999999999", "offset"),
+            ("offset=9223372036854775808", "offset"),
         ] {
             assert_eq!(page(query).unwrap_err().field.as_deref(), Some(field), "{query}");
         }

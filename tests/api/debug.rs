@@ -151,6 +151,29 @@ fn the_tree_reads_as_indented_text() {
 }
 
 #[test]
+fn the_tree_comes_as_text_only_to_those_who_would_rather_have_that() {
+    let app = TestApp::start();
+    let is_text = |accept: &str| {
+        let answer = app.admin("GET", "/debug/actors").header("accept", accept).send();
+        answer.headers["content-type"].starts_with("text/plain")
+    };
+    for accept in ["text/plain", "text/plain;charset=utf-8", "text/plain, */*", "text/plain, application/json;q=0.5"] {
+        assert!(is_text(accept), "{accept}");
+    }
+    for accept in [
+        "*/*",
+        "application/json",
+        "application/json, text/plain, */*",
+        "text/plain;q=0",
+        "text/plain;q=0.1, */*",
+        "text/html, text/plain;q=0.5, application/json;q=0.9",
+        "nonsense",
+    ] {
+        assert!(!is_text(accept), "{accept}");
+    }
+}
+
+#[test]
 fn watchers_see_the_very_payload_that_receivers_get() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     app.endpoint(&receiver.url);

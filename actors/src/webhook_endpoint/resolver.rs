@@ -4,7 +4,7 @@
 //! check and the dial. So the filter sits inside the resolver that the HTTP client asks on each attempt, and the client
 //! dials what it returns. Literal addresses take the same way. [`check_url`] exists to tell the caller early.
 
-use std::net::ToSocketAddrs as _;
+use std::net::{Ipv4Addr, ToSocketAddrs as _};
 
 use conclave_model::address::AddressFilter;
 use ureq::config::Config;
@@ -91,8 +91,19 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlRefusal> {
 /// Blocks for as long as the system's resolver takes, so it belongs on a blocking thread.
 #[must_use]
 pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
-    let mut found = format!("{host}:{port}").to_socket_addrs().map(Vec::from_iter).unwrap_or_default().into_iter();
-    found.all(|address| filter.permits(address.ip()))
+    // A dot at the end changes nothing about what is dialled, and keeps some resolvers from seeing an address.
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let found = format!("{host}:{port}").to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    if found.is_empty() && is_loopback_name(host) {
+        return filter.permits(Ipv4Addr::LOCALHOST.into());
+    }
+    found.iter().all(|address| filter.permits(address.ip()))
+}
+
+/// Names that mean this machine to some resolver or other (RFC 6761, section 6.3, and the usual hosts file).
+fn is_loopback_name(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost") || host == "ip6-localhost" || host == "ip6-loopback"
 }
 
 /// The part of [`check_url`] that asks nobody: an http(s) url with a host and no credentials in it.
@@ -100,11 +111,18 @@ pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
 /// # Errors
 /// [`UrlRefusal::Invalid`], and never the other.
 pub fn parse_url(url: &str) -> Result<Url, UrlRefusal> {
+    // The parser repairs these silently, and others repair them otherwise.
+    if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
+        return Err(UrlRefusal::Invalid("must not hold white space, control characters or backslashes"));
+    }
+    if url.split_once("://").is_none_or(|(_, rest)| rest.starts_with('/')) {
+        return Err(UrlRefusal::Invalid("must be an absolute http or https url"));
+    }
     let url = Url::parse(url).map_err(|_| UrlRefusal::Invalid("must be an absolute http or https url"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(UrlRefusal::Invalid("must be an http or https url"));
     }
-    if url.host_str().is_none_or(str::is_empty) {
+    if url.host_str().is_none_or(|host| host.is_empty() || host.starts_with('.') || host.contains("..")) {
         return Err(UrlRefusal::Invalid("must name a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -134,6 +152,20 @@ mod tests {
         {
             assert!(matches!(refusal(url), UrlRefusal::Invalid(_)), "{url}");
         }
+        for url in [
+            "http:///x",
+            "https:1.1.1.1",
+            "http:/1.1.1.1",
+            " http://1.1.1.1/x",
+            "http://1.1.1.1/a b",
+            "http://1.1.1.1/\n",
+            "ht\ntp://1.1.1.1/",
+            "http:\\\\1.1.1.1\\x",
+            "http://1.1.1.1\\@10.0.0.1/",
+            "http://a..b/",
+        ] {
+            assert!(matches!(refusal(url), UrlRefusal::Invalid(_)), "{url}");
+        }
         for url in ["https://user@example.com/", "https://:word@example.com/", "http://127.0.0.1@8.8.8.8/"] {
             assert_eq!(refusal(url), UrlRefusal::Invalid("must not hold a user name or password"), "{url}");
         }
@@ -142,6 +174,7 @@ mod tests {
     #[test]
     fn every_spelling_of_an_internal_address_is_blocked() {
         let hosts = "127.0.0.1 127.1 2130706433 0x7f000001 0177.0.0.1 0 10.0.0.1:8080 169.254.169.254 localhost \
+                     127.0.0.1. localhost. LOCALHOST a.localhost ip6-localhost \
                      [::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [fe80::1] [fd00::1] [64:ff9b::7f00:1] [2002:7f00:1::]";
         for host in hosts.split_whitespace() {
             assert_eq!(refusal(&format!("http://{host}/hook")), UrlRefusal::Blocked, "{host}");

@@ -16,6 +16,7 @@ use super::machine::ingress::Connecting;
 use super::plane::{EmbeddedPlane, Inner, settled};
 use super::publish::{Denied, NewTrack};
 use crate::port::{Refusal, ReportAnswer};
+use crate::text::without_urls;
 use crate::token::{Claims, TokenError};
 
 /// The least life of a refreshed token.
@@ -173,7 +174,7 @@ impl EmbeddedPlane {
     }
 
     /// Says how a recording or a broadcast stands from now on; gives how it then does. A job only moves forward, but what
-    /// is said is reported in any case.
+    /// is said is reported in any case. Urls are left out of what went wrong, as of what any worker says.
     ///
     /// # Errors
     /// `NoSuchJob`, or what the control plane answered.
@@ -183,6 +184,7 @@ impl EmbeddedPlane {
         status: JobStatus,
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
+        let error = error.map(|said| without_urls(&said));
         let (driven, answers) = self.inner().act(|machine, now| machine.drive_egress(id, status, error, now));
         self.inner().keep_time();
         let driven = driven.ok_or(SandboxError::NoSuchJob)?;

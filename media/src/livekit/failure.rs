@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::port::MediaError;
+use crate::text::without_urls;
 
 /// Characters of somebody else's text that are passed on.
 const MOST_QUOTED: usize = 200;
@@ -136,12 +137,5 @@ impl Refused {
 /// A text of LiveKit's that may be shown: short, and without the stream keys in the urls that it may quote.
 pub(super) fn scrubbed(text: &str) -> String {
     let short: String = text.chars().filter(|c| !c.is_control()).take(MOST_QUOTED).collect();
-    short.split(' ').map(hidden_url).collect::<Vec<_>>().join(" ")
-}
-
-fn hidden_url(word: &str) -> String {
-    match word.find("://") {
-        Some(at) => format!("{}://…", &word[..at]),
-        None => word.to_owned(),
-    }
+    without_urls(&short)
 }

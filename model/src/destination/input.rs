@@ -13,9 +13,11 @@ use crate::{BucketName, Problem, Secret, StorageLabel};
 /// A credential as a caller sends it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Left out, or read back and sent again: the stored one.
+    /// Left out: the stored one.
     #[default]
     Stored,
+    /// Read back and sent again: the stored one, which must be there to be kept.
+    Hidden,
     /// An empty text: none, where there need not be one.
     Cleared,
     /// A new one.
@@ -25,7 +27,7 @@ pub enum Credential {
 impl<'de> Deserialize<'de> for Credential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match String::deserialize(deserializer)? {
-            hidden if hidden == HIDDEN => Self::Stored,
+            hidden if hidden == HIDDEN => Self::Hidden,
             empty if empty.is_empty() => Self::Cleared,
             new => Self::New(Secret::new(new)),
         })
@@ -37,18 +39,20 @@ impl Credential {
     fn required(self, field: &'static str, stored: Option<&Secret>) -> Result<Secret, Problem> {
         match self {
             Self::New(secret) => Ok(secret),
-            Self::Stored => stored.cloned().ok_or_else(|| missing(field)),
+            Self::Stored | Self::Hidden => stored.cloned().ok_or_else(|| missing(field)),
             Self::Cleared => Err(Problem::invalid(field, "must not be empty")),
         }
     }
 
-    /// The credential, if there is one.
-    fn optional(self, field: &'static str, stored: Option<&Secret>) -> Result<Option<Secret>, Problem> {
-        match self {
-            Self::Cleared => Ok(None),
-            // Hidden and left out are the same; there need not be one to keep.
-            Self::Stored => Ok(stored.cloned()),
-            new @ Self::New(_) => new.required(field, None).map(Some),
+    /// The credential, if there is one. `stored` is what is known of it: nothing at all when nothing is stored that could be
+    /// kept.
+    fn optional(self, field: &'static str, stored: Option<Option<&Secret>>) -> Result<Option<Secret>, Problem> {
+        match (self, stored) {
+            (Self::Cleared, _) => Ok(None),
+            // Copied from where it was read: without it the copy would be another.
+            (Self::Hidden, None) => Err(missing(field)),
+            (Self::Stored | Self::Hidden, stored) => Ok(stored.flatten().cloned()),
+            (new @ Self::New(_), _) => new.required(field, None).map(Some),
         }
     }
 }
@@ -231,7 +235,7 @@ impl RecordingInput {
 
 impl S3Input {
     fn complete(self, stored: Option<&S3Config>) -> Result<RecordingConfig, Problem> {
-        let stored_token = stored.and_then(|stored| stored.session_token.as_ref());
+        let stored_token = stored.map(|stored| stored.session_token.as_ref());
         let access_key = self.access_key.or_else(|| stored.map(|stored| stored.access_key.clone()));
         Ok(RecordingConfig::S3(S3Config {
             bucket: self.bucket,

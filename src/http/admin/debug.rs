@@ -1,9 +1,10 @@
 //! The debug endpoint: who is alive, in what state, and every event as it is committed.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use actix_web::http::header::{ACCEPT, CACHE_CONTROL};
+use actix_web::http::header::{Accept, CACHE_CONTROL, Header, Quality};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_actors::card::Kind;
 use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
@@ -13,6 +14,8 @@ use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::http::app::place;
+use crate::http::operation::Method;
 use crate::http::problem::{self, Problem};
 use crate::http::query::Query;
 use crate::http::state::AppState;
@@ -20,29 +23,33 @@ use crate::http::state::AppState;
 /// Routes it.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let list_state = Arc::clone(state);
-    config.route(
-        "/debug/actors",
-        web::get().to(move |request: HttpRequest| answer(list(Arc::clone(&list_state), request))),
-    );
+    let list = web::get().to(move |request: HttpRequest| answer(list(Arc::clone(&list_state), request)));
+    config.service(place("/debug/actors", Method::Get, list));
     let one_state = Arc::clone(state);
-    config.route(
-        // An id reads as a path, slashes included.
-        "/debug/actors/{id:.+}",
-        web::get().to(move |request: HttpRequest| answer(one(Arc::clone(&one_state), request))),
-    );
+    let one = web::get().to(move |request: HttpRequest| answer(one(Arc::clone(&one_state), request)));
+    // An id reads as a path, slashes included.
+    config.service(place("/debug/actors/{id:.+}", Method::Get, one));
     let events_state = Arc::clone(state);
-    config.route(
-        "/debug/events",
-        web::get().to(move |request: HttpRequest| answer(events(Arc::clone(&events_state), request))),
-    );
+    let events = web::get().to(move |request: HttpRequest| answer(events(Arc::clone(&events_state), request)));
+    config.service(place("/debug/events", Method::Get, events));
 }
 
 async fn answer(result: impl Future<Output = Result<HttpResponse, Problem>>) -> HttpResponse {
     result.await.unwrap_or_else(|problem| problem::response(&problem))
 }
 
+/// Whether a caller would rather have the tree than JSON: it names text, and nothing that JSON is before it.
 fn wants_text(request: &HttpRequest) -> bool {
-    request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|a| a.contains("text/plain"))
+    let Ok(Accept(ranges)) = Accept::parse(request) else { return false };
+    // The order breaks a tie; a range that covers everything only says how much the rest is wanted.
+    let wanted = |names: &[&str]| {
+        let named = ranges.iter().enumerate().filter(|(_, range)| names.contains(&range.item.essence_str()));
+        named.map(|(place, range)| (range.quality, Reverse(place))).max()
+    };
+    let text = wanted(&["text/plain"]).filter(|(quality, _)| *quality > Quality::ZERO);
+    let rest = wanted(&["*/*"]).map(|(quality, _)| (quality, Reverse(usize::MAX)));
+    let json = wanted(&["application/json", "application/*"]).or(rest);
+    text.is_some_and(|text| json.is_none_or(|json| text > json))
 }
 
 fn kind(word: &str) -> Option<Kind> {

@@ -13,7 +13,8 @@ use actix_web::http::header::{
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use utoipa_swagger_ui::Config;
 
-use crate::http::app::{describe, no_such_route};
+use crate::http::app::{describe, no_such_route, place};
+use crate::http::operation::Method;
 use crate::http::problem;
 
 const PAGE: &str = include_str!("docs.html");
@@ -24,12 +25,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 /// Routes the page, its files and what it shows.
 pub fn configure(config: &mut web::ServiceConfig) {
     describe(config);
-    config.route(
-        "/docs",
-        web::get().to(async || framed(HttpResponse::Ok()).content_type(ContentType::html()).body(PAGE)),
-    );
+    let page = web::get().to(async || framed(HttpResponse::Ok()).content_type(ContentType::html()).body(PAGE));
+    config.service(place("/docs", Method::Get, page));
     let viewer = viewer();
-    config.route("/docs/{file}", web::get().to(move |file: web::Path<String>| asset(file, Arc::clone(&viewer))));
+    let file = web::get().to(move |file: web::Path<String>| asset(file, Arc::clone(&viewer)));
+    config.service(place("/docs/{file}", Method::Get, file));
 }
 
 /// How the viewer shows the description: without calls, and without asking others whether it is valid.

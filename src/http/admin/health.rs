@@ -7,6 +7,8 @@ use actix_web::{HttpResponse, web};
 use serde_json::json;
 use tokio::time::timeout;
 
+use crate::http::app::{health, place};
+use crate::http::operation::Method;
 use crate::http::state::AppState;
 
 /// A part that takes longer than this does not answer.
@@ -14,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Routes both.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    config.route("/healthz", web::get().to(async || HttpResponse::Ok().json(json!({"ok": true}))));
+    health(config);
     let state = Arc::clone(state);
-    config.route("/readyz", web::get().to(move || ready(Arc::clone(&state))));
+    config.service(place("/readyz", Method::Get, web::get().to(move || ready(Arc::clone(&state)))));
 }
 
 async fn ready(state: Arc<AppState>) -> HttpResponse {

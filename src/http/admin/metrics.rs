@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
 
+use crate::http::app::place;
+use crate::http::operation::Method;
 use crate::http::problem::{self, Problem};
 use crate::http::state::AppState;
 
@@ -13,13 +15,11 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Routes it.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
-    config.route(
-        "/metrics",
-        web::get().to(move || {
-            let shown = show(&state);
-            async { shown }
-        }),
-    );
+    let shown = web::get().to(move || {
+        let shown = show(&state);
+        async { shown }
+    });
+    config.service(place("/metrics", Method::Get, shown));
 }
 
 fn show(state: &AppState) -> HttpResponse {

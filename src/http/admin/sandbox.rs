@@ -14,6 +14,8 @@ use conclave_model::{ErrorCode, ParticipantSid, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::http::app::{no_such_route, place};
+use crate::http::operation::Method;
 use crate::http::problem::{self, Problem};
 use crate::http::{body, gate};
 
@@ -21,27 +23,46 @@ type Plane = web::Data<EmbeddedPlane>;
 
 /// Routes it.
 pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
+    let post = |path: &str, route: actix_web::Route| place(path, Method::Post, route);
     let sandbox = web::scope("/sandbox")
         .app_data(web::Data::new(plane.clone()))
-        .route("/join", web::post().to(async |plane, call| answer(join(plane, call).await)))
-        .route("/participants/{sid}", web::get().to(async |plane, call| answer(view(plane, call).await)))
-        .route("/participants/{sid}/tracks", web::post().to(async |plane, call| answer(publish(plane, call).await)))
-        .route(
+        .service(post("/join", web::post().to(async |plane, call| answer(join(plane, call).await))))
+        .service(place(
+            "/participants/{sid}",
+            Method::Get,
+            web::get().to(async |plane, call| answer(view(plane, call).await)),
+        ))
+        .service(post(
+            "/participants/{sid}/tracks",
+            web::post().to(async |plane, call| answer(publish(plane, call).await)),
+        ))
+        .service(place(
             "/participants/{sid}/tracks/{track_sid}",
+            Method::Delete,
             web::delete().to(async |plane, call| answer(unpublish(plane, call).await)),
-        )
-        .route("/participants/{sid}/mute", web::post().to(async |plane, call| answer(mute(plane, call).await)))
-        .route("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await)))
-        .route("/participants/{sid}/bitrate", web::post().to(async |plane, call| answer(bitrate(plane, call).await)))
-        .route("/participants/{sid}/leave", web::post().to(async |plane, call| answer(leave(plane, call).await)))
-        .route("/ingress/{stream_key}/connect", web::post().to(async |plane, call| answer(connect(plane, call).await)))
-        .route(
+        ))
+        .service(post("/participants/{sid}/mute", web::post().to(async |plane, call| answer(mute(plane, call).await))))
+        .service(post("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await))))
+        .service(post(
+            "/participants/{sid}/bitrate",
+            web::post().to(async |plane, call| answer(bitrate(plane, call).await)),
+        ))
+        .service(post(
+            "/participants/{sid}/leave",
+            web::post().to(async |plane, call| answer(leave(plane, call).await)),
+        ))
+        .service(post(
+            "/ingress/{stream_key}/connect",
+            web::post().to(async |plane, call| answer(connect(plane, call).await)),
+        ))
+        .service(post(
             "/ingress/{stream_key}/disconnect",
             web::post().to(async |plane, call| answer(disconnect(plane, call).await)),
-        )
-        .route("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await)))
-        .route("/outage", web::post().to(async |plane, call| answer(outage(&plane, &call))))
-        .route("/drop_reports", web::post().to(async |plane, call| answer(drop_reports(&plane, &call))));
+        ))
+        .service(post("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await))))
+        .service(post("/outage", web::post().to(async |plane, call| answer(outage(&plane, &call)))))
+        .service(post("/drop_reports", web::post().to(async |plane, call| answer(drop_reports(&plane, &call)))))
+        .default_service(web::to(async || problem::response(&no_such_route())));
     config.service(sandbox);
 }
 

@@ -252,14 +252,14 @@ async fn disable(call: Call) -> Result<Answer, Problem> {
 async fn exchange(call: Call) -> Result<Answer, Problem> {
     call.no_query()?;
     let body: ExchangeCode = call.read_if_sent()?;
-    let asked = body.identity.map(|text| identity("identity", &text)).transpose()?;
+    let asked = body.identity.map(|text| identity("identity", &text)).transpose();
     let code = code(&call)?;
-    // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
-    let plans = call.state.plans.clone();
-    let said = ask_billing(&call, &code).await?;
-    let admitted = move |exchange: &CodeExchange| admit(&plans, exchange, said);
-    let exchange = call.state.store.exchange_code(code.hash(), admitted).await.map_err(of_store)?;
+    let exchange = match (take_use(&call, &code, asked.as_ref().err().cloned()).await, &asked) {
+        (Err(problem), Err(malformed)) if problem.code == ErrorCode::CodeNotFound => return Err(malformed.clone()),
+        (taken, _) => taken?,
+    };
     let plan = standing::plan(&call.state.plans, &exchange.plan)?;
+    let asked = asked.unwrap_or_default();
     let wanted = Wanted {
         identity: exchange.identity.clone().or(asked).unwrap_or_else(Identity::guest),
         name: String::new(),
@@ -268,6 +268,19 @@ async fn exchange(call: Call) -> Result<Answer, Problem> {
         grants: Grants::default(),
     };
     mint(&call.state, &exchange.context, plan, wanted)
+}
+
+/// Uses the code once, if it admits. An identity that is malformed is refused only by a code that would look at it: one that
+/// is locked to an identity ignores what is sent.
+async fn take_use(call: &Call, code: &RoomCode, malformed: Option<Problem>) -> Result<CodeExchange, Problem> {
+    // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
+    let plans = call.state.plans.clone();
+    let said = ask_billing(call, code).await?;
+    let admitted = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
+        Some(malformed) => Err(malformed),
+        None => admit(&plans, exchange, said),
+    };
+    call.state.store.exchange_code(code.hash(), admitted).await.map_err(of_store)
 }
 
 /// What the billing service says of the code's project, asked before the write, which waits for nobody.

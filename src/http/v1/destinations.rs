@@ -248,16 +248,17 @@ fn recording_config(raw: &RawValue) -> Result<RecordingInput, Problem> {
     }
 }
 
-/// What a configuration without a kind beside it is meant for: only a broadcast's has urls and no type.
-fn kind_of(raw: &RawValue) -> DestinationKind {
+/// What a configuration without a kind beside it is plainly meant for: only a broadcast's has urls, only a recording's a type.
+fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
     #[derive(Deserialize)]
     struct Shape {
         r#type: Option<serde::de::IgnoredAny>,
         urls: Option<serde::de::IgnoredAny>,
     }
     match serde_json::from_str(raw.get()) {
-        Ok(Shape { r#type: None, urls: Some(_) }) => DestinationKind::Rtmp,
-        _ => DestinationKind::Recording,
+        Ok(Shape { r#type: None, urls: Some(_) }) => Some(DestinationKind::Rtmp),
+        Ok(Shape { r#type: Some(_), urls: None }) => Some(DestinationKind::Recording),
+        _ => None,
     }
 }
 
@@ -310,15 +311,37 @@ async fn get(call: Call) -> Result<Answer, Problem> {
     Ok(answer::ok(&DestinationJson::from(&destination)))
 }
 
+/// The kind that a new configuration is read as: what it plainly is, else that of the destination. One that is not there is
+/// missed only after the body has been found right.
+async fn kind_to_read(
+    call: &Call,
+    (template, name): (&TemplateId, &DestinationName),
+    body: &UpdateDestination,
+) -> Result<DestinationKind, Problem> {
+    let stored = call.state.store.destination(call.project(), template.clone(), name.clone()).await.map_err(of_store);
+    match (stored.map(|stored| stored.kind), body.kind) {
+        (Ok(stored), Some(sent)) if sent != stored => {
+            Err(Problem::invalid("kind", format!("the destination's kind is {stored} and stays so")))
+        }
+        (Ok(stored), Some(_)) => Ok(stored),
+        (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored)),
+        (Err(problem), sent) if problem.code.status() == 404 => {
+            Ok(sent.or_else(|| kind_of(&body.config)).unwrap_or(DestinationKind::Recording))
+        }
+        (Err(problem), _) => Err(problem),
+    }
+}
+
 async fn update(call: Call) -> Result<Answer, Problem> {
     let (template_id, name) = named(&call)?;
     let body: UpdateDestination = call.read()?;
+    let kind = kind_to_read(&call, (&template_id, &name), &body).await?;
     let write = DestinationWrite {
         project_id: call.project(),
         template_id,
         name,
         kind: body.kind,
-        config: config(body.kind.unwrap_or_else(|| kind_of(&body.config)), &body.config)?,
+        config: config(kind, &body.config)?,
         features: call.plan().await?.features,
     };
     check_addresses(&call, &write.config).await?;

@@ -37,23 +37,24 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// The room that a job is to be started in, by somebody who may, in a project that may: everything that can be refused
-    /// but for what depends on a destination.
+    /// The room that a job is to be started in, by somebody who may, in a project that may: what can be refused before a
+    /// [destination](Self::destination) has been looked for.
     ///
     /// # Errors
-    /// 403, 402 of the quota, 404 `room_not_found`, 409 `room_ended`.
+    /// 403, 402 of the quota, 404 `room_not_found`.
     pub async fn room_to_start_in(&self, call: &Call, name: RoomName) -> Result<Room, Problem> {
         call.permit(self.permission).await?;
         call.plan_for_new_work().await?;
-        let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
-        if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::room_ended()) }
+        call.state.store.room(call.project(), name).await.map_err(of_store)
     }
 
-    /// The destination by that name on the room's template, once the plan has been asked for the feature. One that is not
-    /// there is told first, one that cannot be opened last (decisions section 1, precedence).
+    /// The destination by that name on the room's template, once the room is known to be open and the plan has been asked
+    /// for the feature. One that is not there is told first, one that cannot be opened last (decisions section 1,
+    /// precedence).
     ///
     /// # Errors
-    /// 404 `template_not_found`, `destination_not_found`, 402 `feature_not_in_plan`, 503 `destination_unusable`.
+    /// 404 `template_not_found`, `destination_not_found`, 409 `room_ended`, 402 `feature_not_in_plan`, 503
+    /// `destination_unusable`.
     pub async fn destination(
         &self,
         call: &Call,
@@ -68,6 +69,9 @@ impl Resource {
             && problem.code.status() == 404
         {
             return Err(problem.clone());
+        }
+        if room.status == RoomStatus::Ended {
+            return Err(Problem::room_ended());
         }
         call.require_feature(self.feature).await?;
         found.transpose()

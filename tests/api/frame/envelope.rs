@@ -41,6 +41,35 @@ fn a_method_that_a_path_does_not_take_is_405_and_says_which_it_takes() {
 }
 
 #[test]
+fn paths_beside_the_operations_answer_in_the_envelope_too() {
+    let app = TestApp::start();
+    for path in ["/healthz", "/openapi.json"] {
+        let answer = app.post(path).send();
+        answer.expect_error(405, "method_not_allowed", None);
+        assert_eq!(answer.headers["allow"], "GET", "{path}");
+    }
+    for (method, path, allowed) in [
+        ("POST", "/healthz", "GET"),
+        ("POST", "/readyz", "GET"),
+        ("PUT", "/metrics", "GET"),
+        ("DELETE", "/debug/actors", "GET"),
+        ("DELETE", "/debug/actors/system", "GET"),
+        ("POST", "/debug/events", "GET"),
+        ("POST", "/docs", "GET"),
+        ("GET", "/sandbox/join", "POST"),
+        ("GET", "/sandbox/outage", "POST"),
+        ("POST", "/sandbox/participants/PA_1", "GET"),
+    ] {
+        let answer = app.admin(method, path).send();
+        answer.expect_error(405, "method_not_allowed", None);
+        assert_eq!(answer.headers["allow"], allowed, "{method} {path}");
+    }
+    for path in ["/nope", "/sandbox/nope", "/sandbox"] {
+        app.admin("POST", path).send().expect_error(404, "not_found", None);
+    }
+}
+
+#[test]
 fn every_answer_carries_a_request_id_of_its_own() {
     let app = TestApp::start();
     let answers = [

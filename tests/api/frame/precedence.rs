@@ -92,3 +92,20 @@ fn a_room_limit_of_the_plan_comes_before_a_missing_template_and_a_taken_name() {
     let missing = json!({"name": "c", "template_id": "tpl_000000000000"});
     post(missing).expect_error(402, "room_limit_reached", None);
 }
+
+#[test]
+fn what_is_not_there_comes_before_a_room_that_has_ended_and_that_before_the_feature() {
+    let app = TestApp::start();
+    app.room("a");
+    app.delete("/v1/rooms/a").send().expect_empty(204);
+    conclave(&app, &["project", "set-plan", &app.project, "free"]);
+    for (path, mut body) in [
+        ("/v1/rooms/a/recordings", json!({"type": "room_composite"})),
+        ("/v1/rooms/a/broadcasts", json!({"urls": ["rtmp://8.8.8.8/a/b"]})),
+    ] {
+        app.post(path).json(body.clone()).send().expect_error(409, "room_ended", None);
+        body.as_object_mut().unwrap().remove("urls");
+        body["destination"] = json!("nowhere");
+        app.post(path).json(body).send().expect_error(404, "destination_not_found", Some("destination"));
+    }
+}

@@ -32,9 +32,10 @@ fn a_broadcast_from_start_to_stop(mut stage: Stage) {
 fn a_broadcast_that_fails_says_why(mut stage: Stage) {
     stage.app.room("standup");
     let egress = start(&mut stage);
-    stage.egress(&egress, "failed", Some("a receiver does not answer"));
+    stage.egress(&egress, "failed", Some("rtmp://8.8.8.8/live/first-key does not answer"));
     stage.expect(&["broadcast.failed"]);
     let failed = stage.app.get(&format!("/v1/broadcasts/{egress}")).send().expect(200);
-    assert_eq!((&failed["status"], &failed["error"]), (&json!("failed"), &json!("a receiver does not answer")));
+    // A worker may well quote the url, and with it the key.
+    assert_eq!((&failed["status"], &failed["error"]), (&json!("failed"), &json!("rtmp://… does not answer")));
     stage.end();
 }

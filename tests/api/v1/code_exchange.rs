@@ -75,7 +75,11 @@ fn a_locked_code_mints_for_its_identity_whoever_asks() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({"role": "host", "identity": "alice"}));
-    for body in [json!({}), json!({"identity": "bob"}), json!({"identity": "alice"})] {
+    for identity in ["bob", "alice", "", "not valid!"] {
+        let token = exchange(&app, &code, json!({"identity": identity})).expect(201);
+        assert_eq!(jwt(token["token"].as_str().unwrap(), 1)["sub"], "alice");
+    }
+    for body in [json!({}), json!({"identity": "bob"})] {
         let token = exchange(&app, &code, body).expect(201);
         assert_eq!(jwt(token["token"].as_str().unwrap(), 1)["sub"], "alice");
     }
@@ -86,6 +90,8 @@ fn a_body_that_says_anything_else_is_refused_and_uses_nothing_up() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({"role": "guest", "max_uses": 1}));
+    let unknown = exchange(&app, "aaaa-aaaa-aaaa", json!({"identity": "a b"}));
+    unknown.expect_error(400, "invalid_identity", Some("identity"));
     for (body, code_of, field) in [
         (json!({"identity": null}), "invalid_request", Some("identity")),
         (json!({"identity": 7}), "invalid_request", Some("identity")),

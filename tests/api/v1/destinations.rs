@@ -248,6 +248,15 @@ fn nothing_is_kept_from_another_type_of_storage() {
     }
     assert_eq!(bench.config("archive"), s3_shown());
     assert_eq!(bench.patch("archive", &gcp()).send().expect(200)["config"]["type"], "gcp");
+    let hidden = json!({
+        "type": "s3", "bucket": "b", "access_key": "AKIA", "secret": "new", "session_token": "***"
+    });
+    // What was read elsewhere and is sent here would be stored without its token.
+    let nothing_to_keep = |request: Request| {
+        request.send().expect_error(400, "invalid_request", Some("config.session_token"));
+    };
+    nothing_to_keep(bench.patch("archive", &hidden));
+    nothing_to_keep(bench.create("copy", "recording", &hidden));
     bench.patch("archive", &json!({"type": "s3", "bucket": "b"})).send().expect_error(
         400,
         "invalid_request",
@@ -265,6 +274,11 @@ fn the_kind_never_changes() {
     with_kind("archive", "rtmp", rtmp()).send().expect_error(400, "invalid_request", Some("kind"));
     with_kind("live", "recording", s3()).send().expect_error(400, "invalid_request", Some("kind"));
     with_kind("live", "carrier", rtmp()).send().expect_error(400, "invalid_request", Some("kind"));
+    with_kind("archive", "rtmp", s3()).send().expect_error(400, "invalid_request", Some("kind"));
+    bench.patch("live", &json!({})).send().expect_error(400, "invalid_request", Some("config.urls"));
+    bench.patch("archive", &json!({})).send().expect_error(400, "invalid_request", Some("config.type"));
+    bench.patch("nowhere", &json!({})).send().expect_error(400, "invalid_request", Some("config.type"));
+    bench.patch("nowhere", &rtmp()).send().expect_error(404, "destination_not_found", None);
     bench.patch("archive", &rtmp()).send().expect_error(400, "invalid_request", Some("config"));
     bench.patch("live", &s3()).send().expect_error(400, "invalid_request", Some("config"));
     let one = json!({"urls": ["rtmp://live.invalid/app/other"]});
