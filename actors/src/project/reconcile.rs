@@ -2,7 +2,7 @@
 //!
 //! Rooms with somebody in them, jobs and ingress endpoints ask for themselves. The survey finds what has nobody to ask: a
 //! room at rest that somebody is in, because the report of it was lost, and a job or an endpoint without a record, and
-//! people in a room that has ended.
+//! a room that has ended and is open there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,14 +46,13 @@ impl ProjectActor {
         survey: Result<Survey, MediaError>,
     ) {
         let seen = survey.inspect_err(|error| log::warn!(project = self.id.as_str(); "not reconciled: {error}"));
-        let Ok(Survey { rooms, egresses, ingresses }) = seen else { return };
-        for room in rooms {
-            let name = room.split().1;
-            if state.rooms.contains(&name) {
-                self.wake_missed(me, state, &name);
-            } else if state.rooms_in_making == 0 {
-                self.close_ended(room);
-            }
+        let Ok(Survey { rooms, empty_rooms, egresses, ingresses }) = seen else { return };
+        for room in &rooms {
+            self.wake_missed(me, state, &room.split().1);
+        }
+        if state.rooms_in_making == 0 {
+            let ended = rooms.into_iter().chain(empty_rooms).filter(|room| !state.rooms.contains(&room.split().1));
+            ended.for_each(|room| self.close_ended(room));
         }
         // What is being started now has no record yet, and must not be taken for an orphan.
         if state.ingresses_in_making.len() == 0 {
@@ -73,7 +72,7 @@ impl ProjectActor {
         }
     }
 
-    /// Somebody is in a room that has ended: the media plane was away when it was told.
+    /// A room that has ended is open on the media plane, which was away when it was told.
     fn close_ended(&self, room: NamespacedRoom) {
         let media = Arc::clone(&self.wiring.media);
         tokio::spawn(async move {

@@ -271,6 +271,8 @@ impl MediaPlane for EmbeddedPlane {
     async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
         let survey = |machine: &mut Machine, _| Survey {
             rooms: machine.live_rooms(project),
+            // A room is there for as long as somebody is in it.
+            empty_rooms: Vec::new(),
             egresses: machine.running_egresses(project),
             ingresses: machine.ingresses(project),
         };

@@ -91,14 +91,17 @@ impl Inner {
         let now = self.clock.now();
         let ours = |room: &NamespacedRoom| room.split().0 == *project;
         let rooms = self.twirp.call(calls::list_rooms(&proto::ListRoomsRequest::default())).await?.rooms;
-        let rooms = rooms.iter().filter(|room| room.num_participants > 0).filter_map(|room| room.name.parse().ok());
+        let (occupied, empty): (Vec<_>, Vec<_>) = rooms.iter().partition(|room| room.num_participants > 0);
+        let named =
+            |rooms: Vec<&proto::Room>| rooms.iter().filter_map(|room| room.name.parse().ok()).filter(ours).collect();
         let active = proto::ListEgressRequest { active: true, ..Default::default() };
         let egresses = without_redis(self.twirp.call(calls::list_egress(&active)).await)?.items;
         let egresses = egresses.iter().filter_map(|info| convert::egress(info, now));
         let all = proto::ListIngressRequest::default();
         let ingresses = without_redis(self.twirp.call(calls::list_ingress(&all)).await)?.items;
         Ok(Survey {
-            rooms: rooms.filter(ours).collect(),
+            rooms: named(occupied),
+            empty_rooms: named(empty),
             egresses: egresses.filter(|(room, state)| ours(room) && !state.status.is_final()).collect(),
             ingresses: ingresses.iter().filter_map(convert::ingress).filter(|(room, _)| ours(room)).collect(),
         })

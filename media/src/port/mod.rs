@@ -148,6 +148,8 @@ impl From<&Role> for RoleGrant {
 pub struct Survey {
     /// Rooms with somebody in them.
     pub rooms: Vec<NamespacedRoom>,
+    /// Rooms that are open all the same.
+    pub empty_rooms: Vec<NamespacedRoom>,
     /// Jobs that have not ended, with their rooms.
     pub egresses: Vec<(NamespacedRoom, EgressState)>,
     /// Endpoints, with their rooms.

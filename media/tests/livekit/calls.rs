@@ -162,6 +162,7 @@ async fn a_survey_finds_what_is_live_in_the_rooms_of_its_project() {
     let project = room().split().0;
     let survey = stage.plane.survey(&project).await.unwrap();
     assert_eq!((survey.rooms, survey.egresses.len(), survey.ingresses.len()), (vec![room()], 0, 0));
+    assert_eq!(survey.empty_rooms, ["prj_0123456789ab.left".parse().unwrap()]);
     stage.double.configure(Settings { redis: false, ..Settings::default() });
     let survey = stage.plane.survey(&project).await.unwrap();
     assert_eq!(survey.rooms, [room()], "a LiveKit without Redis has rooms all the same");

@@ -176,7 +176,14 @@ fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
     let room = room(&app);
     double.join(&room, &Joining::person("alice"));
     app.wait_until_joined(1);
+    // LiveKit keeps a room for a while that everybody has left.
+    app.room("left");
+    let left = format!("{}.left", app.project);
+    double.join(&left, &Joining::person("bob"));
+    double.leave(&left, "bob", DisconnectReason::ClientInitiated);
+    app.wait_until_gone("bob");
     double.fail_all(Fault::ProxyPage(502));
+    app.delete("/v1/rooms/left").send().expect_empty(204);
     app.get("/v1/rooms/standup/participants").send().expect_error(503, "media_unavailable", None);
     app.get("/v1/rooms/standup").send().expect(200);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
@@ -188,7 +195,7 @@ fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
     let before = app.clock.now();
     eventually(|| {
         app.advance(Duration::from_millis(100));
-        double.room(&room).is_none()
+        double.room(&room).is_none() && double.room(&left).is_none()
     });
     assert!(app.clock.now().since(before) < RECONCILE / 2);
 }
@@ -316,6 +323,14 @@ impl TestApp {
             self.get("/v1/recordings").send().expect(200)["recordings"]
                 .as_array()
                 .is_some_and(|all| all.iter().any(|job| job["egress_id"] == egress && job["status"] == status))
+        });
+    }
+
+    /// Waits until somebody has come and gone.
+    fn wait_until_gone(&self, identity: &str) {
+        eventually(|| {
+            let gone = self.get(&format!("/v1/sessions?active=false&identity={identity}")).send().expect(200);
+            gone["sessions"].as_array().is_some_and(|gone| gone.len() == 1)
         });
     }
 
