@@ -111,12 +111,12 @@ fn is_loopback_name(host: &str) -> bool {
 /// # Errors
 /// [`UrlRefusal::Invalid`], and never the other.
 pub fn parse_url(url: &str) -> Result<Url, UrlRefusal> {
-    // The parser repairs these silently, and others repair them otherwise.
-    if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-        return Err(UrlRefusal::Invalid("must not hold white space, control characters or backslashes"));
-    }
+    // The parser repairs what follows silently, and others repair it otherwise.
     if url.split_once("://").is_none_or(|(_, rest)| rest.starts_with('/')) {
         return Err(UrlRefusal::Invalid("must be an absolute http or https url"));
+    }
+    if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
+        return Err(UrlRefusal::Invalid("must not hold white space, control characters or backslashes"));
     }
     let url = Url::parse(url).map_err(|_| UrlRefusal::Invalid("must be an absolute http or https url"))?;
     if !matches!(url.scheme(), "http" | "https") {
