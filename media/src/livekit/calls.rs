@@ -99,6 +99,10 @@ pub(super) fn stop_egress(request: &proto::StopEgressRequest) -> Call<proto::Egr
     call("Egress/StopEgress", Grant::room_record(), request)
 }
 
+pub(super) fn update_stream(request: &proto::UpdateStreamRequest) -> Call<proto::EgressInfo> {
+    call("Egress/UpdateStream", Grant::room_record(), request)
+}
+
 pub(super) fn create_ingress(request: &proto::CreateIngressRequest) -> Call<proto::IngressInfo> {
     call("Ingress/CreateIngress", Grant::ingress_admin(), request)
 }

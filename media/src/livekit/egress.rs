@@ -142,6 +142,14 @@ impl Inner {
 
     /// How a job stands; `None` when LiveKit does not know it in this room.
     pub async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        match self.said_of(room, id).await? {
+            Some(said) => Ok(Some(self.verified(room, said).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// How LiveKit says that a job stands.
+    async fn said_of(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, Failure> {
         let request = proto::ListEgressRequest { egress_id: id.to_string(), ..Default::default() };
         let listed = match self.twirp.call(calls::list_egress(&request)).await {
             Err(failure) if failure.is_not_found() => return Ok(None),
@@ -155,7 +163,7 @@ impl Inner {
     /// Tells a job to finish.
     pub async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
         // An id says nothing of its room, and LiveKit would stop anybody's.
-        let Some(known) = self.egress(room, id).await? else { return Ok(None) };
+        let Some(known) = self.said_of(room, id).await? else { return Ok(None) };
         if known.status.is_final() {
             return Ok(Some(known));
         }
@@ -163,10 +171,11 @@ impl Inner {
             Ok(info) => Ok(convert::egress(&info, self.clock.now()).map(|(_, state)| state)),
             Err(failure) if failure.is_not_found() => Ok(None),
             // It has ended meanwhile, or is ending.
-            Err(failure) if failure.is_precondition() => self.egress(room, id).await,
-            Err(failure) if failure.is_deadline() => {
-                Err(MediaError::Refused("the egress worker of this job does not answer LiveKit".into()))
-            }
+            Err(failure) if failure.is_precondition() => Ok(self.said_of(room, id).await?),
+            Err(failure) if failure.is_deadline() => match self.verified(room, known).await? {
+                died if died.status.is_final() => Ok(Some(died)),
+                _ => Err(MediaError::Refused("the egress worker of this job does not answer LiveKit".into())),
+            },
             Err(failure) => Err(failure.into()),
         }
     }

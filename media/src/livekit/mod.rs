@@ -22,6 +22,7 @@ mod stranded;
 mod subscriptions;
 mod twirp;
 mod webhook;
+mod worker;
 
 pub use plane::{LivekitPlane, LivekitSettings};
 pub use settings::{Misfit, SettingsFit};

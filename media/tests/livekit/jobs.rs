@@ -1,15 +1,18 @@
 //! Recordings, broadcasts and ingress endpoints.
 
+use std::time::Duration;
+
 use conclave_media::{EgressOutput, KnownIngress, MediaPlane, NewEgress, NewIngress};
 use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
 use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, JobStatus, Layout};
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{NamespacedRoom, Secret};
-use livekit_double::Settings;
+use livekit_double::{Fault, Joining, Settings};
 use livekit_protocol as proto;
 use proto::encoded_file_output::Output;
 use proto::ingress_state::Status;
+use proto::participant_info::Kind;
 use proto::{EgressStatus, track_egress_request};
 
 use super::{ROOM, Stage, alice, message, room};
@@ -152,12 +155,33 @@ async fn a_job_is_told_to_finish_and_one_that_has_finished_stays_so() {
 }
 
 #[tokio::test]
-async fn a_job_whose_worker_is_dead_is_unavailable() {
-    let stage = Stage::new();
+async fn a_job_whose_worker_died_has_failed_and_one_whose_worker_is_slow_has_not() {
+    let (stage, clock) = Stage::with_clock();
     let id = running(&stage).await.egress_id;
-    let dead = livekit_double::Fault::Twirp(408, "deadline_exceeded", "request timed out");
-    stage.double.fail("StopEgress", dead);
+    stage.double.egress_is(id.as_str(), EgressStatus::EgressActive, "");
+    for method in ["StopEgress", "UpdateStream"] {
+        stage.double.fail(method, Fault::Twirp(408, "deadline_exceeded", "request timed out"));
+    }
+    let look = async || stage.plane.egress(&room(), &id).await.unwrap().unwrap();
+    // It may be on its way into the room.
+    assert_eq!(look().await.status, JobStatus::Active);
     assert!(message(stage.plane.stop_egress(&room(), &id).await.unwrap_err()).contains("worker"));
+    clock.advance(Duration::from_secs(61));
+    // It is there, and slow.
+    stage.double.join(ROOM, &Joining { kind: Kind::Egress, ..Joining::person(id.as_str()) });
+    assert_eq!(look().await.status, JobStatus::Active);
+    assert!(message(stage.plane.stop_egress(&room(), &id).await.unwrap_err()).contains("worker"));
+    stage.double.leave(ROOM, id.as_str(), proto::DisconnectReason::SignalClose);
+    for died in [look().await, stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap()] {
+        assert!(died.status == JobStatus::Failed && died.ended_at == Some(clock.now()));
+        assert!(died.error.unwrap().contains("the egress worker died"));
+    }
+    // It is not in the room, and answers.
+    stage.double.fail("UpdateStream", Fault::Twirp(400, "invalid_argument", "pipeline is not streaming"));
+    assert_eq!(look().await.status, JobStatus::Active);
+    // Nobody can tell.
+    stage.double.fail("UpdateStream", Fault::ProxyPage(502));
+    assert!(stage.plane.egress(&room(), &id).await.is_err());
 }
 
 #[tokio::test]
@@ -171,7 +195,7 @@ async fn without_redis_a_job_says_what_is_missing() {
 #[tokio::test]
 async fn a_job_that_no_worker_takes_says_so() {
     let stage = Stage::new();
-    stage.double.fail("StartRoomCompositeEgress", livekit_double::Fault::NoResponse);
+    stage.double.fail("StartRoomCompositeEgress", Fault::NoResponse);
     let refused = stage.plane.start_egress(composite(file(None))).await.unwrap_err();
     assert!(message(refused).contains("egress worker"));
 }

@@ -42,8 +42,18 @@ impl Stage {
     }
 
     fn with_timeout(timeout: Duration) -> Self {
+        Self::with(timeout, Clock::system())
+    }
+
+    /// One whose clock the test moves, from now on.
+    fn with_clock() -> (Self, Clock) {
+        let clock = Clock::manual(Clock::system().now());
+        (Self::with(Duration::from_secs(5), clock.clone()), clock)
+    }
+
+    fn with(timeout: Duration, clock: Clock) -> Self {
         let double = Double::start();
-        let plane = plane(&double.url(), &double.api_secret, timeout);
+        let plane = plane_at(&double.url(), &double.api_secret, timeout, clock);
         let sink = Arc::<Notes>::default();
         plane.connect(Arc::clone(&sink) as Arc<dyn ReportSink>);
         Self { double, plane, sink }
@@ -51,9 +61,13 @@ impl Stage {
 }
 
 fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
+    plane_at(url, secret, timeout, Clock::system())
+}
+
+fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock) -> LivekitPlane {
     let signer = Arc::new(TokenSigner::new("APIdouble", &Secret::new(secret)));
     let settings = LivekitSettings { url: url.to_owned(), timeout, recordings: "/recordings".into() };
-    LivekitPlane::new(settings, signer, Clock::system())
+    LivekitPlane::new(settings, signer, clock)
 }
 
 /// Takes every report, or answers as it was told to.

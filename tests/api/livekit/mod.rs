@@ -139,6 +139,30 @@ fn a_recording_is_driven_and_followed() {
 }
 
 #[test]
+fn jobs_whose_worker_died_or_that_livekit_forgot_have_failed_and_say_so() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    room(&app);
+    let start = || {
+        let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+        let egress = started.expect(201)["egress_id"].as_str().unwrap().to_owned();
+        double.egress_is(&egress, EgressStatus::EgressActive, "");
+        app.wait_for_event_of(&egress, "active");
+        egress
+    };
+    let (orphan, forgotten) = (start(), start());
+    double.fail("UpdateStream", Fault::NoResponse);
+    double.forget_egress(&forgotten);
+    // Old enough that its worker cannot be on its way, and then a round.
+    app.advance(RECONCILE + Duration::from_secs(10));
+    app.wait_for_event("recording.failed", 2);
+    for (egress, said) in [(orphan, "the egress worker died"), (forgotten, "no longer knows this egress")] {
+        let failed = app.get(&format!("/v1/recordings/{egress}")).send().expect(200);
+        assert!(failed["status"] == "failed" && failed["error"].as_str().unwrap().contains(said), "{failed}");
+    }
+}
+
+#[test]
 fn somebody_is_moderated_and_unknown_ones_are_404() {
     let (app, double) = livekit();
     let room = room(&app);

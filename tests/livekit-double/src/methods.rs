@@ -119,6 +119,10 @@ impl State {
             "StartTrackEgress" => self.start(read::<proto::TrackEgressRequest>(body).room_name, double),
             "ListEgress" => self.list_egress(&read(body)),
             "StopEgress" => self.stop(&read(body)),
+            "UpdateStream" => match self.egresses.get(&read::<proto::UpdateStreamRequest>(body).egress_id) {
+                Some(info) => Answer::protobuf(info),
+                None => Answer::not_found("egress does not exist"),
+            },
             "CreateIngress" => self.create_ingress(read(body)),
             "ListIngress" => self.list_ingress(&read(body)),
             "DeleteIngress" => match self.delete_ingress(body, double) {
