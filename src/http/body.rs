@@ -80,10 +80,24 @@ fn field_of(path: &str, text: &str) -> Option<String> {
 fn without_value(text: String) -> String {
     match text.rsplit_once(", expected ") {
         Some((head, expected)) if head.starts_with("invalid ") || head.starts_with("unknown variant") => {
-            format!("must be {expected}")
+            format!("must be {}", in_words(expected))
         }
         _ => text,
     }
+}
+
+/// serde calls a number by the type it is read into, which is nothing to the caller.
+fn in_words(expected: &str) -> String {
+    let range = match expected {
+        "u8" => 0..=i128::from(u8::MAX),
+        "u16" => 0..=i128::from(u16::MAX),
+        "u32" => 0..=i128::from(u32::MAX),
+        "u64" => 0..=i128::from(u64::MAX),
+        "i32" => i128::from(i32::MIN)..=i128::from(i32::MAX),
+        "i64" => i128::from(i64::MIN)..=i128::from(i64::MAX),
+        other => return other.to_owned(),
+    };
+    format!("a whole number from {} to {}", range.start(), range.end())
 }
 
 /// serde_json ends its messages with a position, which helps nobody who has the path.
@@ -110,6 +124,7 @@ mod tests {
         #[serde(default, deserialize_with = "sent_object")]
         one: Option<RoleInput>,
         metadata: Option<Box<RawValue>>,
+        cap: Option<u32>,
     }
 
     fn field(body: &str) -> Option<String> {
@@ -158,6 +173,15 @@ mod tests {
         ] {
             let refusal = read::<Body>(body.as_bytes()).unwrap_err();
             assert!(refusal.message.starts_with("must be ") && !refusal.message.contains("hush"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_asked_for_in_words() {
+        for cap in ["-1", "1.5", "\"1\"", "4294967296"] {
+            let refusal = read::<Body>(format!(r#"{{"name":"a","cap":{cap}}}"#).as_bytes()).unwrap_err();
+            assert_eq!(refusal.message, "must be a whole number from 0 to 4294967295", "{cap}");
+            assert_eq!(refusal.field.as_deref(), Some("cap"), "{cap}");
         }
     }
 
