@@ -12,8 +12,6 @@ use tokio::sync::{Notify, watch};
 const RETRY: Duration = Duration::from_secs(5);
 /// How long a finding is believed.
 const STALE: Duration = Duration::from_secs(10 * 60);
-/// How long one that leaves something open is believed.
-const UNSURE: Duration = Duration::from_secs(60);
 
 /// The last finding. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone)]
@@ -31,7 +29,10 @@ impl MediaSettings {
         tokio::spawn(async move {
             loop {
                 let wait = match plane.settings().await {
-                    Ok(fit) => keep(&tell, fit),
+                    Ok(fit) => {
+                        keep(&tell, fit);
+                        STALE
+                    }
                     // Whoever calls it says so in the log.
                     Err(_) => RETRY,
                 };
@@ -56,12 +57,10 @@ impl MediaSettings {
     }
 }
 
-/// Keeps a finding, says in the log what is new about it, and how long it holds.
-fn keep(tell: &watch::Sender<Option<SettingsFit>>, fit: SettingsFit) -> Duration {
-    let holds = if fit.unknown.is_empty() { STALE } else { UNSURE };
+/// Keeps a finding, and says in the log what is new about it.
+fn keep(tell: &watch::Sender<Option<SettingsFit>>, fit: SettingsFit) {
     let before = tell.send_replace(Some(fit.clone()));
     if before.as_ref() != Some(&fit) && !fit.is_perfect() {
         log::warn!(media = "livekit"; "{fit}");
     }
-    holds
 }
