@@ -104,7 +104,7 @@ pub fn of_media(error: MediaError) -> Problem {
             unavailable("the media plane did not answer; it is safe to retry".into(), SHORTLY).because(cause)
         }
         // What is to be done about it, so that whoever reads it need not look for the log.
-        refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORTLY).because(refused),
+        refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORTLY),
         MediaError::CircuitOpen { retry_after } => {
             let message = "the media plane has not answered for a while; see Retry-After for when it is asked again";
             unavailable(message.into(), retry_after)

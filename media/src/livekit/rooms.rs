@@ -9,17 +9,19 @@ use super::failure::Failure;
 use super::plane::Inner;
 use crate::port::{MediaError, Survey};
 
-/// Seconds that a room stays open which is opened for a job or an encoder and nobody has joined. The record's own timer decides; this is
-/// for a control plane that never comes back.
+/// Seconds that a room stays open which is opened for a job or an encoder and nobody has joined. The record's own timer
+/// decides; this is for a control plane that never comes back.
 const OPEN_SECONDS: u32 = 24 * 60 * 60;
-/// Seconds that a room stays open which is opened by a look because it was closed in that moment.
-const LOOK_SECONDS: u32 = 10;
 /// A room that nobody can have: no project's.
 const NO_ROOM: &str = "conclave.health";
 
 impl Inner {
-    /// Opens a room that may not be live, for `cap` people at most. One that is live stays as it is.
+    /// Opens a room that may not be live, for `cap` people at most. One that is live stays as it is; its timeouts would be
+    /// written over in LiveKit's store, for the next node that gets it.
     pub async fn open_room(&self, room: &NamespacedRoom, cap: Option<u32>) -> Result<(), MediaError> {
+        if self.is_known(room).await? {
+            return Ok(());
+        }
         let request = proto::CreateRoomRequest {
             name: room.to_string(),
             empty_timeout: OPEN_SECONDS,
@@ -61,11 +63,12 @@ impl Inner {
         }
     }
 
-    /// How many people the room's node has. A room without a node gets one; one that is closed is open for some seconds.
+    /// How many people the room's node has. A room without a node gets one; one that is closed is open for as long as
+    /// LiveKit's own settings say.
     pub async fn count_people(&self, room: &NamespacedRoom) -> Result<usize, Failure> {
-        // The one call that is answered by the node itself and changes nothing there.
-        let request =
-            proto::CreateRoomRequest { name: room.to_string(), empty_timeout: LOOK_SECONDS, ..Default::default() };
+        // The one call that is answered by the node itself and changes nothing there, nor in the store as long as it names
+        // no setting.
+        let request = proto::CreateRoomRequest { name: room.to_string(), ..Default::default() };
         let room = self.twirp.call(calls::create_room(&request)).await?;
         Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }

@@ -79,7 +79,7 @@ impl Inner {
         let (plane, room) = (Arc::clone(self), room.clone());
         tokio::spawn(async move {
             if let Err(failure) = plane.find_stranded(&room).await {
-                log::warn!(room = room.as_str(); "who is in a room was not verified, and will be: {failure:?}");
+                log::warn!(room = room.as_str(); "who is in a room was not verified, and will be: {}", failure.in_words());
             }
         });
     }

@@ -183,7 +183,7 @@ fn changes(rules: &SubscriptionRules, people: &[Participant], before: &Withheld)
 }
 
 fn not_applied(room: &NamespacedRoom, failure: &Failure) {
-    log::warn!(room = room.as_str(); "subscription rules were not applied, and will be again: {failure:?}");
+    log::warn!(room = room.as_str(); "subscription rules were not applied, and will be again: {}", failure.clone().in_words());
 }
 
 fn insert(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet<TrackSid>) {

@@ -83,8 +83,11 @@ fn check_code(state: &AppState, request: &HttpRequest) -> Result<(), Problem> {
 fn refuse(operation: &Operation, request: &HttpRequest, problem: &Problem) -> HttpResponse {
     if problem.code.status() >= 500 {
         let id = request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.to_string());
-        let cause = problem.cause.as_deref().unwrap_or("not said");
-        log::error!(request_id = id.as_str(), operation = operation.id; "{problem}; cause: {cause}");
+        match &problem.cause {
+            Some(cause) => log::error!(request_id = id.as_str(), operation = operation.id; "{problem}; cause: {cause}"),
+            // What it says is all there is, and whoever left a media plane alone has said so once.
+            None => log::warn!(request_id = id.as_str(), operation = operation.id; "{problem}"),
+        }
     }
     problem::response(problem)
 }
