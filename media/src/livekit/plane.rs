@@ -19,6 +19,7 @@ use super::settings::SettingsFit;
 use super::stranded::Stranded;
 use super::subscriptions::Subscriptions;
 use super::twirp::Twirp;
+use super::webhook::Early;
 use crate::port::{
     CreatedIngress, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, ReportSink, RoleGrant,
     ServerData, Survey,
@@ -69,6 +70,8 @@ pub(super) struct Inner {
     pub stranded: Stranded,
     /// The webhooks that were taken lately.
     pub recent: Recent,
+    /// Leaves that may have come before their joins.
+    pub early: Early,
 }
 
 impl LivekitPlane {
@@ -87,6 +90,7 @@ impl LivekitPlane {
             subscriptions: Subscriptions::default(),
             stranded: Stranded::default(),
             recent: Recent::default(),
+            early: Early::default(),
         }))
     }
 

@@ -3,11 +3,15 @@
 //!
 //! - verified ([`verify`]): the token in `Authorization` is ours and names the hash of the very bytes that came.
 //! - read ([`wire`]): leniently, since a newer LiveKit knows more words than we do.
-//! - turned into reports ([`reports`]): in the order in which records have to be written.
+//! - turned into reports ([`reports`]): in the order in which records have to be written, a leave that came too early behind
+//!   its join ([`early`]).
 
+mod early;
 mod reports;
 mod verify;
 mod wire;
+
+pub(super) use early::Early;
 
 use conclave_model::{NamespacedRoom, ParticipantSid};
 use tokio::sync::oneshot;
@@ -61,7 +65,7 @@ impl LivekitPlane {
     }
 
     async fn take(&self, event: &wire::Event) -> IntakeOutcome {
-        let reports = match reports::of(event, self.0.clock.now()) {
+        let mut reports = match reports::of(event, self.0.clock.now()) {
             Ok(reports) if reports.is_empty() => return IntakeOutcome::Ignored,
             Ok(reports) => reports,
             Err(reports::NoReport) => {
@@ -69,6 +73,7 @@ impl LivekitPlane {
                 return IntakeOutcome::Malformed;
             }
         };
+        self.0.early.complete(&mut reports);
         // All are handed in before the first is waited for, so that nothing comes between them.
         let handed: Vec<_> = reports.into_iter().map(|report| self.0.hand_in(report)).collect();
         let mut outcome = IntakeOutcome::Taken;

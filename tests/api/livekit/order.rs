@@ -51,6 +51,20 @@ fn pairs(app: &TestApp, begun: &str, ended: &[&str], subject: &str) -> Vec<(usiz
 }
 
 #[test]
+fn a_leave_that_comes_before_its_join_is_told_after_it_as_the_goodbye_that_it_was() {
+    let double = Double::start();
+    let (app, receiver) = (livekit_app(&double), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room("visit");
+    let webhooks = short_visit(&double, &format!("{}.visit", app.project));
+    webhooks.iter().rev().for_each(|webhook| hand_over(&app, webhook));
+    // Nobody has to look who is there.
+    assert_eq!(app.event_types(&receiver), ["room.started", "participant.joined", "participant.left"]);
+    let session = app.get("/v1/sessions").send().expect(200)["sessions"][0].clone();
+    assert!(session["left_at"].is_string(), "{session}");
+}
+
+#[test]
 fn whatever_order_webhooks_come_in_every_join_has_one_leave_and_every_track_one_end() {
     let double = Double::start();
     let (app, receiver) = (livekit_app(&double), Receiver::start());
