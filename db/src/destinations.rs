@@ -157,7 +157,7 @@ fn changed(tx: &Tx<'_>, found: &Stored, write: &DestinationWrite) -> Result<Dest
     let kind = found.shown.kind;
     if write.config.kind() != kind {
         let field = if write.kind.is_some() { "kind" } else { "config" };
-        return StoreError::refuse(Problem::invalid(field, format!("the destination's kind is {kind} and stays so")));
+        return StoreError::refuse(kind.stays(field));
     }
     let shown = DestinationConfig::of_redacted(kind, &found.shown.config);
     let complete =

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::plan::Feature;
 use crate::rtmp::RtmpUrl;
-use crate::{BucketName, DestinationId, DestinationName, Secret, StorageLabel, TemplateId, Timestamp};
+use crate::{BucketName, DestinationId, DestinationName, Problem, Secret, StorageLabel, TemplateId, Timestamp};
 
 pub use input::{
     AzureInput, AzureWord, ConfigInput, Credential, GcpInput, GcpWord, RecordingInput, S3Input, S3Word, StorageType,
@@ -66,6 +66,12 @@ impl DestinationKind {
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::Recording, Self::Rtmp].into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// Why a change to a destination of this kind is refused that names another at `field`.
+    #[must_use]
+    pub fn stays(self, field: &'static str) -> Problem {
+        Problem::invalid(field, format!("the destination's kind is {self} and stays so"))
     }
 
     /// What a plan must include for a destination of this kind to be written.

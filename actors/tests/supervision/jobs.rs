@@ -1,7 +1,7 @@
 //! A job's and an ingress endpoint's actor that fail: rebuilt from their records, with what was missed asked for.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conclave_actors::TreeError;
 use conclave_actors::debug::ActorView;
@@ -15,7 +15,7 @@ use conclave_model::room::Room;
 use conclave_model::{EgressId, IngressId};
 use serde_json::json;
 
-use super::{Stage, run};
+use super::{Stage, run, wait_until};
 
 /// What a failed child waits before it is rebuilt for the first time.
 const DELAY: Duration = Duration::from_millis(100);
@@ -93,15 +93,7 @@ impl Stage {
     }
 
     async fn child_until(&self, place: &str, holds: impl Fn(Option<&ActorView>) -> bool) -> Option<ActorView> {
-        let started = Instant::now();
-        loop {
-            let child = self.child(place).await;
-            if holds(child.as_ref()) {
-                return child;
-            }
-            assert!(started.elapsed() < Duration::from_secs(20), "waited in vain: {child:?}");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        wait_until(async || self.child(place).await, |child| holds(child.as_ref())).await
     }
 
     /// Makes a question that a child is asked fail it, and gives its card as it waits to be rebuilt.
@@ -260,10 +252,6 @@ fn an_ingress_whose_room_ends_while_it_waits_is_answered_from_its_record() {
         stage.child_until(&place, |child| child.is_none()).await;
         assert_eq!(stage.ingress(&id).await.status, IngressStatus::Complete);
         // And the plane has let go of it.
-        let started = Instant::now();
-        while !stage.plane.ingresses.lock().unwrap().is_empty() {
-            assert!(started.elapsed() < Duration::from_secs(20), "waited in vain");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        wait_until(async || stage.plane.ingresses.lock().unwrap().len(), |left| *left == 0).await;
     });
 }

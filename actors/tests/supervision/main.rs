@@ -4,6 +4,7 @@
 mod jobs;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -239,15 +240,7 @@ impl Stage {
     }
 
     async fn until(&self, room: &str, holds: impl Fn(&ActorView) -> bool) -> ActorView {
-        let started = Instant::now();
-        loop {
-            let actor = self.actor(room).await;
-            if holds(&actor) {
-                return actor;
-            }
-            assert!(started.elapsed() < Duration::from_secs(20), "waited in vain: {actor:?}");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        wait_until(async || self.actor(room).await, holds).await
     }
 
     async fn open_sessions(&self) -> Vec<String> {
@@ -298,6 +291,19 @@ fn who(identity: &str) -> Who {
 }
 
 /// An actix system for the store, on the multi-threaded runtime that actors need.
+/// Looks until what is seen holds, and gives it.
+async fn wait_until<T: Debug>(look: impl AsyncFn() -> T, holds: impl Fn(&T) -> bool) -> T {
+    let started = Instant::now();
+    loop {
+        let seen = look().await;
+        if holds(&seen) {
+            return seen;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "waited in vain: {seen:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 fn run(story: impl Future<Output = ()>) {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     actix::System::with_tokio_rt(runtime).block_on(story);

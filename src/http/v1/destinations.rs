@@ -320,9 +320,7 @@ async fn kind_to_read(
 ) -> Result<DestinationKind, Problem> {
     let stored = call.state.store.destination(call.project(), template.clone(), name.clone()).await.map_err(of_store);
     match (stored.map(|stored| stored.kind), body.kind) {
-        (Ok(stored), Some(sent)) if sent != stored => {
-            Err(Problem::invalid("kind", format!("the destination's kind is {stored} and stays so")))
-        }
+        (Ok(stored), Some(sent)) if sent != stored => Err(stored.stays("kind")),
         (Ok(stored), Some(_)) => Ok(stored),
         (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored)),
         (Err(problem), sent) if problem.code.status() == 404 => {
