@@ -1,9 +1,9 @@
 //! The ingress actor: follows one endpoint until it is final.
 //!
 //! It is the one place where an endpoint's record is moved while its room is open: by reports of the media plane, by answers
-//! to questions it asked, by its owner who deletes it. Each move is written with its event before anybody is told,
-//! and after what its encoder did in the room before it, since the room tells that. The end of the room completes the record in its own transaction; the actor then takes the endpoint off the media plane, and
-//! stops.
+//! to questions it asked, by its owner who deletes it. Each move is written with its event before anybody is told, and after
+//! what its encoder did in the room before it, since the room tells that. The end of the room completes the record in its
+//! own transaction; the actor then takes the endpoint off the media plane, and stops.
 
 mod follow;
 
