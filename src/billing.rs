@@ -1,10 +1,11 @@
-//! The external billing service: whoever keeps the projects' wallets, where `billing.url` says that somebody does.
+//! Client of the external billing service, which keeps the projects' wallets when `billing.url` is set.
 //!
-//! It is asked for one word, `GET {url}/v1/projects/{id}/standing` → `{"standing": "ok"}`, whenever a project starts work.
-//! An answer holds for 30 seconds, a failure for one: a service that is dead must not cost each call its timeout, and one
-//! that is back should be heard soon. Who asks for a project while it is being asked for waits for that answer.
+//! Before a project starts work, the server requests `GET {url}/v1/projects/{id}/standing`, which answers
+//! `{"standing": "ok"}`. An answer is cached for 30 s and a failure for 1 s: a service that is down must not cost each
+//! request the full timeout, and its recovery must be noticed soon. Requests for a project whose answer is already being
+//! fetched wait for that answer.
 //!
-//! What the word means beside the plan is `model::usage`'s, what a call does without one is `http::standing`'s.
+//! `model::usage` combines the service's verdict with the plan; `http::standing` decides what happens without a verdict.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,60 +17,60 @@ use serde::Deserialize;
 use ureq::Agent;
 use url::Url;
 
-/// How long the service may take, from the look-up of its name to the last byte.
+/// Limit for the whole request, from name resolution to the last byte of the body.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long an answer holds.
-const ANSWER_HOLDS: Duration = Duration::from_secs(30);
-/// How long a failure holds.
-const FAILURE_HOLDS: Duration = Duration::from_secs(1);
-/// Bytes of an answer's head, and of its body.
-const MAX_ANSWER: usize = 16 * 1024;
+/// How long a verdict is cached.
+const VERDICT_TTL: Duration = Duration::from_secs(30);
+/// How long a failure is cached.
+const FAILURE_TTL: Duration = Duration::from_secs(1);
+/// Limit in bytes for the response header, and the same for the body.
+const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
-/// Why there is no word of the service. It names neither the token nor what the service sent.
+/// A failed request to the billing service. Contains neither the token nor anything that the service sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
-    /// It took too long.
+pub enum BillingError {
+    /// The service did not answer within the timeout.
     #[error("the billing service did not answer within {TIMEOUT:?}")]
     TimedOut,
-    /// No answer came.
+    /// No HTTP response was received, for this reason.
     #[error("the billing service cannot be reached: {0}")]
     Unreachable(&'static str),
-    /// It answered with another status than 200; a redirect is one, too.
+    /// The response has another status than 200, for example a redirect, which is not followed.
     #[error("the billing service answered with status {0}")]
     Status(u16),
-    /// It answered 200 with something else than a standing that is known.
-    #[error("the billing service's answer holds no standing that is known")]
-    NotAStanding,
+    /// The response has status 200 but no known `standing`.
+    #[error("the billing service's answer contains no known standing")]
+    UnknownStanding,
 }
 
-/// What was heard of a project, and when by the steady clock.
+/// The last result for a project and the monotonic time at which it was received.
 #[derive(Debug, Clone)]
-struct Heard {
+struct CachedVerdict {
     at: Duration,
-    word: Result<Billed, Unavailable>,
+    result: Result<Billed, BillingError>,
 }
 
-impl Heard {
-    fn holds(&self, now: Duration) -> bool {
-        let span = if self.word.is_ok() { ANSWER_HOLDS } else { FAILURE_HOLDS };
-        now.saturating_sub(self.at) < span
+impl CachedVerdict {
+    fn is_fresh(&self, now: Duration) -> bool {
+        let ttl = if self.result.is_ok() { VERDICT_TTL } else { FAILURE_TTL };
+        now.saturating_sub(self.at) < ttl
     }
 }
 
-/// What was last heard of one project. The lock is held while the service is asked, so that others wait for the answer.
-type Last = Arc<tokio::sync::Mutex<Option<Heard>>>;
+/// The cached result of one project. The lock is held during a request, so that concurrent callers share its result.
+type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedVerdict>>>;
 
-/// The service.
+/// A caching client of the billing service.
 #[derive(Debug)]
-pub struct Billing {
+pub struct BillingClient {
     service: Arc<Service>,
     clock: Clock,
-    /// One small entry for each project that has started work.
-    projects: Mutex<HashMap<ProjectId, Last>>,
+    /// One entry for each project that has started work since the server started.
+    cache: Mutex<HashMap<ProjectId, CacheEntry>>,
 }
 
-impl Billing {
-    /// The service at `url`, which is shown `token` as a bearer token.
+impl BillingClient {
+    /// Creates a client of the service at `url`, which sends `token` as a bearer token.
     #[must_use]
     pub fn new(url: Url, token: Option<Secret>, clock: Clock) -> Self {
         let config = Agent::config_builder()
@@ -78,48 +79,48 @@ impl Billing {
             .http_status_as_error(false)
             .proxy(None)
             .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
-            .max_response_header_size(MAX_ANSWER)
+            .max_response_header_size(MAX_RESPONSE_BYTES)
             .max_idle_connections(0)
             .build();
         let service = Arc::new(Service { agent: config.into(), url, token });
-        Self { service, clock, projects: Mutex::default() }
+        Self { service, clock, cache: Mutex::default() }
     }
 
-    /// What the service says of a project, now or within the last half minute.
+    /// Returns the service's verdict on a project, from the cache if it is at most 30 s old.
     ///
     /// # Errors
-    /// The service does not say.
-    pub async fn standing(&self, project: &ProjectId) -> Result<Billed, Unavailable> {
-        let last = self.last(project);
-        let mut last = last.lock().await;
-        if let Some(heard) = last.as_ref().filter(|heard| heard.holds(self.clock.monotonic())) {
-            return heard.word.clone();
+    /// The service gave no verdict, now or within the last second.
+    pub async fn verdict(&self, project: &ProjectId) -> Result<Billed, BillingError> {
+        let entry = self.cache_entry(project);
+        let mut entry = entry.lock().await;
+        if let Some(cached) = entry.as_ref().filter(|cached| cached.is_fresh(self.clock.monotonic())) {
+            return cached.result.clone();
         }
-        let word = self.ask(project.clone()).await;
-        // Once an outage: the calls that it refuses are logged by the gate, those that it does not are not.
-        let was_away = last.as_ref().is_some_and(|heard| heard.word.is_err());
-        if let Err(error) = word.as_ref().map_err(ToString::to_string)
-            && !was_away
+        let result = self.fetch(project.clone()).await;
+        // Only the first failure in a row is logged here. Requests refused because of it are logged by the HTTP layer.
+        let has_failed_before = entry.as_ref().is_some_and(|cached| cached.result.is_err());
+        if let Err(error) = &result
+            && !has_failed_before
         {
-            log::warn!(project = project.as_str(); "{error}; what can be decided without it goes by the ledger");
+            log::warn!(project = project.as_str(); "{error}; decisions that do not need it use the local wallet");
         }
-        *last = Some(Heard { at: self.clock.monotonic(), word: word.clone() });
-        word
+        *entry = Some(CachedVerdict { at: self.clock.monotonic(), result: result.clone() });
+        result
     }
 
-    fn last(&self, project: &ProjectId) -> Last {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(projects.entry(project.clone()).or_default())
+    fn cache_entry(&self, project: &ProjectId) -> CacheEntry {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(cache.entry(project.clone()).or_default())
     }
 
-    async fn ask(&self, project: ProjectId) -> Result<Billed, Unavailable> {
+    async fn fetch(&self, project: ProjectId) -> Result<Billed, BillingError> {
         let service = Arc::clone(&self.service);
-        let asked = tokio::task::spawn_blocking(move || service.standing(&project)).await;
-        asked.unwrap_or(Err(Unavailable::Unreachable("asking it failed")))
+        let joined = tokio::task::spawn_blocking(move || service.fetch_verdict(&project)).await;
+        joined.unwrap_or(Err(BillingError::Unreachable("the request panicked")))
     }
 }
 
-/// How the service is reached.
+/// The blocking HTTP client and the address of the service.
 #[derive(Debug)]
 struct Service {
     agent: Agent,
@@ -127,34 +128,33 @@ struct Service {
     token: Option<Secret>,
 }
 
-/// What the service answers. It may say more in later versions.
+/// The response body. Unknown fields are ignored, so that the service may add some.
 #[derive(Deserialize)]
-struct Answer {
+struct StandingResponse {
     standing: Billed,
 }
 
 impl Service {
-    /// Asks. Blocks, for the timeout at most.
-    fn standing(&self, project: &ProjectId) -> Result<Billed, Unavailable> {
-        let mut request = self.agent.get(self.address(project).as_str()).header("Accept", "application/json");
-        // No connection is kept: one that went stale in half a minute would look like an outage.
+    /// Sends the request. Blocks for [`TIMEOUT`] at most.
+    fn fetch_verdict(&self, project: &ProjectId) -> Result<Billed, BillingError> {
+        let mut request = self.agent.get(self.standing_url(project).as_str()).header("Accept", "application/json");
+        // Connections are not reused: one that the service has closed meanwhile would look like an outage.
         request = request.header("Connection", "close");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {}", token.reveal()));
         }
-        let mut response = request.call().map_err(|error| no_answer(&error))?;
+        let mut response = request.call()?;
         if response.status() != 200 {
-            return Err(Unavailable::Status(response.status().as_u16()));
+            return Err(BillingError::Status(response.status().as_u16()));
         }
-        let body = response.body_mut().with_config().limit(MAX_ANSWER as u64).read_to_vec();
-        let body = body.map_err(|error| no_answer(&error))?;
-        let answer: Answer = serde_json::from_slice(&body).map_err(|_| Unavailable::NotAStanding)?;
-        Ok(answer.standing)
+        let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES as u64).read_to_vec()?;
+        let response: StandingResponse = serde_json::from_slice(&body).map_err(|_| BillingError::UnknownStanding)?;
+        Ok(response.standing)
     }
 
-    fn address(&self, project: &ProjectId) -> Url {
+    fn standing_url(&self, project: &ProjectId) -> Url {
         let mut url = self.url.clone();
-        // An http address always has segments.
+        // An http URL always has path segments.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(["v1", "projects", project.as_str(), "standing"]);
         }
@@ -162,16 +162,18 @@ impl Service {
     }
 }
 
-fn no_answer(error: &ureq::Error) -> Unavailable {
-    match error {
-        ureq::Error::Timeout(_) => Unavailable::TimedOut,
-        ureq::Error::HostNotFound => Unavailable::Unreachable("its name is not known"),
-        ureq::Error::Io(_) => Unavailable::Unreachable("the connection failed"),
-        ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::TlsRequired => {
-            Unavailable::Unreachable("TLS failed")
+impl From<ureq::Error> for BillingError {
+    fn from(error: ureq::Error) -> Self {
+        match error {
+            ureq::Error::Timeout(_) => Self::TimedOut,
+            ureq::Error::HostNotFound => Self::Unreachable("its host name cannot be resolved"),
+            ureq::Error::Io(_) => Self::Unreachable("the connection failed"),
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::TlsRequired => {
+                Self::Unreachable("the TLS handshake failed")
+            }
+            ureq::Error::BodyExceedsLimit(_) => Self::UnknownStanding,
+            _ => Self::Unreachable("the response is not valid HTTP"),
         }
-        ureq::Error::BodyExceedsLimit(_) => Unavailable::NotAStanding,
-        _ => Unavailable::Unreachable("it does not speak HTTP"),
     }
 }
 
@@ -180,11 +182,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_goes_below_the_path_that_was_given() {
+    fn the_request_path_is_appended_to_the_path_of_the_configured_url() {
         let project: ProjectId = "prj_5f2a9c01be34".parse().unwrap();
         let address = |url: &str| {
-            let billing = Billing::new(url.parse().unwrap(), None, Clock::system());
-            billing.service.address(&project).to_string()
+            let billing = BillingClient::new(url.parse().unwrap(), None, Clock::system());
+            billing.service.standing_url(&project).to_string()
         };
         let path = "v1/projects/prj_5f2a9c01be34/standing";
         assert_eq!(address("https://pay.example.org"), format!("https://pay.example.org/{path}"));
@@ -193,18 +195,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_holds_half_a_minute_and_a_failure_a_moment() {
-        let heard = |word| Heard { at: Duration::from_secs(100), word };
-        let (word, failure) = (heard(Ok(Billed::Suspended)), heard(Err(Unavailable::TimedOut)));
+    fn a_verdict_is_cached_for_30_s_and_a_failure_for_1_s() {
+        let cached = |result| CachedVerdict { at: Duration::from_secs(100), result };
+        let (verdict, failure) = (cached(Ok(Billed::Suspended)), cached(Err(BillingError::TimedOut)));
         let at = |millis: u64| Duration::from_millis(100_000 + millis);
-        assert_eq!((word.holds(at(29_999)), word.holds(at(30_000))), (true, false));
-        assert_eq!((failure.holds(at(999)), failure.holds(at(1_000))), (true, false));
+        assert_eq!((verdict.is_fresh(at(29_999)), verdict.is_fresh(at(30_000))), (true, false));
+        assert_eq!((failure.is_fresh(at(999)), failure.is_fresh(at(1_000))), (true, false));
     }
 
     #[test]
-    fn the_token_shows_in_no_debug_text() {
+    fn debug_output_does_not_contain_the_token() {
         let token = Some(Secret::new("tell-nobody"));
-        let billing = Billing::new("http://127.0.0.1:1".parse().unwrap(), token, Clock::system());
+        let billing = BillingClient::new("http://127.0.0.1:1".parse().unwrap(), token, Clock::system());
         assert!(!format!("{billing:?}").contains("tell-nobody"));
     }
 }

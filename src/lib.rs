@@ -2,12 +2,12 @@
 //!
 //! This crate is the outermost layer: what an operator writes ([`config`]) and types ([`cli`]), the two HTTP listeners
 //! ([`http`]), the billing service where there is one ([`billing`]), what was found of a LiveKit server's settings
-//! ([`media_settings`]), and the wiring of everything below them ([`server`]). The living part is `conclave-actors`, the media
+//! ([`livekit_config`]), and the wiring of everything below them ([`server`]). The living part is `conclave-actors`, the media
 //! plane `conclave-media`, the records `conclave-db`, the words and rules `conclave-model`.
 
 pub mod billing;
 pub mod cli;
 pub mod config;
 pub mod http;
-pub mod media_settings;
+pub mod livekit_config;
 pub mod server;

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use conclave_model::Problem;
 
 use super::answer::Answer;
-use crate::billing;
+use crate::billing::BillingError;
 
 /// When to come again after something was away for a moment.
 const SHORTLY: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub fn of_tree(error: TreeError) -> Problem {
 
 /// What the billing service's failure is to a client.
 #[must_use]
-pub fn of_billing(error: &billing::Unavailable) -> Problem {
+pub fn of_billing(error: &BillingError) -> Problem {
     let message = "the billing service did not confirm that work may start; retry with backoff";
     Problem::new(ErrorCode::BillingUnavailable, message).after(SHORTLY).because(error)
 }

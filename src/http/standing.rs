@@ -12,7 +12,7 @@ use conclave_model::{ErrorCode, ProjectId};
 use super::operation::Operation;
 use super::problem::{Problem, of_billing, of_store};
 use super::state::AppState;
-use crate::billing::Unavailable;
+use crate::billing::BillingError;
 use crate::config::Plans;
 
 /// Whose standing is asked for, as the database had it a moment ago.
@@ -59,8 +59,8 @@ pub async fn ask_billing(
     state: &AppState,
     project: &ProjectId,
     operation: &Operation,
-) -> Option<Result<Billed, Unavailable>> {
-    let said = state.billing.as_ref()?.standing(project).await;
+) -> Option<Result<Billed, BillingError>> {
+    let said = state.billing.as_ref()?.verdict(project).await;
     Some(said).filter(|said| said.is_ok() || operation.codes.contains(&ErrorCode::BillingUnavailable))
 }
 
@@ -68,7 +68,7 @@ pub async fn ask_billing(
 ///
 /// # Errors
 /// 503 `billing_unavailable`.
-pub fn with_billing(ledger: Standing, said: Option<Result<Billed, Unavailable>>) -> Result<Standing, Problem> {
+pub fn with_billing(ledger: Standing, said: Option<Result<Billed, BillingError>>) -> Result<Standing, Problem> {
     match said.filter(|_| ledger.rests_on_the_wallet()) {
         None => Ok(ledger),
         Some(Ok(said)) => Ok(ledger.billed(said)),

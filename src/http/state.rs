@@ -15,9 +15,9 @@ use super::gate::idempotency::Turns;
 use super::gate::limits::Limits;
 use super::gate::origin::Origins;
 use super::metrics::Metrics;
-use crate::billing::Billing;
+use crate::billing::BillingClient;
 use crate::config::Plans;
-use crate::media_settings::MediaSettings;
+use crate::livekit_config::LivekitConfigMonitor;
 
 /// The shared parts.
 pub struct AppState {
@@ -34,7 +34,7 @@ pub struct AppState {
     /// The LiveKit plane, which takes webhooks in, when that is the one.
     pub livekit: Option<LivekitPlane>,
     /// How LiveKit is set, when that is the one.
-    pub media_settings: Option<MediaSettings>,
+    pub livekit_config: Option<LivekitConfigMonitor>,
     /// Mints and checks room tokens.
     pub signer: Arc<TokenSigner>,
     /// Time.
@@ -42,7 +42,7 @@ pub struct AppState {
     /// What projects may use.
     pub plans: Plans,
     /// Who keeps the wallets, when that is a service of its own.
-    pub billing: Option<Billing>,
+    pub billing: Option<BillingClient>,
     /// Request rates.
     pub limits: Limits,
     /// Which browsers may call.

@@ -27,7 +27,7 @@ use conclave_model::address::AddressFilter;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::billing::Billing;
+use crate::billing::BillingClient;
 use crate::cli::{CliError, lock_data_dir, open_store_with, run_blocking};
 use crate::config::{Config, MediaCredentials, MediaKind, Mode, Plans};
 use crate::http::gate::idempotency::Turns;
@@ -35,7 +35,7 @@ use crate::http::gate::limits::{Limits, Rate};
 use crate::http::gate::origin::Origins;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
-use crate::media_settings::MediaSettings;
+use crate::livekit_config::LivekitConfigMonitor;
 pub use dev::DevAccess;
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
@@ -114,11 +114,11 @@ impl Server {
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
         plane.connect(&tree);
-        let media_settings = plane.livekit().map(|livekit| MediaSettings::watch(livekit, clock.clone()));
-        let (returned, settings) = (tree.clone(), media_settings.clone());
+        let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
+        let (returned, monitor) = (tree.clone(), livekit_config.clone());
         guard.watch(move || {
             returned.media_returned();
-            settings.iter().for_each(MediaSettings::look_again);
+            monitor.iter().for_each(LivekitConfigMonitor::request_check);
         });
 
         let state = Arc::new(AppState {
@@ -128,7 +128,7 @@ impl Server {
             media,
             sandbox: plane.embedded().filter(|_| config.media.sandbox),
             livekit: plane.livekit(),
-            media_settings,
+            livekit_config,
             signer,
             limits: limits(&config, &clock),
             billing: billing(&config, &clock),
@@ -212,10 +212,10 @@ fn limits(config: &Config, clock: &Clock) -> Limits {
     Limits::new(clock, calls, exchanges, config.http.trusted_proxies.clone())
 }
 
-fn billing(config: &Config, clock: &Clock) -> Option<Billing> {
+fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
     // An address that does not parse has been refused with the configuration.
     let url = config.billing.url.as_deref()?.parse().ok()?;
-    Some(Billing::new(url, config.billing.token.clone(), clock.clone()))
+    Some(BillingClient::new(url, config.billing.token.clone(), clock.clone()))
 }
 
 fn origins(config: &Config) -> Origins {

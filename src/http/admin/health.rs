@@ -28,8 +28,8 @@ async fn ready(state: Arc<AppState>) -> HttpResponse {
     let ready = database && media && actors;
     let mut parts = json!({"database": word(database), "media": word(media), "actors": word(actors)});
     // Not a question of readiness: what LiveKit is not set to is refused when somebody asks for it.
-    if let Some(settings) = &state.media_settings {
-        parts["media_settings"] = json!(settings.finding());
+    if let Some(monitor) = &state.livekit_config {
+        parts["media_settings"] = json!(monitor.status());
     }
     let body = json!({"ready": ready, "parts": parts});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }

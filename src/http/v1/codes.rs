@@ -14,7 +14,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
-use crate::billing::Unavailable;
+use crate::billing::BillingError;
 use crate::config::Plans;
 use crate::http::answer::{self, Answer};
 use crate::http::call::{Call, id, identity};
@@ -284,7 +284,7 @@ async fn take_use(call: &Call, code: &RoomCode, malformed: Option<Problem>) -> R
 }
 
 /// What the billing service says of the code's project, asked before the write, which waits for nobody.
-async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<Billed, Unavailable>>, Problem> {
+async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<Billed, BillingError>>, Problem> {
     if call.state.billing.is_none() {
         return Ok(None);
     }
@@ -293,7 +293,7 @@ async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<Bille
 }
 
 /// Whether a token may be minted for the holder of a usable code.
-fn admit(plans: &Plans, exchange: &CodeExchange, said: Option<Result<Billed, Unavailable>>) -> Result<(), Problem> {
+fn admit(plans: &Plans, exchange: &CodeExchange, said: Option<Result<Billed, BillingError>>) -> Result<(), Problem> {
     let plan = standing::plan(plans, &exchange.plan)?;
     let ledger = Standing::of(plan, exchange.project_status, &exchange.month);
     standing::with_billing(ledger, said)?.permit()?;

@@ -1,0 +1,68 @@
+//! Periodic check of the LiveKit server's configuration, whose latest result `/readyz` shows.
+//!
+//! The check runs once LiveKit answers, after each outage, and every 10 min, since a cluster can be reconfigured without
+//! an outage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_media::livekit::{LivekitPlane, SettingsFit};
+use conclave_model::Clock;
+use tokio::sync::{Notify, watch};
+
+/// Delay after a check that LiveKit did not answer.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Interval between checks that LiveKit answered.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10 * 60);
+
+/// Handle of the background task that checks LiveKit's configuration. Clones share one task.
+#[derive(Debug, Clone)]
+pub struct LivekitConfigMonitor {
+    latest: watch::Receiver<Option<SettingsFit>>,
+    requested: Arc<Notify>,
+}
+
+impl LivekitConfigMonitor {
+    /// Spawns the task on the current runtime. It runs until that runtime ends.
+    #[must_use]
+    pub fn spawn(plane: LivekitPlane, clock: Clock) -> Self {
+        let ((results, latest), requested) = (watch::channel(None), Arc::new(Notify::new()));
+        let monitor = Self { latest, requested: Arc::clone(&requested) };
+        tokio::spawn(async move {
+            loop {
+                let delay = match plane.settings().await {
+                    Ok(check) => {
+                        store_result(&results, check);
+                        CHECK_INTERVAL
+                    }
+                    // `LivekitPlane` has logged the failed call.
+                    Err(_) => RETRY_DELAY,
+                };
+                tokio::select! {
+                    () = clock.sleep_until(clock.now().after(delay)) => {}
+                    () = requested.notified() => {}
+                }
+            }
+        });
+        monitor
+    }
+
+    /// Runs the next check now, because LiveKit was unreachable and may have been reconfigured meanwhile.
+    pub fn request_check(&self) {
+        self.requested.notify_one();
+    }
+
+    /// Returns `ok`, or the mismatches and how to correct them, or `unknown` until LiveKit has answered once.
+    #[must_use]
+    pub fn status(&self) -> String {
+        self.latest.borrow().as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string)
+    }
+}
+
+/// Publishes a result, and logs it if it is not perfect and differs from the previous one.
+fn store_result(results: &watch::Sender<Option<SettingsFit>>, check: SettingsFit) {
+    let previous = results.send_replace(Some(check.clone()));
+    if previous.as_ref() != Some(&check) && !check.is_perfect() {
+        log::warn!(media = "livekit"; "{check}");
+    }
+}
