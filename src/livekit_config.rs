@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_media::livekit::{LivekitPlane, SettingsFit};
+use conclave_media::livekit::{ConfigCheck, LivekitPlane};
 use conclave_model::Clock;
 use tokio::sync::{Notify, watch};
 
@@ -18,7 +18,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Handle of the background task that checks LiveKit's configuration. Clones share one task.
 #[derive(Debug, Clone)]
 pub struct LivekitConfigMonitor {
-    latest: watch::Receiver<Option<SettingsFit>>,
+    latest: watch::Receiver<Option<ConfigCheck>>,
     requested: Arc<Notify>,
 }
 
@@ -30,7 +30,7 @@ impl LivekitConfigMonitor {
         let monitor = Self { latest, requested: Arc::clone(&requested) };
         tokio::spawn(async move {
             loop {
-                let delay = match plane.settings().await {
+                let delay = match plane.check_config().await {
                     Ok(check) => {
                         store_result(&results, check);
                         CHECK_INTERVAL
@@ -59,10 +59,10 @@ impl LivekitConfigMonitor {
     }
 }
 
-/// Publishes a result, and logs it if it is not perfect and differs from the previous one.
-fn store_result(results: &watch::Sender<Option<SettingsFit>>, check: SettingsFit) {
+/// Publishes a result, and logs it if it is not ok and differs from the previous one.
+fn store_result(results: &watch::Sender<Option<ConfigCheck>>, check: ConfigCheck) {
     let previous = results.send_replace(Some(check.clone()));
-    if previous.as_ref() != Some(&check) && !check.is_perfect() {
+    if previous.as_ref() != Some(&check) && !check.is_ok() {
         log::warn!(media = "livekit"; "{check}");
     }
 }

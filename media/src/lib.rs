@@ -5,7 +5,7 @@
 //!
 //! - [`port`]: what every plane can do, and what it reports.
 //! - [`token`]: room tokens, which any LiveKit client can carry.
-//! - [`Guard`]: stands in front of any plane, and notices when it is away and when it is back.
+//! - [`MonitoredPlane`]: stands in front of any plane, and notices when it is away and when it is back.
 //! - [`embedded`]: rooms and people in this process, as a state machine without I/O.
 //! - [`livekit`]: a LiveKit server, over its API and its webhooks.
 
@@ -18,9 +18,9 @@ mod rules;
 mod text;
 pub mod token;
 
-pub use guard::{CircuitSettings, Guard};
+pub use guard::{CircuitSettings, MonitoredPlane};
 pub use metrics::MediaMetrics;
 pub use port::{
-    CreatedIngress, EgressOutput, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress,
-    Refusal, Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
+    EgressOutput, EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
+    MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
 };

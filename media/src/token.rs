@@ -55,7 +55,7 @@ pub struct TokenRequest {
 
 /// A token that was just signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Minted {
+pub struct SignedToken {
     /// The JWT.
     pub token: Secret,
     /// The very instant of its `exp`, a whole second.
@@ -124,7 +124,7 @@ impl TokenSigner {
     ///
     /// # Errors
     /// [`TokenError::Unsignable`] when the library fails, which it has no reason to for any request.
-    pub fn mint(&self, request: &TokenRequest, now: Timestamp) -> Result<Minted, TokenError> {
+    pub fn mint(&self, request: &TokenRequest, now: Timestamp) -> Result<SignedToken, TokenError> {
         let expires_at = whole_second(now).after(whole_seconds(request.ttl));
         let ceiling = request.max_kbps.map(|kbps| kbps.to_string());
         let role = request.role.as_ref().map(|role| (ROLE_ATTRIBUTE, role.as_str()));
@@ -150,7 +150,7 @@ impl TokenSigner {
     ///
     /// # Errors
     /// As [`TokenSigner::mint`].
-    pub fn renew(&self, claims: &Claims, expires_at: Timestamp, now: Timestamp) -> Result<Minted, TokenError> {
+    pub fn renew(&self, claims: &Claims, expires_at: Timestamp, now: Timestamp) -> Result<SignedToken, TokenError> {
         let expires_at = whole_second(expires_at);
         let payload = Payload {
             name: claims.name.as_str().into(),
@@ -201,8 +201,8 @@ impl TokenSigner {
         }
     }
 
-    fn sign(&self, payload: &Payload<'_>, expires_at: Timestamp) -> Result<Minted, TokenError> {
-        Ok(Minted { token: self.seal(payload)?, expires_at })
+    fn sign(&self, payload: &Payload<'_>, expires_at: Timestamp) -> Result<SignedToken, TokenError> {
+        Ok(SignedToken { token: self.seal(payload)?, expires_at })
     }
 
     /// The key that names this signer: `iss` of everything it signs.

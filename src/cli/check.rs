@@ -158,12 +158,12 @@ fn media_line(config: &Config, data: &Path) -> Line {
 fn livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<Standing, String> {
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
-    let asked = run_blocking(async { plane.settings().await.map_err(|error| CliError::failed(error.to_string())) });
+    let asked = run_blocking(async { plane.check_config().await.map_err(|error| CliError::failed(error.to_string())) });
     let fit = asked.map_err(|error| error.to_string())?;
-    if fit.amiss.iter().any(|misfit| misfit.is_fatal) {
+    if fit.problems.iter().any(|mismatch| mismatch.is_fatal) {
         return Err(fit.to_string());
     }
-    match (fit.amiss.is_empty(), fit.unknown.is_empty()) {
+    match (fit.problems.is_empty(), fit.unknown.is_empty()) {
         (true, true) => Ok("livekit answers, with egress and ingress, and its settings fit".into()),
         (true, false) => Ok(format!("livekit answers, with egress and ingress; {fit}").into()),
         (false, _) => Ok(Standing::Lacking(format!("livekit answers; {fit}"))),

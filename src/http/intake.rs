@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
-use conclave_media::livekit::{IntakeOutcome, LivekitPlane};
+use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
 use conclave_model::ErrorCode;
 use serde_json::json;
 
@@ -43,12 +43,12 @@ async fn answer(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpR
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let authorization = header.to_owned();
     // A task of its own: what has begun to be written is written, also when LiveKit hangs up.
-    let taken = actix_web::rt::spawn(async move { plane.intake(&authorization, &raw).await });
-    match taken.await.unwrap_or(IntakeOutcome::Unavailable) {
-        IntakeOutcome::Taken | IntakeOutcome::Ignored => HttpResponse::Ok().json(json!({})),
-        IntakeOutcome::Unsigned => refuse(ErrorCode::Unauthorized, "not signed with the media plane's API key"),
-        IntakeOutcome::Malformed => refuse(ErrorCode::InvalidRequest, "signed, and no report"),
-        IntakeOutcome::Unavailable => refuse(ErrorCode::DatabaseUnavailable, "not written; send it again"),
+    let taken = actix_web::rt::spawn(async move { plane.handle_webhook(&authorization, &raw).await });
+    match taken.await.unwrap_or(WebhookOutcome::Unavailable) {
+        WebhookOutcome::Accepted | WebhookOutcome::Ignored => HttpResponse::Ok().json(json!({})),
+        WebhookOutcome::Unsigned => refuse(ErrorCode::Unauthorized, "not signed with the media plane's API key"),
+        WebhookOutcome::Malformed => refuse(ErrorCode::InvalidRequest, "signed, and no report"),
+        WebhookOutcome::Unavailable => refuse(ErrorCode::DatabaseUnavailable, "not written; send it again"),
     }
 }
 

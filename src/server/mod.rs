@@ -21,7 +21,7 @@ use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, Wiring};
 use conclave_db::Store;
 use conclave_media::token::TokenSigner;
-use conclave_media::{Guard, MediaPlane};
+use conclave_media::{MediaPlane, MonitoredPlane};
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 use serde::Serialize;
@@ -109,7 +109,7 @@ impl Server {
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = media_url(&config, bound.api);
         let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
-        let guard = Guard::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
+        let guard = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(guard.clone());
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;

@@ -46,8 +46,8 @@ impl Plane {
         let sink = Arc::new(tree.clone());
         // Connected once, right after both are made.
         let _ = match self {
-            Self::Embedded(plane) => plane.connect(sink),
-            Self::Livekit(plane) => plane.connect(sink),
+            Self::Embedded(plane) => plane.set_report_sink(sink),
+            Self::Livekit(plane) => plane.set_report_sink(sink),
         };
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_media::{MediaError, Refusal};
+use conclave_media::{MediaError, ReportError};
 use conclave_model::Timestamp;
 use conclave_model::egress::{EgressState, Job, JobStatus};
 use conclave_model::idempotency::KeepAnswer;
@@ -25,11 +25,11 @@ impl EgressActor {
         state: &mut EgressActorState,
         said: EgressState,
         at: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReportError> {
         self.note(state, &Ok(Some(said.clone())));
         self.record(state, said, at, None).await.map_err(|error| {
             log::error!(actor = &*self.card.id; "a report could not be written: {error}");
-            Refusal::Unavailable
+            ReportError::Unavailable
         })
     }
 

@@ -9,7 +9,7 @@ mod follow;
 use std::sync::Arc;
 
 use conclave_db::RunningJob;
-use conclave_media::Refusal;
+use conclave_media::ReportError;
 use conclave_model::egress::{EgressState, Job, JobStatus};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::{EgressId, Timestamp};
@@ -36,7 +36,7 @@ pub enum EgressMsg {
         /// When that was, by the media plane's clock.
         at: Timestamp,
         /// Answered once it is durable.
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Ask the media plane how the job stands, and give the record as it is then.
     Refresh(JobReply),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::StoreError;
-use conclave_media::{KnownIngress, MediaError, MediaPlane, Refusal};
+use conclave_media::{KnownIngress, MediaError, MediaPlane, ReportError};
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus};
 use conclave_model::{IngressId, Timestamp};
 
@@ -26,11 +26,11 @@ impl IngressActor {
         state: &mut IngressActorState,
         said: IngressState,
         at: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReportError> {
         self.note(state, &Ok(Some(said.clone())));
         self.record(state, said, at).await.map_err(|error| {
             log::error!(actor = &*self.card.id; "a report could not be written: {error}");
-            Refusal::Unavailable
+            ReportError::Unavailable
         })
     }
 

@@ -9,7 +9,7 @@ mod follow;
 
 use std::sync::Arc;
 
-use conclave_media::Refusal;
+use conclave_media::ReportError;
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus};
 use conclave_model::{Secret, Timestamp};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -46,7 +46,7 @@ pub enum IngressMsg {
         /// When that was, by the media plane's clock.
         at: Timestamp,
         /// Answered once it is durable.
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Ask the media plane how the endpoint stands, and give the record as it is then.
     Refresh(IngressReply),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_db::{MadeIngress, StoreError};
-use conclave_media::{NewIngress, Refusal};
+use conclave_media::{IngressRequest, ReportError};
 use conclave_model::ingress::{Ingress, IngressState, StreamKeyHash};
 use conclave_model::{ErrorCode, IngressId, RoomId, RoomName, Timestamp};
 use ractor::RpcReplyPort;
@@ -25,7 +25,7 @@ pub struct WantedIngress {
     /// In which room.
     pub room: RoomId,
     /// What is asked of the media plane.
-    pub ingress: NewIngress,
+    pub ingress: IngressRequest,
 }
 
 /// Makes an endpoint on the media plane, then writes it. What cannot be written is taken off again.
@@ -106,7 +106,7 @@ impl ProjectActor {
         state: &mut ProjectState,
         said: IngressState,
         at: Timestamp,
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
         let id = said.ingress_id.clone();
         let message = IngressMsg::Report { said, at, answer };

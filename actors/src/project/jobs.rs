@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_db::{NewJob, RunningJob, StoreError};
-use conclave_media::{NewEgress, Refusal};
+use conclave_media::{EgressRequest, ReportError};
 use conclave_model::egress::{EgressState, Job, JobDetail, UsedDestination};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::{EgressId, ErrorCode, RoomId, RoomName, Timestamp};
@@ -22,7 +22,7 @@ pub struct WantedJob {
     /// Of which room.
     pub room: RoomId,
     /// What is asked of the media plane.
-    pub egress: NewEgress,
+    pub egress: EgressRequest,
     /// What is written of it.
     pub detail: JobDetail,
     /// The destination it was asked for with, if one was named.
@@ -105,7 +105,7 @@ impl ProjectActor {
         state: &mut ProjectState,
         said: EgressState,
         at: Timestamp,
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
         let id = said.egress_id.clone();
         let message = EgressMsg::Report { said, at, answer };

@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use conclave_db::{NewRoom, RoomSnapshot, RunningJob, StoreError};
-use conclave_media::{MediaError, Refusal, Report, Survey};
+use conclave_media::{MediaError, Report, ReportError, Survey};
 use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::ingress::Ingress;
@@ -163,7 +163,7 @@ pub enum ProjectMsg {
         /// What.
         report: Report,
         /// Answered once it is durable, or refused.
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Something was queued for these receivers, or they are new.
     Queued(Vec<EndpointId>),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_db::{NewRoom, StoreError};
-use conclave_media::{Fact, Refusal, Report};
+use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
@@ -94,11 +94,11 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         report: Report,
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
-        match report.fact {
-            Fact::Egress(said) => self.job_reported(state, said, report.at, answer),
-            Fact::Ingress(said) => self.ingress_reported(state, said, report.at, answer),
+        match report.event {
+            MediaEvent::Egress(said) => self.job_reported(state, said, report.at, answer),
+            MediaEvent::Ingress(said) => self.ingress_reported(state, said, report.at, answer),
             _ => {
                 let (_, name) = report.room.split();
                 self.pass_to_room(me, state, &name, RoomMsg::Report { report, answer });

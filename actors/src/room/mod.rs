@@ -12,7 +12,7 @@ mod state;
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
-use conclave_media::{Refusal, Report};
+use conclave_media::{Report, ReportError};
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::role_change::RoleChanged;
@@ -49,7 +49,7 @@ pub enum RoomMsg {
         /// What.
         report: Report,
         /// Answered once it is durable, or refused.
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Answer, and so say that whatever came before is handled.
     Turn(RpcReplyPort<()>),
@@ -78,7 +78,7 @@ impl RoomMsg {
     /// What a room that has ended answers.
     pub(crate) fn answer_as_ended(self) {
         match self {
-            Self::Report { answer, .. } => drop(answer.send(Err(Refusal::RoomEnded))),
+            Self::Report { answer, .. } => drop(answer.send(Err(ReportError::RoomEnded))),
             Self::End(reply) => drop(reply.send(Ok(()))),
             Self::ChangeRole { reply, .. } => {
                 let nobody = StoreError::Refused(Problem::participant_not_found());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_media::{MediaError, Refusal};
+use conclave_media::{MediaError, ReportError};
 use conclave_model::event::{TrackFacts, Who};
 use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{ParticipantSid, Timestamp};
@@ -135,7 +135,7 @@ impl RoomActor {
         let at = person.joined_at.unwrap_or_else(|| self.wiring.clock.now());
         let (sid, room) = (person.sid.clone(), state.room.namespaced_name());
         // Any other refusal has been logged; the next round asks again.
-        if self.admit(me, state, person, at).await == Err(Refusal::RoleFull)
+        if self.admit(me, state, person, at).await == Err(ReportError::RoleFull)
             && let Err(error) = self.wiring.media.remove_participant(&room, &sid).await
         {
             log::warn!(room = room.as_str(); "somebody too many could not be removed: {error}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
-use conclave_media::{Fact, Refusal, Report};
+use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::event::Who;
 use conclave_model::participant::Participant;
 use conclave_model::role::Role;
@@ -22,29 +22,37 @@ impl RoomActor {
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         report: Report,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReportError> {
         if !state.is_open() {
-            return Err(Refusal::RoomEnded);
+            return Err(ReportError::RoomEnded);
         }
         let (store, id, at) = (&self.wiring.store, state.room.id, report.at);
-        let written = match report.fact {
-            Fact::ParticipantJoined(participant) => {
+        let written = match report.event {
+            MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, at).await;
             }
-            Fact::ParticipantLeft { who, clean } => match store.record_leave(id, who.sid, at, clean).await {
-                Ok(left) => {
-                    self.follow(me, state, left);
-                    Ok(())
+            MediaEvent::ParticipantLeft { participant, clean } => {
+                match store.record_leave(id, participant.sid, at, clean).await {
+                    Ok(left) => {
+                        self.follow(me, state, left);
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
                 }
-                Err(error) => Err(error),
-            },
-            Fact::JoinAborted { who } => store.record_join_aborted(id, who, at).await,
-            Fact::TrackPublished { who, track } => store.record_track(id, who, track, true, at).await,
-            Fact::TrackUnpublished { who, track } => store.record_track(id, who, track, false, at).await,
-            Fact::TrackMuted { who, track } => store.record_track_muted(id, who.sid, track).await,
-            Fact::PublishLimit { who, limit } => store.record_publish_limit(id, who, limit, at).await,
+            }
+            MediaEvent::JoinAborted { participant } => store.record_join_aborted(id, participant, at).await,
+            MediaEvent::TrackPublished { participant, track } => {
+                store.record_track(id, participant, track, true, at).await
+            }
+            MediaEvent::TrackUnpublished { participant, track } => {
+                store.record_track(id, participant, track, false, at).await
+            }
+            MediaEvent::TrackMuted { participant, track } => store.record_track_muted(id, participant.sid, track).await,
+            MediaEvent::PublishLimit { participant, limit } => {
+                store.record_publish_limit(id, participant, limit, at).await
+            }
             // Not for a room: the project gives the one, and the room passes on the other, before it comes here.
-            Fact::Egress(_) | Fact::Ingress(_) => Ok(()),
+            MediaEvent::Egress(_) | MediaEvent::Ingress(_) => Ok(()),
         };
         written.map_err(|error| self.refusal(&error))
     }
@@ -56,7 +64,7 @@ impl RoomActor {
         state: &mut RoomState,
         participant: Participant,
         at: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReportError> {
         let roles = self.wiring.store.room_roles(state.room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.refusal(&error))?;
         if role_is_full(state, &participant, &roles) {
@@ -66,7 +74,7 @@ impl RoomActor {
         let ruled = self.set_subscription_rules(state, &roles).await;
         ruled.map_err(|error| {
             log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not taken: {error}");
-            Refusal::Unavailable
+            ReportError::Unavailable
         })?;
         let joined = self.wiring.store.record_join(state.room.id, participant, at).await;
         let joined = joined.map_err(|error| self.refusal(&error))?;
@@ -76,14 +84,14 @@ impl RoomActor {
     }
 
     /// Somebody whose token was minted before the role filled up: no session, and the one event of a failed join.
-    async fn turn_away(&self, state: &RoomState, participant: &Participant, at: Timestamp) -> Result<(), Refusal> {
+    async fn turn_away(&self, state: &RoomState, participant: &Participant, at: Timestamp) -> Result<(), ReportError> {
         log::warn!(
             room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
             "a join was turned away: the role is full"
         );
         let aborted = self.wiring.store.record_join_aborted(state.room.id, Who::from(participant), at).await;
         aborted.map_err(|error| self.refusal(&error))?;
-        Err(Refusal::RoleFull)
+        Err(ReportError::RoleFull)
     }
 
     /// Somebody left: the people and perhaps the deadline are new.
@@ -132,12 +140,12 @@ impl RoomActor {
         Ok(())
     }
 
-    fn refusal(&self, error: &StoreError) -> Refusal {
+    fn refusal(&self, error: &StoreError) -> ReportError {
         match error {
-            StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => Refusal::RoomEnded,
+            StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => ReportError::RoomEnded,
             error => {
                 log::error!(actor = &*self.card.id; "a report could not be written: {error}");
-                Refusal::Unavailable
+                ReportError::Unavailable
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_media::{Refusal, Report};
+use conclave_media::{Report, ReportError};
 use conclave_model::{EndpointId, ProjectId};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use serde_json::json;
@@ -41,7 +41,7 @@ pub enum SystemMsg {
         /// What.
         report: Report,
         /// Answered once it is durable, or refused.
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Deliveries were queued.
     Queued {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_actors::TreeError;
 use conclave_actors::debug::ActorView;
 use conclave_actors::project::{WantedIngress, WantedJob};
-use conclave_media::{EgressOutput, Fact, NewEgress, NewIngress};
+use conclave_media::{EgressOutput, EgressRequest, IngressRequest, MediaEvent};
 use conclave_model::egress::{
     CompositeMedia, EgressSource, EgressState, Job, JobDetail, JobKind, JobStatus, Layout, RecordingType,
 };
@@ -31,7 +31,7 @@ impl Stage {
         let wanted = WantedJob {
             room: self.record("stage").await.id,
             detail: JobDetail::Recording { recording_type: RecordingType::from(&source), filepath: filepath.clone() },
-            egress: NewEgress {
+            egress: EgressRequest {
                 room: self.room("stage"),
                 max_participants: None,
                 source,
@@ -43,7 +43,7 @@ impl Stage {
     }
 
     async fn make_ingress(&self) -> IngressId {
-        let ingress = NewIngress {
+        let ingress = IngressRequest {
             room: self.room("stage"),
             max_participants: None,
             input_type: InputType::Rtmp,
@@ -132,7 +132,7 @@ fn a_failed_job_is_rebuilt_from_its_record_and_answers_who_waited() {
         let stage = Stage::set().await;
         let (id, sibling) = (stage.start_recording().await, stage.start_recording().await);
         let said = stage.job_is(&id, JobStatus::Active);
-        stage.report("stage", Fact::Egress(said)).await.unwrap().unwrap();
+        stage.report("stage", MediaEvent::Egress(said)).await.unwrap().unwrap();
         stage.clock.advance(Duration::from_secs(30));
         let place = place_of_job(&id);
         let fallen = stage.fail_by(&place, stage.refresh_job(&id)).await;
@@ -196,7 +196,7 @@ fn a_failed_ingress_is_rebuilt_from_its_record_and_answers_who_waited() {
         let stage = Stage::set().await;
         let (id, sibling) = (stage.make_ingress().await, stage.make_ingress().await);
         let said = stage.ingress_is(&id, IngressStatus::Publishing);
-        stage.report("stage", Fact::Ingress(said)).await.unwrap().unwrap();
+        stage.report("stage", MediaEvent::Ingress(said)).await.unwrap().unwrap();
         let place = place_of_ingress(&id);
         let fallen = stage.fail_by(&place, stage.refresh_ingress(&id)).await;
         assert_eq!((fallen.restarts, fallen.state), (1, json!(null)));

@@ -18,8 +18,8 @@ use conclave_actors::webhook_endpoint::sender::Sender;
 use conclave_actors::{EventRelay, Settings, Tree, TreeError, Wiring};
 use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{
-    CreatedIngress, Fact, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, Report,
-    ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
+    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane, MuteOutcome,
+    Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
 };
 use conclave_model::address::AddressFilter;
 use conclave_model::egress::{EgressState, JobStatus};
@@ -103,7 +103,7 @@ impl MediaPlane for BrittlePlane {
         Ok(())
     }
 
-    async fn start_egress(&self, _: NewEgress) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, _: EgressRequest) -> Result<EgressState, MediaError> {
         let mut jobs = self.jobs.lock().unwrap();
         let state = EgressState {
             egress_id: format!("EG_{}", jobs.len()).parse().unwrap(),
@@ -125,12 +125,12 @@ impl MediaPlane for BrittlePlane {
         self.egress(room, id).await
     }
 
-    async fn create_ingress(&self, _: NewIngress) -> Result<CreatedIngress, MediaError> {
+    async fn create_ingress(&self, _: IngressRequest) -> Result<IngressCredentials, MediaError> {
         let mut ingresses = self.ingresses.lock().unwrap();
         let ingress_id: IngressId = format!("IN_{}", ingresses.len()).parse().unwrap();
         let status = IngressStatus::Inactive;
         ingresses.push(IngressState { ingress_id: ingress_id.clone(), status, error: None });
-        Ok(CreatedIngress { ingress_id, url: "rtmp://media/live".into(), stream_key: Secret::new("stream-key") })
+        Ok(IngressCredentials { ingress_id, url: "rtmp://media/live".into(), stream_key: Secret::new("stream-key") })
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
@@ -215,21 +215,21 @@ impl Stage {
         NamespacedRoom::of(&self.project, &name.parse().unwrap())
     }
 
-    fn report(&self, room: &str, fact: Fact) -> ReportAnswer {
-        self.tree.report(Report { room: self.room(room), at: self.clock.now(), fact })
+    fn report(&self, room: &str, event: MediaEvent) -> ReportAnswer {
+        self.tree.report(Report { room: self.room(room), at: self.clock.now(), event })
     }
 
     fn join(&self, room: &str, identity: &str) -> ReportAnswer {
         let participant = person(identity, self.clock.now());
         self.plane.people.lock().unwrap().push((self.room(room), participant.clone()));
-        self.report(room, Fact::ParticipantJoined(Box::new(participant)))
+        self.report(room, MediaEvent::ParticipantJoined(Box::new(participant)))
     }
 
     /// Makes the next join fail its room's actor, and waits until that has been noticed.
     async fn fail(&self, room: &str) {
         let before = self.actor(room).await.restarts;
         self.plane.panics.store(1, Ordering::SeqCst);
-        let victim = Fact::ParticipantJoined(Box::new(person("victim", self.clock.now())));
+        let victim = MediaEvent::ParticipantJoined(Box::new(person("victim", self.clock.now())));
         let refused = tokio::time::timeout(Duration::from_secs(20), self.report(room, victim)).await;
         assert!(refused.unwrap().is_err(), "a report that failed its actor is not taken");
         self.until(room, |actor| actor.restarts == before + 1 && actor.status == "restarting").await;
@@ -338,7 +338,7 @@ fn what_is_sent_to_a_failed_room_waits_and_is_handled_in_order() {
         let answers = [
             stage.join("stage", "bob"),
             stage.join("stage", "carol"),
-            stage.report("stage", Fact::ParticipantLeft { who: who("bob"), clean: true }),
+            stage.report("stage", MediaEvent::ParticipantLeft { participant: who("bob"), clean: true }),
         ];
         stage.plane.people.lock().unwrap().retain(|(_, person)| person.identity.as_str() != "bob");
         stage.clock.advance(Duration::from_millis(100));

@@ -16,9 +16,9 @@ use super::endpoint::Endpoints;
 use super::inbox::Notice;
 use super::job::Jobs;
 use super::person::Person;
-use super::publish::{Denied, NewTrack, permit, permit_data};
+use super::publish::{MachineError, NewTrack, permit, permit_data};
 use super::room::Room;
-use crate::port::{Fact, Report};
+use crate::port::{MediaEvent, Report};
 use crate::token::Claims;
 
 /// Rooms, the people in them, and what they publish.
@@ -46,7 +46,7 @@ enum Due {
 impl Machine {
     /// Starts a join: counted and reported, but seen by nobody until [`Machine::complete_join`]. Whoever is inside under
     /// the same identity goes first.
-    pub fn begin_join(&mut self, claims: Claims, now: Timestamp) -> Result<ParticipantSid, Denied> {
+    pub fn begin_join(&mut self, claims: Claims, now: Timestamp) -> Result<ParticipantSid, MachineError> {
         let room = self.rooms.entry(claims.room.clone()).or_default();
         let replaced = room.admit(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = fresh("PA_", |sid| self.people.contains_key(sid));
@@ -55,7 +55,7 @@ impl Machine {
             self.retire(&old, true, None, now);
         }
         let person = Person::joining(sid.clone(), claims, now);
-        self.report(&person.room, now, Fact::ParticipantJoined(Box::new(person.once_active())));
+        self.report(&person.room, now, MediaEvent::ParticipantJoined(Box::new(person.once_active())));
         self.people.insert(sid.clone(), person);
         Ok(sid)
     }
@@ -77,7 +77,7 @@ impl Machine {
     }
 
     /// Somebody goes, with a goodbye or without.
-    pub fn leave(&mut self, sid: &ParticipantSid, clean: bool, now: Timestamp) -> Result<(), Denied> {
+    pub fn leave(&mut self, sid: &ParticipantSid, clean: bool, now: Timestamp) -> Result<(), MachineError> {
         let person = self.active(sid)?;
         let (room, identity) = (person.room.clone(), person.identity().clone());
         self.retire(sid, clean, None, now);
@@ -111,12 +111,12 @@ impl Machine {
             person.inbox.put(now, notice);
         }
         for track in person.depart() {
-            let fact = Fact::TrackUnpublished { who: person.who(), track: TrackFacts::from(&track) };
-            self.report(&person.room, now, fact);
+            let event = MediaEvent::TrackUnpublished { participant: person.who(), track: TrackFacts::from(&track) };
+            self.report(&person.room, now, event);
         }
-        self.report(&person.room, now, Fact::ParticipantLeft { who: person.who(), clean });
+        self.report(&person.room, now, MediaEvent::ParticipantLeft { participant: person.who(), clean });
         if let Some(state) = self.endpoints.let_go(sid) {
-            self.report(&person.room, now, Fact::Ingress(state));
+            self.report(&person.room, now, MediaEvent::Ingress(state));
         }
         self.departed.keep(person);
     }
@@ -135,7 +135,7 @@ impl Machine {
 // What people do inside.
 impl Machine {
     /// Publishes a track.
-    pub fn publish(&mut self, sid: &ParticipantSid, wanted: NewTrack, now: Timestamp) -> Result<Track, Denied> {
+    pub fn publish(&mut self, sid: &ParticipantSid, wanted: NewTrack, now: Timestamp) -> Result<Track, MachineError> {
         let person = self.active_mut(sid)?;
         permit(&person.grants, wanted.kind, wanted.source)?;
         let track = Track {
@@ -149,19 +149,19 @@ impl Machine {
             simulcast: None,
             mime_type: None,
         };
-        let fact = Fact::TrackPublished { track: person.add_track(track.clone()), who: person.who() };
+        let event = MediaEvent::TrackPublished { track: person.add_track(track.clone()), participant: person.who() };
         let room = person.room.clone();
-        self.report(&room, now, fact);
+        self.report(&room, now, event);
         Ok(track)
     }
 
     /// Takes a track back.
-    pub fn unpublish(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) -> Result<(), Denied> {
+    pub fn unpublish(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) -> Result<(), MachineError> {
         let person = self.active_mut(sid)?;
         let track = person.take_track(track)?;
-        let fact = Fact::TrackUnpublished { who: person.who(), track: TrackFacts::from(&track) };
+        let event = MediaEvent::TrackUnpublished { participant: person.who(), track: TrackFacts::from(&track) };
         let room = person.room.clone();
-        self.report(&room, now, fact);
+        self.report(&room, now, event);
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Machine {
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
-    ) -> Result<Track, Denied> {
+    ) -> Result<Track, MachineError> {
         let person = self.active_mut(sid)?;
         let track = person.track_mut(track)?;
         if track.muted == muted {
@@ -180,9 +180,9 @@ impl Machine {
         }
         track.muted = muted;
         let track = track.clone();
-        let fact = Fact::TrackMuted { who: person.who(), track: TrackFacts::from(&track) };
+        let event = MediaEvent::TrackMuted { participant: person.who(), track: TrackFacts::from(&track) };
         let room = person.room.clone();
-        self.report(&room, now, fact);
+        self.report(&room, now, event);
         Ok(track)
     }
 
@@ -193,7 +193,7 @@ impl Machine {
         data: &str,
         topic: Option<&str>,
         now: Timestamp,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), MachineError> {
         let sender = self.active(sid)?;
         permit_data(&sender.grants)?;
         let notice = Notice::Data {
@@ -215,7 +215,7 @@ impl Machine {
 // Measured bitrates.
 impl Machine {
     /// Takes in how much somebody publishes, in kilobits a second.
-    pub fn set_bitrate(&mut self, sid: &ParticipantSid, kbps: u32, now: Timestamp) -> Result<(), Denied> {
+    pub fn set_bitrate(&mut self, sid: &ParticipantSid, kbps: u32, now: Timestamp) -> Result<(), MachineError> {
         self.active(sid)?;
         // What lasted until this measure counts, though no tick came in between.
         self.settle(sid, now);
@@ -260,9 +260,9 @@ impl Machine {
             max_kbps: crossing.max_kbps,
             track: person.only_track(),
         };
-        let (room, who) = (person.room.clone(), person.who());
+        let (room, participant) = (person.room.clone(), person.who());
         self.deadlines.remove(&(due, Due::Bitrate(sid.clone())));
-        self.report(&room, now, Fact::PublishLimit { who, limit });
+        self.report(&room, now, MediaEvent::PublishLimit { participant, limit });
     }
 
     fn disarm(&mut self, person: &Person) {
@@ -301,7 +301,7 @@ impl Machine {
     }
 
     /// Somebody who is in a room, or was until lately.
-    pub fn person(&self, sid: &ParticipantSid) -> Result<&Person, Denied> {
+    pub fn person(&self, sid: &ParticipantSid) -> Result<&Person, MachineError> {
         self.active(sid).or_else(|denied| self.departed.get(sid).ok_or(denied))
     }
 
@@ -328,16 +328,16 @@ impl Machine {
         members.filter_map(|sid| self.active(sid).ok())
     }
 
-    fn active(&self, sid: &ParticipantSid) -> Result<&Person, Denied> {
-        self.people.get(sid).filter(|person| person.is_active()).ok_or(Denied::NoSuchParticipant)
+    fn active(&self, sid: &ParticipantSid) -> Result<&Person, MachineError> {
+        self.people.get(sid).filter(|person| person.is_active()).ok_or(MachineError::NoSuchParticipant)
     }
 
-    fn active_mut(&mut self, sid: &ParticipantSid) -> Result<&mut Person, Denied> {
-        self.people.get_mut(sid).filter(|person| person.is_active()).ok_or(Denied::NoSuchParticipant)
+    fn active_mut(&mut self, sid: &ParticipantSid) -> Result<&mut Person, MachineError> {
+        self.people.get_mut(sid).filter(|person| person.is_active()).ok_or(MachineError::NoSuchParticipant)
     }
 
-    fn report(&mut self, room: &NamespacedRoom, at: Timestamp, fact: Fact) {
-        self.reports.push(Report { room: room.clone(), at, fact });
+    fn report(&mut self, room: &NamespacedRoom, at: Timestamp, event: MediaEvent) {
+        self.reports.push(Report { room: room.clone(), at, event });
     }
 }
 

@@ -29,5 +29,5 @@ mod sandbox;
 
 pub use inbox::{InboxEntry, Notice};
 pub use plane::EmbeddedPlane;
-pub use publish::{Denied, NewTrack};
-pub use sandbox::{Joined, SandboxError, View};
+pub use publish::{MachineError, NewTrack};
+pub use sandbox::{ClientView, JoinAccepted, SandboxError};

@@ -6,7 +6,7 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timesta
 
 use super::inbox::Inbox;
 use super::meter::Meter;
-use super::publish::{Denied, permit};
+use super::publish::{MachineError, permit};
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig};
 
@@ -122,9 +122,9 @@ impl Person {
     }
 
     /// Takes a track away.
-    pub fn take_track(&mut self, sid: &TrackSid) -> Result<Track, Denied> {
+    pub fn take_track(&mut self, sid: &TrackSid) -> Result<Track, MachineError> {
         let tracks = &mut self.participant.tracks;
-        let at = tracks.iter().position(|track| track.sid == *sid).ok_or(Denied::NoSuchTrack)?;
+        let at = tracks.iter().position(|track| track.sid == *sid).ok_or(MachineError::NoSuchTrack)?;
         let track = tracks.remove(at);
         self.participant.is_publisher = !tracks.is_empty();
         Ok(track)
@@ -152,8 +152,8 @@ impl Person {
     }
 
     /// A track, to change it.
-    pub fn track_mut(&mut self, sid: &TrackSid) -> Result<&mut Track, Denied> {
-        self.participant.tracks.iter_mut().find(|track| track.sid == *sid).ok_or(Denied::NoSuchTrack)
+    pub fn track_mut(&mut self, sid: &TrackSid) -> Result<&mut Track, MachineError> {
+        self.participant.tracks.iter_mut().find(|track| track.sid == *sid).ok_or(MachineError::NoSuchTrack)
     }
 
     /// What its token would say now.

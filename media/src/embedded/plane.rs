@@ -22,10 +22,10 @@ use tokio::task::JoinHandle;
 
 use super::endpoint::PublishUrls;
 use super::machine::Machine;
-use super::publish::Denied;
+use super::publish::MachineError;
 use crate::port::{
-    CreatedIngress, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, Refusal, Report,
-    ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
+    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
+    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -56,9 +56,9 @@ struct State {
     /// The task that waits for the machine's next deadline, while there is one.
     timekeeper: Option<JoinHandle<()>>,
     /// Calls of the control plane's are not answered before.
-    away_until: Option<Timestamp>,
+    outage_until: Option<Timestamp>,
     /// How many of the next reports get lost on their way.
-    reports_to_lose: u32,
+    reports_to_drop: u32,
 }
 
 /// The answer to a report that got lost: its sender does not know.
@@ -78,7 +78,7 @@ impl EmbeddedPlane {
     }
 
     /// Says where reports go. Only the first call counts; says whether this was it.
-    pub fn connect(&self, sink: Arc<dyn ReportSink>) -> bool {
+    pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
         self.0.sink.set(sink).is_ok()
     }
 
@@ -97,7 +97,7 @@ impl Inner {
     /// The same for a call of the control plane's, which finds nobody during an outage.
     fn asked<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> Result<T, MediaError> {
         let mut state = self.lock();
-        match state.away_until {
+        match state.outage_until {
             Some(until) if self.clock.now() < until => {
                 Err(MediaError::Unavailable("an outage of the sandbox's".into()))
             }
@@ -108,9 +108,9 @@ impl Inner {
     fn turn<T>(&self, state: &mut State, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> (T, Vec<ReportAnswer>) {
         let done = call(&mut state.machine, self.clock.now());
         let reports = state.machine.take_reports();
-        let lost = reports.len().min(state.reports_to_lose as usize);
+        let lost = reports.len().min(state.reports_to_drop as usize);
         // No more than there were to lose, so it fits.
-        state.reports_to_lose -= u32::try_from(lost).unwrap_or(state.reports_to_lose);
+        state.reports_to_drop -= u32::try_from(lost).unwrap_or(state.reports_to_drop);
         let answers = reports.into_iter().enumerate().map(
             |(at, report)| {
                 if at < lost { as_if_taken() } else { self.hand_in(report) }
@@ -120,13 +120,13 @@ impl Inner {
     }
 
     /// From now on answers no call of the control plane's for `span`; people go on, and reports too.
-    pub fn be_away(&self, span: Duration) {
-        self.lock().away_until = Some(self.clock.now().after(span));
+    pub fn simulate_outage(&self, span: Duration) {
+        self.lock().outage_until = Some(self.clock.now().after(span));
     }
 
     /// Loses the next reports on their way.
-    pub fn lose_reports(&self, count: u32) {
-        self.lock().reports_to_lose = count;
+    pub fn drop_reports(&self, count: u32) {
+        self.lock().reports_to_drop = count;
     }
 
     /// Sees to it that somebody waits for the machine's next deadline, when there is one.
@@ -173,10 +173,10 @@ async fn timekeeper(plane: Weak<Inner>, clock: Clock) {
 }
 
 /// Waits for every answer; the first refusal is the result. A sink that lets go of a report has not taken it.
-pub(super) async fn settled(answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
+pub(super) async fn settled(answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
     let mut result = Ok(());
     for answer in answers {
-        result = result.and(answer.await.unwrap_or(Err(Refusal::Unavailable)));
+        result = result.and(answer.await.unwrap_or(Err(ReportError::Unavailable)));
     }
     result
 }
@@ -213,7 +213,7 @@ impl MediaPlane for EmbeddedPlane {
         let done = self.0.asked(|machine, now| machine.mute_by_server(room, who, track, muted, now))?;
         Ok(match done {
             Ok(track) => MuteOutcome::Done(track),
-            Err(Denied::NoSuchTrack) => MuteOutcome::NoSuchTrack,
+            Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
             Err(_) => MuteOutcome::NoSuchParticipant,
         })
     }
@@ -238,7 +238,7 @@ impl MediaPlane for EmbeddedPlane {
         self.0.asked(|machine, now| machine.close_room(room, now))
     }
 
-    async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError> {
         let started = self.0.asked(|machine, now| machine.start_egress(job.room, now))?;
         self.0.keep_time();
         Ok(started)
@@ -254,10 +254,10 @@ impl MediaPlane for EmbeddedPlane {
         Ok(stopped)
     }
 
-    async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError> {
+    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError> {
         let url = self.0.urls.of(new.input_type);
         let (ingress_id, stream_key) = self.0.asked(|machine, _| machine.create_ingress(new))?;
-        Ok(CreatedIngress { ingress_id, url, stream_key })
+        Ok(IngressCredentials { ingress_id, url, stream_key })
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {

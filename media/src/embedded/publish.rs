@@ -19,7 +19,7 @@ pub struct NewTrack {
 
 /// Why the media plane does not do what a participant asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum MachineError {
     /// Nobody in any room has that sid.
     #[error("no such participant")]
     NoSuchParticipant,
@@ -34,30 +34,30 @@ pub enum Denied {
     RoomFull,
     /// No endpoint opens by that stream key.
     #[error("no such ingress endpoint")]
-    NoSuchEndpoint,
+    NoSuchIngress,
 }
 
 /// Says whether the grants allow a track of that kind from that source.
-pub(super) fn permit(grants: &Grants, kind: TrackKind, source: TrackSource) -> Result<(), Denied> {
+pub(super) fn permit(grants: &Grants, kind: TrackKind, source: TrackSource) -> Result<(), MachineError> {
     let allowed = match kind {
         TrackKind::Data => permit_data(grants),
         TrackKind::Audio | TrackKind::Video => permit_media(grants, source),
     };
-    if fits(kind, source) { allowed } else { Err(Denied::Forbidden("the source does not fit the kind")) }
+    if fits(kind, source) { allowed } else { Err(MachineError::Forbidden("the source does not fit the kind")) }
 }
 
 /// Says whether the grants allow data, as a track or as messages.
-pub(super) fn permit_data(grants: &Grants) -> Result<(), Denied> {
-    if grants.can_publish_data { Ok(()) } else { Err(Denied::Forbidden("publishing data is not granted")) }
+pub(super) fn permit_data(grants: &Grants) -> Result<(), MachineError> {
+    if grants.can_publish_data { Ok(()) } else { Err(MachineError::Forbidden("publishing data is not granted")) }
 }
 
-fn permit_media(grants: &Grants, source: TrackSource) -> Result<(), Denied> {
+fn permit_media(grants: &Grants, source: TrackSource) -> Result<(), MachineError> {
     if !grants.can_publish {
-        Err(Denied::Forbidden("publishing is not granted"))
+        Err(MachineError::Forbidden("publishing is not granted"))
     } else if grants.sources.is_empty() || grants.sources.contains(&source) {
         Ok(())
     } else {
-        Err(Denied::Forbidden("publishing from this source is not granted"))
+        Err(MachineError::Forbidden("publishing from this source is not granted"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conclave_model::{Identity, ParticipantSid};
 
-use super::publish::Denied;
+use super::publish::MachineError;
 use crate::rules::SubscriptionRules;
 
 /// A room. Opened by its first join; one that nobody is in exists for the sake of its rules alone.
@@ -18,14 +18,14 @@ pub(super) struct Room {
 impl Room {
     /// Says whether one more fits, and whom the newcomer replaces. The first token that says how many fit decides; an
     /// encoder has none.
-    pub fn admit(&mut self, who: &Identity, offered_cap: Option<u32>) -> Result<Option<ParticipantSid>, Denied> {
+    pub fn admit(&mut self, who: &Identity, offered_cap: Option<u32>) -> Result<Option<ParticipantSid>, MachineError> {
         if self.members.is_empty() {
             self.max_participants = None;
         }
         self.max_participants = self.max_participants.or(offered_cap);
         let replaced = self.members.get(who).cloned();
         let full = self.max_participants.is_some_and(|cap| self.members.len() >= cap as usize);
-        if full && replaced.is_none() { Err(Denied::RoomFull) } else { Ok(replaced) }
+        if full && replaced.is_none() { Err(MachineError::RoomFull) } else { Ok(replaced) }
     }
 
     /// Lets somebody in, in place of whoever had that identity.
@@ -79,7 +79,7 @@ mod tests {
         let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
         assert_eq!(room.admit(&alice, Some(1)), Ok(None));
         room.enter(alice.clone(), "PA_1".parse().unwrap());
-        assert_eq!(room.admit(&bob, Some(9)), Err(Denied::RoomFull), "a later token does not widen the room");
+        assert_eq!(room.admit(&bob, Some(9)), Err(MachineError::RoomFull), "a later token does not widen the room");
         assert_eq!(room.admit(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
     }
 }

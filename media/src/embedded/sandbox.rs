@@ -14,8 +14,8 @@ use super::inbox::InboxEntry;
 use super::machine::Machine;
 use super::machine::ingress::Connecting;
 use super::plane::{EmbeddedPlane, Inner, settled};
-use super::publish::{Denied, NewTrack};
-use crate::port::{Refusal, ReportAnswer};
+use super::publish::{MachineError, NewTrack};
+use crate::port::{ReportAnswer, ReportError};
 use crate::text::without_urls;
 use crate::token::{Claims, TokenError};
 
@@ -36,13 +36,13 @@ pub enum SandboxError {
     NoSuchTrack,
     /// No recording or broadcast has that id.
     #[error("no such egress")]
-    NoSuchJob,
+    NoSuchEgress,
     /// The grants do not allow it; the text says which.
     #[error("{0}")]
     Forbidden(String),
     /// No ingress endpoint opens by that stream key, or not any more.
     #[error("no such ingress endpoint")]
-    NoSuchEndpoint,
+    NoSuchIngress,
     /// The room holds as many people as it may.
     #[error("the room is full")]
     RoomFull,
@@ -58,31 +58,31 @@ pub enum SandboxError {
     Unavailable,
 }
 
-impl From<Denied> for SandboxError {
-    fn from(denied: Denied) -> Self {
+impl From<MachineError> for SandboxError {
+    fn from(denied: MachineError) -> Self {
         match denied {
-            Denied::NoSuchParticipant => Self::NoSuchParticipant,
-            Denied::NoSuchTrack => Self::NoSuchTrack,
-            Denied::Forbidden(why) => Self::Forbidden(why.to_owned()),
-            Denied::RoomFull => Self::RoomFull,
-            Denied::NoSuchEndpoint => Self::NoSuchEndpoint,
+            MachineError::NoSuchParticipant => Self::NoSuchParticipant,
+            MachineError::NoSuchTrack => Self::NoSuchTrack,
+            MachineError::Forbidden(why) => Self::Forbidden(why.to_owned()),
+            MachineError::RoomFull => Self::RoomFull,
+            MachineError::NoSuchIngress => Self::NoSuchIngress,
         }
     }
 }
 
-impl From<Refusal> for SandboxError {
-    fn from(refusal: Refusal) -> Self {
+impl From<ReportError> for SandboxError {
+    fn from(refusal: ReportError) -> Self {
         match refusal {
-            Refusal::RoomEnded => Self::RoomEnded,
-            Refusal::RoleFull => Self::RoleFull,
-            Refusal::Unavailable => Self::Unavailable,
+            ReportError::RoomEnded => Self::RoomEnded,
+            ReportError::RoleFull => Self::RoleFull,
+            ReportError::Unavailable => Self::Unavailable,
         }
     }
 }
 
 /// A join that was let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Joined {
+pub struct JoinAccepted {
     /// The join.
     pub sid: ParticipantSid,
     /// Who joined.
@@ -95,7 +95,7 @@ pub struct Joined {
 
 /// What a participant's client would hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub struct ClientView {
     /// The participant; `disconnected` once it has gone.
     pub participant: Participant,
     /// Its token, refreshed while it is connected.
@@ -111,7 +111,7 @@ impl EmbeddedPlane {
     ///
     /// # Errors
     /// `BadToken`, `RoomFull`, `RoleFull`, `RoomEnded`, `Unavailable`. After each of them nobody has joined.
-    pub async fn join(&self, token: &str) -> Result<Joined, SandboxError> {
+    pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self.inner().signer.verify(token, self.inner().clock.now()).map_err(SandboxError::BadToken)?;
         let (identity, room, role) = (claims.identity.clone(), claims.room.split().1, claims.role());
         let (sid, answers) = self.inner().act(|machine, now| machine.begin_join(claims, now));
@@ -119,7 +119,7 @@ impl EmbeddedPlane {
         // On a task of its own: a caller that goes away must not leave a join that is neither in nor out.
         let verdict = tokio::spawn(conclude(Arc::clone(self.inner()), sid.clone(), answers));
         verdict.await.map_err(|_| SandboxError::Unavailable)??;
-        Ok(Joined { sid, identity, room, role })
+        Ok(JoinAccepted { sid, identity, room, role })
     }
 
     /// Publishes a track.
@@ -177,7 +177,7 @@ impl EmbeddedPlane {
     /// is said is reported in any case. Urls are left out of what went wrong, as of what any worker says.
     ///
     /// # Errors
-    /// `NoSuchJob`, or what the control plane answered.
+    /// `NoSuchEgress`, or what the control plane answered.
     pub async fn drive_egress(
         &self,
         id: &EgressId,
@@ -187,7 +187,7 @@ impl EmbeddedPlane {
         let error = error.map(|said| without_urls(&said));
         let (driven, answers) = self.inner().act(|machine, now| machine.drive_egress(id, status, error, now));
         self.inner().keep_time();
-        let driven = driven.ok_or(SandboxError::NoSuchJob)?;
+        let driven = driven.ok_or(SandboxError::NoSuchEgress)?;
         settled(answers).await?;
         Ok(driven)
     }
@@ -195,7 +195,7 @@ impl EmbeddedPlane {
     /// An encoder connects by a stream key: a participant joins, and publishes. One that is connected stays so.
     ///
     /// # Errors
-    /// `NoSuchEndpoint`; or as for any join, and nobody has joined then.
+    /// `NoSuchIngress`; or as for any join, and nobody has joined then.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::of(stream_key);
         let (begun, answers) = self.inner().act(|machine, now| machine.begin_connect(&key, now));
@@ -212,7 +212,7 @@ impl EmbeddedPlane {
     /// An encoder goes away. One that is not connected has gone.
     ///
     /// # Errors
-    /// `NoSuchEndpoint`, or what the control plane answered; the encoder is gone in any case.
+    /// `NoSuchIngress`, or what the control plane answered; the encoder is gone in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::of(stream_key);
         self.reported(|machine, now| machine.disconnect_encoder(&key, now)).await
@@ -220,37 +220,37 @@ impl EmbeddedPlane {
 
     /// Answers no call of the control plane's for a span from now on; none at all ends an outage. People stay connected, and
     /// what they do is reported.
-    pub fn be_away(&self, span: Duration) {
-        self.inner().be_away(span);
+    pub fn simulate_outage(&self, span: Duration) {
+        self.inner().simulate_outage(span);
     }
 
     /// Loses the next reports on their way: what they tell of has happened, and the control plane does not hear of it. The
     /// report of a join that gets lost counts as taken.
-    pub fn lose_reports(&self, count: u32) {
-        self.inner().lose_reports(count);
+    pub fn drop_reports(&self, count: u32) {
+        self.inner().drop_reports(count);
     }
 
     /// What a participant's client holds, also for a while after it has gone.
     ///
     /// # Errors
     /// `NoSuchParticipant`.
-    pub async fn view(&self, sid: &ParticipantSid) -> Result<View, SandboxError> {
+    pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
         let (seen, _) = self.inner().act(|machine, now| {
             let person = machine.person(sid)?;
             let (claims, inbox) = (person.claims(), person.inbox.entries());
             let expires_at = token_end(&claims, person.is_active(), now);
             let participant = person.participant().clone();
-            Ok::<_, Denied>((participant, claims, expires_at, inbox, machine.subscriptions(sid), now))
+            Ok::<_, MachineError>((participant, claims, expires_at, inbox, machine.subscriptions(sid), now))
         });
         let (participant, claims, expires_at, inbox, subscriptions, now) = seen?;
         let minted = self.inner().signer.renew(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
-        Ok(View { participant, token: minted.token, inbox, subscriptions })
+        Ok(ClientView { participant, token: minted.token, inbox, subscriptions })
     }
 
     /// Does something on the machine and waits until the control plane has answered everything it caused.
     async fn reported<T>(
         &self,
-        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, Denied>,
+        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
     ) -> Result<T, SandboxError> {
         let (done, answers) = self.inner().act(call);
         let done = done?;
@@ -267,7 +267,7 @@ fn token_end(claims: &Claims, connected: bool, now: Timestamp) -> Timestamp {
 
 /// What the control plane says of a join. Its answer to the join comes last: before it stand the answers to the leaving of
 /// whoever was replaced, which do not decide.
-async fn verdict(mut answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
+async fn verdict(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
     let joined = answers.pop();
     // A failure to write that somebody was replaced is for reconciliation; it does not keep the newcomer out.
     let _ = settled(answers).await;
@@ -275,7 +275,7 @@ async fn verdict(mut answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
 }
 
 /// Ends a join as the control plane decides.
-async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) -> Result<(), Refusal> {
+async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
     let verdict = verdict(answers).await;
     inner.act(|machine, _| match verdict {
         Ok(()) => machine.complete_join(&sid),

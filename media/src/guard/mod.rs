@@ -26,13 +26,13 @@ use self::circuit::Circuit;
 pub use self::circuit::CircuitSettings;
 use crate::metrics::{MediaMetrics, Outcome};
 use crate::port::{
-    CreatedIngress, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, RoleGrant, ServerData,
-    Survey,
+    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
+    ServerData, Survey,
 };
 
 /// A media plane that is watched. Cheap to clone.
 #[derive(Clone)]
-pub struct Guard(Arc<Inner>);
+pub struct MonitoredPlane(Arc<Inner>);
 
 struct Inner {
     plane: Arc<dyn MediaPlane>,
@@ -45,7 +45,7 @@ struct Inner {
     look: Notify,
 }
 
-impl Guard {
+impl MonitoredPlane {
     /// Guards a plane, with a circuit where asking one that is away takes time.
     #[must_use]
     pub fn new(
@@ -98,7 +98,7 @@ impl Inner {
 }
 
 #[async_trait]
-impl MediaPlane for Guard {
+impl MediaPlane for MonitoredPlane {
     fn kind(&self) -> &'static str {
         self.0.plane.kind()
     }
@@ -147,7 +147,7 @@ impl MediaPlane for Guard {
         self.call("close_room", self.0.plane.close_room(room)).await
     }
 
-    async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError> {
         self.call("start_egress", self.0.plane.start_egress(job)).await
     }
 
@@ -159,7 +159,7 @@ impl MediaPlane for Guard {
         self.call("stop_egress", self.0.plane.stop_egress(room, id)).await
     }
 
-    async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError> {
+    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError> {
         self.call("create_ingress", self.0.plane.create_ingress(new)).await
     }
 
@@ -201,7 +201,7 @@ mod tests {
     struct Stage {
         clock: Clock,
         plane: EmbeddedPlane,
-        guard: Guard,
+        guard: MonitoredPlane,
         told: mpsc::UnboundedReceiver<()>,
     }
 
@@ -211,7 +211,7 @@ mod tests {
             let signer = Arc::new(TokenSigner::new("key", &conclave_model::Secret::new("secret")));
             let metrics = MediaMetrics::new(&prometheus::Registry::new()).unwrap();
             let plane = EmbeddedPlane::new(clock.clone(), signer, "ws://localhost");
-            let guard = Guard::new(Arc::new(plane.clone()), clock.clone(), metrics, circuit);
+            let guard = MonitoredPlane::new(Arc::new(plane.clone()), clock.clone(), metrics, circuit);
             let (tell, told) = mpsc::unbounded_channel();
             guard.watch(move || {
                 let _ = tell.send(());
@@ -236,7 +236,7 @@ mod tests {
         for circuit in [None, Some(CIRCUIT)] {
             let mut stage = Stage::new(circuit);
             for _ in 0..2 {
-                stage.plane.be_away(OUTAGE);
+                stage.plane.simulate_outage(OUTAGE);
                 assert!(stage.ask().await.is_err() && stage.guard.health().await.is_err());
                 stage.pass(OUTAGE.as_secs() - 1).await;
                 assert!(stage.told.try_recv().is_err());
@@ -252,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn a_plane_that_keeps_failing_is_not_asked_until_it_is_well_again() {
         let mut stage = Stage::new(Some(CIRCUIT));
-        stage.plane.be_away(OUTAGE);
+        stage.plane.simulate_outage(OUTAGE);
         for _ in 0..CIRCUIT.failures {
             assert!(matches!(stage.ask().await, Err(MediaError::Unavailable(_))));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_model::Timestamp;
 
-use super::{Guard, Inner};
+use super::{Inner, MonitoredPlane};
 
 /// How soon a plane that is away is looked at again; doubled each time.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// reasons of its own.
 const QUIET: Duration = Duration::from_secs(30);
 
-impl Guard {
+impl MonitoredPlane {
     /// Calls `returned` whenever the plane answers again after it was away, for as long as the runtime lives that this is
     /// called in.
     pub fn watch(&self, returned: impl Fn() + Send + Sync + 'static) {

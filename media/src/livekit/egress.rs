@@ -12,7 +12,7 @@ use super::calls::{self, Call};
 use super::convert;
 use super::failure::Failure;
 use super::plane::Inner;
-use crate::port::{EgressOutput, MediaError, NewEgress};
+use crate::port::{EgressOutput, EgressRequest, MediaError};
 
 /// Storage, in the one form that both of LiveKit's file outputs are made from.
 enum Storage {
@@ -24,7 +24,7 @@ enum Storage {
 
 impl Inner {
     /// Starts a job. Its room is opened first: LiveKit starts none in a room that is not live.
-    pub async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
+    pub async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError> {
         let call = self.start_call(&job)?;
         self.open_room(&job.room, job.max_participants).await?;
         let started = self.twirp.call(call).await.map_err(no_worker)?;
@@ -33,7 +33,7 @@ impl Inner {
             .ok_or_else(|| MediaError::Unavailable("LiveKit started an egress that has no id".into()))
     }
 
-    fn start_call(&self, job: &NewEgress) -> Result<Call<proto::EgressInfo>, MediaError> {
+    fn start_call(&self, job: &EgressRequest) -> Result<Call<proto::EgressInfo>, MediaError> {
         let room_name = job.room.to_string();
         match (&job.source, &job.output) {
             (EgressSource::RoomComposite { layout, media }, output) => {

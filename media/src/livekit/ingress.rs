@@ -7,11 +7,11 @@ use livekit_protocol as proto;
 use super::calls;
 use super::convert;
 use super::plane::Inner;
-use crate::port::{CreatedIngress, KnownIngress, MediaError, NewIngress};
+use crate::port::{IngressCredentials, IngressRequest, KnownIngress, MediaError};
 
 impl Inner {
     /// Makes an endpoint.
-    pub async fn create_ingress(&self, new: &NewIngress) -> Result<CreatedIngress, MediaError> {
+    pub async fn create_ingress(&self, new: &IngressRequest) -> Result<IngressCredentials, MediaError> {
         let input_type = match new.input_type {
             InputType::Rtmp => proto::IngressInput::RtmpInput,
             InputType::Whip => proto::IngressInput::WhipInput,
@@ -37,7 +37,7 @@ impl Inner {
                            ingress.whip_base_url in its configuration";
             return Err(MediaError::Refused(missing.into()));
         }
-        Ok(CreatedIngress { ingress_id, url: without_key(&made), stream_key: Secret::new(made.stream_key) })
+        Ok(IngressCredentials { ingress_id, url: without_key(&made), stream_key: Secret::new(made.stream_key) })
     }
 
     /// How an endpoint stands.

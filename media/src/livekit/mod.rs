@@ -25,5 +25,5 @@ mod webhook;
 mod worker;
 
 pub use plane::{LivekitPlane, LivekitSettings};
-pub use settings::{Misfit, SettingsFit};
-pub use webhook::IntakeOutcome;
+pub use settings::{ConfigCheck, ConfigMismatch};
+pub use webhook::WebhookOutcome;

@@ -15,14 +15,14 @@ use conclave_model::{
 };
 
 use super::recent::Recent;
-use super::settings::SettingsFit;
+use super::settings::ConfigCheck;
 use super::stranded::Stranded;
 use super::subscriptions::Subscriptions;
 use super::twirp::Twirp;
 use super::webhook::Early;
 use crate::port::{
-    CreatedIngress, KnownIngress, MediaError, MediaPlane, MuteOutcome, NewEgress, NewIngress, ReportSink, RoleGrant,
-    ServerData, Survey,
+    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink,
+    RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -95,7 +95,7 @@ impl LivekitPlane {
     }
 
     /// Says where reports go. Only the first call counts; says whether this was it.
-    pub fn connect(&self, sink: Arc<dyn ReportSink>) -> bool {
+    pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
         self.0.sink.set(sink).is_ok()
     }
 
@@ -104,8 +104,8 @@ impl LivekitPlane {
     ///
     /// # Errors
     /// It does not answer, or does not take the credentials.
-    pub async fn settings(&self) -> Result<SettingsFit, MediaError> {
-        self.0.settings().await
+    pub async fn check_config(&self) -> Result<ConfigCheck, MediaError> {
+        self.0.check_config().await
     }
 }
 
@@ -164,7 +164,7 @@ impl MediaPlane for LivekitPlane {
         self.0.close_room(room).await
     }
 
-    async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError> {
         self.0.start_egress(job).await
     }
 
@@ -176,7 +176,7 @@ impl MediaPlane for LivekitPlane {
         self.0.stop_egress(room, id).await
     }
 
-    async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError> {
+    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError> {
         self.0.create_ingress(&new).await
     }
 

@@ -23,41 +23,44 @@ const ROOM_SECONDS: u32 = 10;
 
 /// How LiveKit's settings fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SettingsFit {
+pub struct ConfigCheck {
     /// What does not fit, worst first.
-    pub amiss: Vec<Misfit>,
+    pub problems: Vec<ConfigMismatch>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
 }
 
 /// A setting of LiveKit's that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct ConfigMismatch {
     /// What does not work, and the setting to change.
     pub advice: String,
     /// Whether rooms do not work because of it.
     pub is_fatal: bool,
 }
 
-impl SettingsFit {
-    /// Nothing is known to be amiss or unknown.
+impl ConfigCheck {
+    /// Nothing is known to be problems or unknown.
     #[must_use]
-    pub fn is_perfect(&self) -> bool {
-        self.amiss.is_empty() && self.unknown.is_empty()
+    pub fn is_ok(&self) -> bool {
+        self.problems.is_empty() && self.unknown.is_empty()
     }
 
     fn note(&mut self, advice: impl Into<String>, is_fatal: bool) {
-        self.amiss.push(Misfit { advice: advice.into(), is_fatal });
+        self.problems.push(ConfigMismatch { advice: advice.into(), is_fatal });
     }
 }
 
-impl fmt::Display for SettingsFit {
+impl fmt::Display for ConfigCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_perfect() {
+        if self.is_ok() {
             return f.write_str("ok");
         }
-        let texts =
-            self.amiss.iter().map(|misfit| misfit.advice.as_str()).chain(self.unknown.iter().map(String::as_str));
+        let texts = self
+            .problems
+            .iter()
+            .map(|mismatch| mismatch.advice.as_str())
+            .chain(self.unknown.iter().map(String::as_str));
         f.write_str(&texts.collect::<Vec<_>>().join("; "))
     }
 }
@@ -67,9 +70,9 @@ impl Inner {
     ///
     /// # Errors
     /// It does not answer, or does not take the credentials.
-    pub async fn settings(&self) -> Result<SettingsFit, MediaError> {
+    pub async fn check_config(&self) -> Result<ConfigCheck, MediaError> {
         self.health().await?;
-        let mut fit = SettingsFit::default();
+        let mut fit = ConfigCheck::default();
         match self.jobs_health().await {
             Ok(()) => {}
             Err(failure) if failure.is_not_connected() => {
@@ -84,14 +87,14 @@ impl Inner {
         match deleted {
             Err(failure) if !failure.is_not_found() => Err(failure.into()),
             _ => {
-                fit.amiss.sort_by_key(|misfit| !misfit.is_fatal);
+                fit.problems.sort_by_key(|mismatch| !mismatch.is_fatal);
                 Ok(fit)
             }
         }
     }
 
     /// Joins as a client would, and acts on itself as the control plane does.
-    async fn look_around(&self, room: &str, fit: &mut SettingsFit) {
+    async fn look_around(&self, room: &str, fit: &mut ConfigCheck) {
         // Held until the end: who has no connection is in no room.
         let inside = match self.enter(room).await {
             Err(Unopened::Status(404)) => self.enter_created(room, fit).await,
@@ -104,7 +107,7 @@ impl Inner {
     }
 
     /// A room that does not exist opens for nobody when LiveKit makes none by itself.
-    async fn enter_created(&self, room: &str, fit: &mut SettingsFit) -> Result<Door, String> {
+    async fn enter_created(&self, room: &str, fit: &mut ConfigCheck) -> Result<Door, String> {
         let request = proto::CreateRoomRequest {
             name: room.to_owned(),
             empty_timeout: ROOM_SECONDS,
@@ -125,7 +128,7 @@ impl Inner {
         signalling::enter(&self.url, token, self.timeout).await
     }
 
-    async fn look_at_unmute(&self, room: &str, fit: &mut SettingsFit) {
+    async fn look_at_unmute(&self, room: &str, fit: &mut ConfigCheck) {
         let request = proto::MuteRoomTrackRequest {
             room: room.to_owned(),
             identity: PROBE.to_owned(),

@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 
 use super::plane::{Inner, LivekitPlane};
 use super::recent::Begun;
-use crate::port::{Fact, Refusal, Report, ReportAnswer};
+use crate::port::{MediaEvent, Report, ReportAnswer, ReportError};
 
 /// What became of a webhook, and so how it is to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IntakeOutcome {
+pub enum WebhookOutcome {
     /// What it reports is durable, or was before. 200.
-    Taken,
+    Accepted,
     /// It is none of ours, or nothing that needs a record. 200.
     Ignored,
     /// It is not signed with our key. 401.
@@ -37,15 +37,15 @@ pub enum IntakeOutcome {
 
 impl LivekitPlane {
     /// Takes a webhook in: `authorization` is the header's text, `raw` the body as it came.
-    pub async fn intake(&self, authorization: &str, raw: &[u8]) -> IntakeOutcome {
+    pub async fn handle_webhook(&self, authorization: &str, raw: &[u8]) -> WebhookOutcome {
         let inner = &*self.0;
         if let Err(refused) = verify::check(&inner.signer, authorization, raw, inner.clock.now()) {
             log::warn!("a webhook was refused: {refused}");
-            return IntakeOutcome::Unsigned;
+            return WebhookOutcome::Unsigned;
         }
         let Some(event) = wire::Event::read(raw) else {
             log::warn!("a signed webhook is no event of LiveKit's");
-            return IntakeOutcome::Malformed;
+            return WebhookOutcome::Malformed;
         };
         let id = event.id();
         if id.is_empty() {
@@ -53,30 +53,30 @@ impl LivekitPlane {
         }
         let turn = match inner.recent.begin(id) {
             Begun::New(turn) => turn,
-            Begun::Taken => return IntakeOutcome::Taken,
+            Begun::Taken => return WebhookOutcome::Accepted,
             // Whoever sent it twice at once gets the first one's answer the next time.
-            Begun::UnderWay => return IntakeOutcome::Unavailable,
+            Begun::UnderWay => return WebhookOutcome::Unavailable,
         };
         let outcome = self.take(&event).await;
-        if outcome == IntakeOutcome::Taken {
+        if outcome == WebhookOutcome::Accepted {
             turn.taken();
         }
         outcome
     }
 
-    async fn take(&self, event: &wire::Event) -> IntakeOutcome {
+    async fn take(&self, event: &wire::Event) -> WebhookOutcome {
         let mut reports = match reports::of(event, self.0.clock.now()) {
-            Ok(reports) if reports.is_empty() => return IntakeOutcome::Ignored,
+            Ok(reports) if reports.is_empty() => return WebhookOutcome::Ignored,
             Ok(reports) => reports,
             Err(reports::NoReport) => {
                 log::warn!(event = event.name(), id = event.id(); "a signed webhook lacks what its event needs");
-                return IntakeOutcome::Malformed;
+                return WebhookOutcome::Malformed;
             }
         };
         self.0.early.complete(&mut reports);
         // All are handed in before the first is waited for, so that nothing comes between them.
         let handed: Vec<_> = reports.into_iter().map(|report| self.0.hand_in(report)).collect();
-        let mut outcome = IntakeOutcome::Taken;
+        let mut outcome = WebhookOutcome::Accepted;
         for handed in handed {
             outcome = self.settle(handed).await.unwrap_or(outcome);
         }
@@ -84,10 +84,10 @@ impl LivekitPlane {
     }
 
     /// Waits for a report's answer and does what it asks for. Says so when the event is to be sent again.
-    async fn settle(&self, handed: Handed) -> Option<IntakeOutcome> {
-        match handed.answer.await.unwrap_or(Err(Refusal::Unavailable)) {
-            Err(Refusal::Unavailable) => return Some(IntakeOutcome::Unavailable),
-            Err(refusal @ (Refusal::RoomEnded | Refusal::RoleFull)) => {
+    async fn settle(&self, handed: Handed) -> Option<WebhookOutcome> {
+        match handed.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
+            Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
+            Err(refusal @ (ReportError::RoomEnded | ReportError::RoleFull)) => {
                 if let Some(joined) = &handed.joined {
                     self.0.turn_out(&handed.room, joined, refusal).await;
                 }
@@ -111,11 +111,11 @@ struct Handed {
 impl Inner {
     fn hand_in(&self, report: Report) -> Handed {
         let room = report.room.clone();
-        let joined = match &report.fact {
-            Fact::ParticipantJoined(participant) => Some(participant.sid.clone()),
+        let joined = match &report.event {
+            MediaEvent::ParticipantJoined(participant) => Some(participant.sid.clone()),
             _ => None,
         };
-        let changes_tracks = joined.is_some() || matches!(report.fact, Fact::TrackPublished { .. });
+        let changes_tracks = joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
         let answer = match self.sink.get() {
             Some(sink) => sink.report(report),
             // Nobody answers: the sender is gone before it could.
@@ -125,7 +125,7 @@ impl Inner {
     }
 
     /// Somebody was let in by LiveKit whom the records do not let in. One who stays is met again by reconciliation.
-    async fn turn_out(&self, room: &NamespacedRoom, sid: &ParticipantSid, refusal: Refusal) {
+    async fn turn_out(&self, room: &NamespacedRoom, sid: &ParticipantSid, refusal: ReportError) {
         if let Err(error) = self.remove(room, sid).await {
             log::warn!(room = room.as_str(), sid = sid.as_str(); "a join that was refused ({refusal}) stays: {error}");
         }

@@ -8,7 +8,7 @@ use conclave_model::rtmp::RtmpUrl;
 
 /// A job to be started. The room need not be live: the plane opens its side.
 #[derive(Debug, Clone)]
-pub struct NewEgress {
+pub struct EgressRequest {
     /// Of which room.
     pub room: NamespacedRoom,
     /// The effective cap of that room, should the plane open its side now; `None` is no cap.

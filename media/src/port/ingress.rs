@@ -5,7 +5,7 @@ use conclave_model::{Identity, IngressId, NamespacedRoom, Secret};
 
 /// An endpoint to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewIngress {
+pub struct IngressRequest {
     /// The room it publishes into.
     pub room: NamespacedRoom,
     /// The effective cap of that room, should the plane open its side now; `None` is no cap.
@@ -22,7 +22,7 @@ pub struct NewIngress {
 
 /// An endpoint that was made.
 #[derive(Debug, Clone)]
-pub struct CreatedIngress {
+pub struct IngressCredentials {
     /// Its id.
     pub ingress_id: IngressId,
     /// Where an encoder publishes, without the stream key: that is appended as the last part of the path.

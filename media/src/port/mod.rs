@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 
 use crate::token::Grants;
 
-pub use egress::{EgressOutput, NewEgress};
-pub use ingress::{CreatedIngress, KnownIngress, NewIngress};
+pub use egress::{EgressOutput, EgressRequest};
+pub use ingress::{IngressCredentials, IngressRequest, KnownIngress};
 
 /// A media plane. Calls are idempotent where the contract lets them be, and never change a record: whatever they cause is
 /// reported like everything else.
@@ -68,7 +68,7 @@ pub trait MediaPlane: Send + Sync + 'static {
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
     /// Starts a recording or a broadcast. What it is from then on is reported.
-    async fn start_egress(&self, job: NewEgress) -> Result<EgressState, MediaError>;
+    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError>;
 
     /// How a job stands; `None` when the plane does not know it, or no longer.
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
@@ -77,7 +77,7 @@ pub trait MediaPlane: Send + Sync + 'static {
     async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
 
     /// Makes an endpoint that an encoder can publish to.
-    async fn create_ingress(&self, new: NewIngress) -> Result<CreatedIngress, MediaError>;
+    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError>;
 
     /// How an endpoint stands; `None` when the plane does not know it and cannot take it up again.
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError>;
@@ -137,7 +137,7 @@ impl From<&Role> for RoleGrant {
     fn from(role: &Role) -> Self {
         Self {
             role: role.name.clone(),
-            grants: Grants::of_role(&role.publish, &role.subscribe, role.hidden),
+            grants: Grants::from_role(&role.publish, &role.subscribe, role.hidden),
             max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
@@ -181,51 +181,51 @@ pub struct Report {
     /// When, by the media plane's clock.
     pub at: Timestamp,
     /// What.
-    pub fact: Fact,
+    pub event: MediaEvent,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fact {
+pub enum MediaEvent {
     /// Somebody connected. Refusing this report keeps them out.
     ParticipantJoined(Box<Participant>),
     /// Somebody who had joined is gone; `clean` when they said goodbye or were disconnected on purpose.
     ParticipantLeft {
         /// Who.
-        who: Who,
+        participant: Who,
         /// Whether it was a clean leave.
         clean: bool,
     },
     /// A join failed before it completed.
     JoinAborted {
         /// Who would have joined.
-        who: Who,
+        participant: Who,
     },
     /// A track began.
     TrackPublished {
         /// Whose.
-        who: Who,
+        participant: Who,
         /// Which.
         track: TrackFacts,
     },
     /// A track stopped.
     TrackUnpublished {
         /// Whose.
-        who: Who,
+        participant: Who,
         /// Which.
         track: TrackFacts,
     },
     /// A track was muted or unmuted. No event of the contract; the track's next one carries the state.
     TrackMuted {
         /// Whose.
-        who: Who,
+        participant: Who,
         /// Which, as it is now.
         track: TrackFacts,
     },
     /// Somebody's bitrate crossed its ceiling.
     PublishLimit {
         /// Whose.
-        who: Who,
+        participant: Who,
         /// How.
         limit: PublishLimit,
     },
@@ -237,7 +237,7 @@ pub enum Fact {
 
 /// Why the control plane did not take a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ReportError {
     /// The room has ended, or never was.
     #[error("the room has ended")]
     RoomEnded,
@@ -250,7 +250,7 @@ pub enum Refusal {
 }
 
 /// Resolves once the state that a report causes is durable.
-pub type ReportAnswer = oneshot::Receiver<Result<(), Refusal>>;
+pub type ReportAnswer = oneshot::Receiver<Result<(), ReportError>>;
 
 /// Where a plane's reports go.
 pub trait ReportSink: Send + Sync + 'static {

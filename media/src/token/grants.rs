@@ -28,7 +28,7 @@ impl Grants {
     /// What a role comes to. `to_roles` names roles, which a token cannot: only "nobody" can be said here, the rest is
     /// the media plane's to enforce (see [`crate::MediaPlane::set_subscription_rules`]).
     #[must_use]
-    pub fn of_role(publish: &RolePublish, subscribe: &RoleSubscribe, hidden: bool) -> Self {
+    pub fn from_role(publish: &RolePublish, subscribe: &RoleSubscribe, hidden: bool) -> Self {
         Self {
             can_publish: publish.allows_media(),
             can_subscribe: !subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
@@ -48,7 +48,7 @@ mod tests {
     fn of(input: &str) -> Grants {
         let input: RoleInput = serde_json::from_str(input).unwrap();
         let role = input.normalise("host".parse().unwrap()).unwrap();
-        Grants::of_role(&role.publish, &role.subscribe, role.hidden)
+        Grants::from_role(&role.publish, &role.subscribe, role.hidden)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_media::{EgressOutput, KnownIngress, MediaPlane, NewEgress, NewIngress};
+use conclave_media::{EgressOutput, EgressRequest, IngressRequest, KnownIngress, MediaPlane};
 use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
 use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, JobStatus, Layout};
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
@@ -21,9 +21,9 @@ fn file(destination: Option<RecordingConfig>) -> EgressOutput {
     EgressOutput::File { filepath: "2026/call.mp4".parse().unwrap(), destination }
 }
 
-fn composite(output: EgressOutput) -> NewEgress {
+fn composite(output: EgressOutput) -> EgressRequest {
     let source = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::AudioOnly };
-    NewEgress { room: room(), max_participants: Some(8), source, output }
+    EgressRequest { room: room(), max_participants: Some(8), source, output }
 }
 
 fn storage(config: &str) -> RecordingConfig {
@@ -88,7 +88,7 @@ async fn a_track_a_participant_and_a_broadcast_are_asked_for_as_such() {
     let source = EgressSource::Track("TR_1".parse().unwrap());
     stage
         .plane
-        .start_egress(NewEgress { room: room(), max_participants: None, source, output: file(None) })
+        .start_egress(EgressRequest { room: room(), max_participants: None, source, output: file(None) })
         .await
         .unwrap();
     let request = stage.double.calls::<proto::TrackEgressRequest>("StartTrackEgress").remove(0);
@@ -99,7 +99,7 @@ async fn a_track_a_participant_and_a_broadcast_are_asked_for_as_such() {
     let source = EgressSource::Participant(alice());
     stage
         .plane
-        .start_egress(NewEgress { room: room(), max_participants: None, source, output: file(None) })
+        .start_egress(EgressRequest { room: room(), max_participants: None, source, output: file(None) })
         .await
         .unwrap();
     let request = stage.double.calls::<proto::ParticipantEgressRequest>("StartParticipantEgress").remove(0);
@@ -214,7 +214,7 @@ async fn a_survey_counts_the_jobs_that_have_not_ended() {
 #[tokio::test]
 async fn an_endpoint_is_made_followed_and_taken_away() {
     let stage = Stage::new();
-    let new = NewIngress {
+    let new = IngressRequest {
         room: room(),
         max_participants: Some(8),
         input_type: InputType::Whip,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
-use conclave_media::{Fact, MediaError, Refusal, Report, ReportAnswer, ReportSink};
+use conclave_media::{MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
 use conclave_model::{Clock, Identity, NamespacedRoom, Secret};
 use livekit_double::Double;
 use tokio::sync::oneshot;
@@ -55,7 +55,7 @@ impl Stage {
         let double = Double::start();
         let plane = plane_at(&double.url(), &double.api_secret, timeout, clock);
         let sink = Arc::<Notes>::default();
-        plane.connect(Arc::clone(&sink) as Arc<dyn ReportSink>);
+        plane.set_report_sink(Arc::clone(&sink) as Arc<dyn ReportSink>);
         Self { double, plane, sink }
     }
 }
@@ -74,11 +74,11 @@ fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock) -> Livekit
 #[derive(Default)]
 struct Notes {
     reports: Mutex<Vec<Report>>,
-    refusals: Mutex<VecDeque<Refusal>>,
+    refusals: Mutex<VecDeque<ReportError>>,
 }
 
 impl Notes {
-    fn refuse_next(&self, refusal: Refusal) {
+    fn refuse_next(&self, refusal: ReportError) {
         self.refusals.lock().unwrap().push_back(refusal);
     }
 
@@ -86,8 +86,8 @@ impl Notes {
         std::mem::take(&mut *self.reports.lock().unwrap())
     }
 
-    fn facts(&self) -> Vec<Fact> {
-        self.take().into_iter().map(|report| report.fact).collect()
+    fn facts(&self) -> Vec<MediaEvent> {
+        self.take().into_iter().map(|report| report.event).collect()
     }
 }
 

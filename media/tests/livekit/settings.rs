@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use conclave_media::livekit::SettingsFit;
+use conclave_media::livekit::ConfigCheck;
 use livekit_double::{Fault, Settings};
 use livekit_protocol as proto;
 
 use super::{ROOM, Stage, message};
 
-async fn looked_at(settings: Settings) -> SettingsFit {
+async fn looked_at(settings: Settings) -> ConfigCheck {
     let stage = Stage::new();
     stage.double.configure(settings);
-    let fit = stage.plane.settings().await.unwrap();
+    let fit = stage.plane.check_config().await.unwrap();
     assert_eq!(stage.double.rooms(), Vec::<String>::new());
     for webhook in stage.double.webhooks() {
-        stage.plane.intake(&webhook.authorization, &webhook.body).await;
+        stage.plane.handle_webhook(&webhook.authorization, &webhook.body).await;
     }
     assert!(stage.sink.take().is_empty(), "nobody hears of it");
     fit
 }
 
-fn advice(fit: &SettingsFit) -> Vec<(&str, bool)> {
+fn advice(fit: &ConfigCheck) -> Vec<(&str, bool)> {
     assert_eq!(fit.unknown, Vec::<String>::new());
-    fit.amiss.iter().map(|misfit| (misfit.advice.as_str(), misfit.is_fatal)).collect()
+    fit.problems.iter().map(|mismatch| (mismatch.advice.as_str(), mismatch.is_fatal)).collect()
 }
 
 #[tokio::test]
 async fn settings_that_fit_are_found_to() {
     let fit = looked_at(Settings::default()).await;
-    assert!(fit.is_perfect(), "{fit}");
+    assert!(fit.is_ok(), "{fit}");
     assert_eq!(fit.to_string(), "ok");
 }
 
@@ -47,7 +47,7 @@ async fn each_setting_that_does_not_fit_is_named() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_looked_at_is_no_misfit() {
+async fn what_cannot_be_looked_at_is_no_mismatch() {
     for (method, fault) in [
         ("rtc", Fault::ProxyPage(502)),
         ("rtc", Fault::ProxyPage(404)),
@@ -56,8 +56,8 @@ async fn what_cannot_be_looked_at_is_no_misfit() {
     ] {
         let stage = Stage::new();
         stage.double.fail(method, fault.clone());
-        let fit = stage.plane.settings().await.unwrap();
-        assert!(fit.amiss.is_empty() && fit.unknown.len() == 1, "{fault:?}: {fit}");
+        let fit = stage.plane.check_config().await.unwrap();
+        assert!(fit.problems.is_empty() && fit.unknown.len() == 1, "{fault:?}: {fit}");
         assert_eq!(stage.double.rooms(), Vec::<String>::new());
     }
 }
@@ -66,7 +66,7 @@ async fn what_cannot_be_looked_at_is_no_misfit() {
 async fn a_server_that_does_not_answer_has_no_settings() {
     let stage = Stage::with_timeout(Duration::from_millis(300));
     stage.double.fail_all(Fault::NoResponse);
-    assert!(message(stage.plane.settings().await.unwrap_err()).contains("no response"));
+    assert!(message(stage.plane.check_config().await.unwrap_err()).contains("no response"));
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn the_room_to_look_around_in_is_nobodys_and_would_close_by_itself() {
     let stage = Stage::new();
     stage.double.configure(Settings { auto_create: false, ..Settings::default() });
     stage.double.fail("DeleteRoom", Fault::Twirp(500, "internal", "not now"));
-    stage.plane.settings().await.unwrap_err();
+    stage.plane.check_config().await.unwrap_err();
     let made: Vec<proto::CreateRoomRequest> = stage.double.calls("CreateRoom");
     assert!(made[0].name != ROOM && made[0].name.starts_with("conclave.check-"));
     assert!(made[0].name.parse::<conclave_model::NamespacedRoom>().is_err());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_media::livekit::IntakeOutcome;
+use conclave_media::livekit::WebhookOutcome;
 use conclave_media::token::Grants;
 use conclave_media::{MediaPlane, RoleGrant};
 use conclave_model::RoleName;
@@ -34,8 +34,8 @@ fn changes(stage: &Stage) -> Vec<UpdateSubscriptionsRequest> {
 
 async fn hand_over(stage: &Stage) {
     for webhook in stage.double.webhooks() {
-        let outcome = stage.plane.intake(&webhook.authorization, &webhook.body).await;
-        assert!(matches!(outcome, IntakeOutcome::Taken | IntakeOutcome::Ignored));
+        let outcome = stage.plane.handle_webhook(&webhook.authorization, &webhook.body).await;
+        assert!(matches!(outcome, WebhookOutcome::Accepted | WebhookOutcome::Ignored));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The intake: what is taken, what is refused, and what each event comes to.
 
-use conclave_media::livekit::IntakeOutcome;
-use conclave_media::{Fact, MediaPlane, Refusal};
+use conclave_media::livekit::WebhookOutcome;
+use conclave_media::{MediaEvent, MediaPlane, ReportError};
 use conclave_model::egress::JobStatus;
 use conclave_model::ingress::IngressStatus;
 use conclave_model::participant::TrackSource;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::{ROOM, Stage, eventually, room};
 
-async fn hand(stage: &Stage, webhook: &Webhook) -> IntakeOutcome {
-    stage.plane.intake(&webhook.authorization, &webhook.body).await
+async fn hand(stage: &Stage, webhook: &Webhook) -> WebhookOutcome {
+    stage.plane.handle_webhook(&webhook.authorization, &webhook.body).await
 }
 
-async fn hand_all(stage: &Stage) -> Vec<IntakeOutcome> {
+async fn hand_all(stage: &Stage) -> Vec<WebhookOutcome> {
     let mut outcomes = Vec::new();
     for webhook in stage.double.webhooks() {
         outcomes.push(hand(stage, &webhook).await);
@@ -26,7 +26,7 @@ async fn hand_all(stage: &Stage) -> Vec<IntakeOutcome> {
 }
 
 /// Signs an event and hands it over.
-async fn told(stage: &Stage, event: Value) -> (IntakeOutcome, Vec<Fact>) {
+async fn told(stage: &Stage, event: Value) -> (WebhookOutcome, Vec<MediaEvent>) {
     let webhook = stage.double.sign(event.to_string().as_bytes());
     (hand(stage, &webhook).await, stage.sink.facts())
 }
@@ -43,18 +43,22 @@ async fn a_story_is_reported_in_its_order() {
     let sid = stage.double.join(ROOM, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
     let track = stage.double.publish(ROOM, "alice", TrackType::Audio, proto::TrackSource::Microphone);
     stage.double.leave(ROOM, "alice", Reason::ClientInitiated);
-    use IntakeOutcome::{Ignored, Taken};
-    assert_eq!(hand_all(&stage).await, [Ignored, Taken, Taken, Taken, Taken]);
+    use WebhookOutcome::{Accepted, Ignored};
+    assert_eq!(hand_all(&stage).await, [Ignored, Accepted, Accepted, Accepted, Accepted]);
     let reports = stage.sink.take();
     assert!(reports.iter().all(|report| report.room == room()));
-    let Fact::ParticipantJoined(joined) = &reports[0].fact else { panic!("a join comes first") };
+    let MediaEvent::ParticipantJoined(joined) = &reports[0].event else { panic!("a join comes first") };
     assert_eq!((joined.sid.as_str(), joined.role().unwrap().as_str()), (sid.as_str(), "host"));
     assert_eq!(Some(reports[0].at), joined.joined_at);
-    let Fact::TrackPublished { who, track: published } = &reports[1].fact else { panic!("then a track") };
-    assert_eq!((who.sid.as_str(), published.sid.as_str()), (sid.as_str(), track.as_str()));
+    let MediaEvent::TrackPublished { participant, track: published } = &reports[1].event else {
+        panic!("then a track")
+    };
+    assert_eq!((participant.sid.as_str(), published.sid.as_str()), (sid.as_str(), track.as_str()));
     assert_eq!((published.source, published.muted), (TrackSource::Microphone, false));
-    assert!(matches!(&reports[2].fact, Fact::TrackUnpublished { track, .. } if track.sid == published.sid));
-    assert!(matches!(&reports[3].fact, Fact::ParticipantLeft { who, clean: true } if who.sid.as_str() == sid));
+    assert!(matches!(&reports[2].event, MediaEvent::TrackUnpublished { track, .. } if track.sid == published.sid));
+    assert!(
+        matches!(&reports[3].event, MediaEvent::ParticipantLeft { participant, clean: true } if participant.sid.as_str() == sid)
+    );
 }
 
 #[tokio::test]
@@ -62,8 +66,8 @@ async fn an_event_that_comes_again_is_taken_and_reported_once() {
     let stage = Stage::new();
     stage.double.join(ROOM, &Joining::person("alice"));
     let joined = stage.double.webhooks().pop().unwrap();
-    assert_eq!(hand(&stage, &joined).await, IntakeOutcome::Taken);
-    assert_eq!(hand(&stage, &joined).await, IntakeOutcome::Taken);
+    assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
+    assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
     assert_eq!(stage.sink.take().len(), 1);
 }
 
@@ -72,9 +76,9 @@ async fn an_event_that_could_not_be_written_is_to_be_sent_again_and_then_taken()
     let stage = Stage::new();
     stage.double.join(ROOM, &Joining::person("alice"));
     let joined = stage.double.webhooks().pop().unwrap();
-    stage.sink.refuse_next(Refusal::Unavailable);
-    assert_eq!(hand(&stage, &joined).await, IntakeOutcome::Unavailable);
-    assert_eq!(hand(&stage, &joined).await, IntakeOutcome::Taken);
+    stage.sink.refuse_next(ReportError::Unavailable);
+    assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Unavailable);
+    assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
     assert_eq!(stage.sink.take().len(), 2);
 }
 
@@ -84,17 +88,17 @@ async fn a_plane_that_nobody_listens_to_has_everything_sent_again() {
     let deaf = super::plane(&stage.double.url(), &stage.double.api_secret, std::time::Duration::from_secs(1));
     stage.double.join(ROOM, &Joining::person("alice"));
     let joined = stage.double.webhooks().pop().unwrap();
-    assert_eq!(deaf.intake(&joined.authorization, &joined.body).await, IntakeOutcome::Unavailable);
+    assert_eq!(deaf.handle_webhook(&joined.authorization, &joined.body).await, WebhookOutcome::Unavailable);
 }
 
 #[tokio::test]
 async fn a_join_that_the_records_refuse_is_ended_on_livekit_too() {
-    for refusal in [Refusal::RoleFull, Refusal::RoomEnded] {
+    for refusal in [ReportError::RoleFull, ReportError::RoomEnded] {
         let stage = Stage::new();
         stage.double.join(ROOM, &Joining::person("alice"));
         let joined = stage.double.webhooks().pop().unwrap();
         stage.sink.refuse_next(refusal);
-        assert_eq!(hand(&stage, &joined).await, IntakeOutcome::Taken);
+        assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
         assert_eq!(stage.plane.participants(&room()).await.unwrap(), [], "{refusal:?}");
     }
 }
@@ -124,7 +128,7 @@ async fn what_is_not_signed_with_our_key_is_refused() {
         ("another hash", claims(json!({"sha256": "AAAA"}))),
         ("no hash", claims(json!({"sha256": ""}))),
     ] {
-        assert_eq!(hand(&stage, &webhook).await, IntakeOutcome::Unsigned, "{case}");
+        assert_eq!(hand(&stage, &webhook).await, WebhookOutcome::Unsigned, "{case}");
     }
     assert_eq!(stage.sink.take(), []);
     for (case, webhook) in [
@@ -133,7 +137,7 @@ async fn what_is_not_signed_with_our_key_is_refused() {
         ("a clock that is ahead", claims(json!({"exp": now - 30}))),
         ("with Bearer", Webhook { authorization: format!("Bearer {}", signed.authorization), ..signed.clone() }),
     ] {
-        assert_eq!(hand(&stage, &webhook).await, IntakeOutcome::Taken, "{case}");
+        assert_eq!(hand(&stage, &webhook).await, WebhookOutcome::Accepted, "{case}");
     }
 }
 
@@ -146,7 +150,7 @@ async fn what_is_none_of_ours_is_ignored_and_what_is_no_event_is_malformed() {
         json!({"event": "agent_job_started", "room": {"name": ROOM}}),
         json!({"event": "egress_ended", "room": {"name": ROOM}, "egressInfo": {"status": "EGRESS_FAILED"}}),
     ] {
-        assert_eq!(told(&stage, event.clone()).await, (IntakeOutcome::Ignored, vec![]), "{event}");
+        assert_eq!(told(&stage, event.clone()).await, (WebhookOutcome::Ignored, vec![]), "{event}");
     }
     for event in [
         json!({}),
@@ -155,10 +159,10 @@ async fn what_is_none_of_ours_is_ignored_and_what_is_no_event_is_malformed() {
         json!({"event": "participant_joined", "room": {"name": ROOM}}),
         json!({"event": "track_published", "room": {"name": ROOM}, "participant": {"sid": "PA_1", "identity": "a"}}),
     ] {
-        assert_eq!(told(&stage, event.clone()).await, (IntakeOutcome::Malformed, vec![]), "{event}");
+        assert_eq!(told(&stage, event.clone()).await, (WebhookOutcome::Malformed, vec![]), "{event}");
     }
     let webhook = stage.double.sign(b"no json");
-    assert_eq!(hand(&stage, &webhook).await, IntakeOutcome::Malformed);
+    assert_eq!(hand(&stage, &webhook).await, WebhookOutcome::Malformed);
 }
 
 #[tokio::test]
@@ -178,8 +182,8 @@ async fn a_leave_is_clean_when_somebody_meant_it() {
         ("SERVER_SHUTDOWN", false),
     ] {
         let (outcome, facts) = told(&stage, gone("participant_left", reason)).await;
-        assert_eq!(outcome, IntakeOutcome::Taken);
-        assert!(matches!(&facts[..], [Fact::ParticipantLeft { clean, .. }] if *clean == meant), "{reason}");
+        assert_eq!(outcome, WebhookOutcome::Accepted);
+        assert!(matches!(&facts[..], [MediaEvent::ParticipantLeft { clean, .. }] if *clean == meant), "{reason}");
     }
 }
 
@@ -187,11 +191,13 @@ async fn a_leave_is_clean_when_somebody_meant_it() {
 async fn a_connection_that_never_stood_leaves_if_it_was_known_and_failed_if_not() {
     let stage = Stage::new();
     let (_, facts) = told(&stage, gone("participant_connection_aborted", "JOIN_FAILURE")).await;
-    let [Fact::ParticipantLeft { who, clean: false }, Fact::JoinAborted { who: same }] = &facts[..] else {
+    let [MediaEvent::ParticipantLeft { participant, clean: false }, MediaEvent::JoinAborted { participant: same }] =
+        &facts[..]
+    else {
         panic!("two facts: {facts:?}")
     };
-    assert_eq!(who, same);
-    assert_eq!(who.role.as_ref().unwrap().as_str(), "host");
+    assert_eq!(participant, same);
+    assert_eq!(participant.role.as_ref().unwrap().as_str(), "host");
 }
 
 #[tokio::test]
@@ -204,7 +210,9 @@ async fn a_join_brings_the_tracks_that_came_before_it() {
             "tracks": [{"sid": "TR_1", "muted": true, "type": "VIDEO", "source": "CAMERA", "width": 640}]}}),
     )
     .await;
-    let [Fact::ParticipantJoined(joined), Fact::TrackPublished { track, .. }] = &facts[..] else { panic!("{facts:?}") };
+    let [MediaEvent::ParticipantJoined(joined), MediaEvent::TrackPublished { track, .. }] = &facts[..] else {
+        panic!("{facts:?}")
+    };
     assert_eq!(joined.joined_at.unwrap().millis(), 1_700_000_000_000);
     assert_eq!((joined.tracks[0].width, track.muted), (Some(640), true));
 }
@@ -215,17 +223,17 @@ async fn jobs_and_endpoints_are_reported_with_their_zero_values_filled_in() {
     let egress = json!({"event": "egress_started", "egressInfo": {"egressId": "EG_1", "roomName": ROOM,
                         "startedAt": "1700000000123000000", "endedAt": 0, "status": "EGRESS_STATUS_TO_COME"}});
     let (_, facts) = told(&stage, egress).await;
-    let [Fact::Egress(state)] = &facts[..] else { panic!("{facts:?}") };
+    let [MediaEvent::Egress(state)] = &facts[..] else { panic!("{facts:?}") };
     assert_eq!((state.status, state.started_at.millis()), (JobStatus::Starting, 1_700_000_000_123));
     let ended = json!({"event": "egress_ended", "room": {"name": ROOM}, "egressInfo": {"egressId": "EG_1",
                        "status": "EGRESS_FAILED", "endedAt": "1700000001000000000", "errorCode": 412}});
     let (_, facts) = told(&stage, ended).await;
-    assert!(matches!(&facts[..], [Fact::Egress(state)]
+    assert!(matches!(&facts[..], [MediaEvent::Egress(state)]
         if state.status == JobStatus::Failed && state.error.as_deref() == Some("LiveKit gave error code 412")));
     let ingress = json!({"event": "ingress_ended", "ingressInfo": {"ingressId": "IN_1", "roomName": ROOM,
                          "reusable": true, "state": {"status": "ENDPOINT_COMPLETE", "error": null}}});
     let (_, facts) = told(&stage, ingress).await;
-    assert!(matches!(&facts[..], [Fact::Ingress(state)]
+    assert!(matches!(&facts[..], [MediaEvent::Ingress(state)]
         if state.status == IngressStatus::Inactive && state.error.is_none()));
 }
 
@@ -240,7 +248,7 @@ async fn a_media_node_that_measures_reports_limits() {
                    "track": {"sid": "TR_1"}, "publishKbps": 900, "publishMaxKbps": "500"}),
         )
         .await;
-        let [Fact::PublishLimit { limit, .. }] = &facts[..] else { panic!("{facts:?}") };
+        let [MediaEvent::PublishLimit { limit, .. }] = &facts[..] else { panic!("{facts:?}") };
         assert_eq!((limit.exceeded, limit.kbps, limit.max_kbps), (crossed, 900, 500));
         assert_eq!(limit.track.as_ref().unwrap().as_str(), "TR_1");
     }
@@ -255,7 +263,7 @@ async fn webhooks_of_a_closed_room_are_as_harmless_as_any() {
     let mut late = stage.double.webhooks();
     late.reverse();
     for webhook in &late {
-        assert!(matches!(hand(&stage, webhook).await, IntakeOutcome::Taken | IntakeOutcome::Ignored));
+        assert!(matches!(hand(&stage, webhook).await, WebhookOutcome::Accepted | WebhookOutcome::Ignored));
     }
 }
 
@@ -318,16 +326,16 @@ proptest! {
     fn no_json_makes_the_intake_panic_or_ask_for_more(event in prop_oneof![any_json(), any_event()]) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let outcome = runtime.block_on(async { told(&Stage::new(), event).await.0 });
-        prop_assert!(matches!(outcome, IntakeOutcome::Taken | IntakeOutcome::Ignored | IntakeOutcome::Malformed));
+        prop_assert!(matches!(outcome, WebhookOutcome::Accepted | WebhookOutcome::Ignored | WebhookOutcome::Malformed));
     }
 
     #[test]
     fn no_bytes_make_the_intake_panic(authorization in any::<String>(), body in any::<Vec<u8>>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let stage = Stage::new();
-        prop_assert_eq!(runtime.block_on(stage.plane.intake(&authorization, &body)), IntakeOutcome::Unsigned);
+        prop_assert_eq!(runtime.block_on(stage.plane.handle_webhook(&authorization, &body)), WebhookOutcome::Unsigned);
         let signed = stage.double.sign(&body);
-        let outcome = runtime.block_on(stage.plane.intake(&signed.authorization, &body));
-        prop_assert!(matches!(outcome, IntakeOutcome::Ignored | IntakeOutcome::Malformed));
+        let outcome = runtime.block_on(stage.plane.handle_webhook(&signed.authorization, &body));
+        prop_assert!(matches!(outcome, WebhookOutcome::Ignored | WebhookOutcome::Malformed));
     }
 }

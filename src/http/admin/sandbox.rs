@@ -116,8 +116,8 @@ fn refusal(error: &SandboxError) -> Problem {
         SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
         SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
         SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
-        SandboxError::NoSuchJob => Problem::new(ErrorCode::NotFound, message),
-        SandboxError::NoSuchEndpoint => Problem::new(ErrorCode::IngressNotFound, message),
+        SandboxError::NoSuchEgress => Problem::new(ErrorCode::NotFound, message),
+        SandboxError::NoSuchIngress => Problem::new(ErrorCode::IngressNotFound, message),
         SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
         SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
         SandboxError::RoomEnded => Problem::room_ended(),
@@ -260,7 +260,7 @@ struct Drive {
 
 async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
     let Drive { status, error } = body::read(&call.body)?;
-    let id = call.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchJob))?;
+    let id = call.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchEgress))?;
     let driven = plane.drive_egress(&id, status.into(), error).await.map_err(|error| refusal(&error))?;
     let mut answer = json!({"egress_id": driven.egress_id, "status": driven.status});
     if let Some(error) = driven.error {
@@ -277,7 +277,7 @@ struct Outage {
 
 fn outage(plane: &Plane, call: &SandboxCall) -> Result<HttpResponse, Problem> {
     let Outage { seconds } = body::read(&call.body)?;
-    plane.be_away(Duration::from_secs(seconds.into()));
+    plane.simulate_outage(Duration::from_secs(seconds.into()));
     Ok(HttpResponse::Ok().json(json!({"seconds": seconds})))
 }
 
@@ -289,7 +289,7 @@ struct DropReports {
 
 fn drop_reports(plane: &Plane, call: &SandboxCall) -> Result<HttpResponse, Problem> {
     let DropReports { count } = body::read(&call.body)?;
-    plane.lose_reports(count);
+    plane.drop_reports(count);
     Ok(HttpResponse::Ok().json(json!({"count": count})))
 }
 

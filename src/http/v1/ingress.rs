@@ -2,7 +2,7 @@
 
 use conclave_actors::project::WantedIngress;
 use conclave_db::IngressFilter;
-use conclave_media::NewIngress;
+use conclave_media::IngressRequest;
 use conclave_model::ingress::{Ingress, IngressStatus, InputType};
 use conclave_model::plan::Feature;
 use conclave_model::room::RoomStatus;
@@ -199,7 +199,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
         return Err(Problem::room_ended());
     }
     plan.features.permit(Feature::Streaming)?;
-    let ingress = NewIngress {
+    let ingress = IngressRequest {
         room: room.namespaced_name(),
         max_participants: plan.effective_cap(room.max_participants),
         input_type: body.input_type,

@@ -2,7 +2,7 @@
 
 use conclave_actors::project::WantedJob;
 use conclave_db::JobFilter;
-use conclave_media::{EgressOutput, NewEgress};
+use conclave_media::{EgressOutput, EgressRequest};
 use conclave_model::destination::{DestinationConfig, DestinationKind};
 use conclave_model::egress::{EgressSource, Job, JobDetail, JobKind, JobStatus, UsedDestination};
 use conclave_model::page::{Page, PageRequest};
@@ -105,7 +105,7 @@ impl Resource {
         render: fn(&Job) -> Answer,
     ) -> Result<Answer, Problem> {
         let max_participants = call.plan().await?.effective_cap(room.max_participants);
-        let egress = NewEgress { room: room.namespaced_name(), max_participants, source, output };
+        let egress = EgressRequest { room: room.namespaced_name(), max_participants, source, output };
         let wanted = WantedJob { room: room.id, egress, detail, destination };
         let started = call.state.tree.start_job(call.project(), wanted, call.keep(render)).await;
         started.map(|job| render(&job)).map_err(of_tree)

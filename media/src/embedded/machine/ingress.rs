@@ -10,8 +10,8 @@ use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, ProjectId, Secre
 
 use super::{Machine, fresh};
 use crate::embedded::endpoint::Endpoint;
-use crate::embedded::publish::{Denied, NewTrack};
-use crate::port::{Fact, KnownIngress, NewIngress};
+use crate::embedded::publish::{MachineError, NewTrack};
+use crate::port::{IngressRequest, KnownIngress, MediaEvent};
 use crate::token::{Claims, Grants};
 
 /// Characters of a stream key: 190 bits.
@@ -28,7 +28,7 @@ pub(in crate::embedded) enum Connecting {
 
 impl Machine {
     /// Makes an endpoint, and the key that opens it.
-    pub fn create_ingress(&mut self, new: NewIngress) -> (IngressId, Secret) {
+    pub fn create_ingress(&mut self, new: IngressRequest) -> (IngressId, Secret) {
         let ingress_id: IngressId = fresh("IN_", |id| self.endpoints.get(id).is_some());
         let key = Secret::new(random_text(KEY_LENGTH, BASE62));
         self.endpoints.open(&KnownIngress {
@@ -57,8 +57,8 @@ impl Machine {
     }
 
     /// An encoder connects: the join of a participant begins, unless there is one already.
-    pub fn begin_connect(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<Connecting, Denied> {
-        let endpoint = self.endpoints.of_key(key).ok_or(Denied::NoSuchEndpoint)?;
+    pub fn begin_connect(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<Connecting, MachineError> {
+        let endpoint = self.endpoints.of_key(key).ok_or(MachineError::NoSuchIngress)?;
         if endpoint.encoder.is_some() {
             return Ok(Connecting::Connected(endpoint.state()));
         }
@@ -80,24 +80,24 @@ impl Machine {
     }
 
     /// An encoder was let in: it publishes a picture and a sound.
-    pub fn complete_connect(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<IngressState, Denied> {
+    pub fn complete_connect(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<IngressState, MachineError> {
         self.complete_join(sid);
         for (kind, source) in [(TrackKind::Video, TrackSource::Camera), (TrackKind::Audio, TrackSource::Microphone)] {
             self.publish(sid, NewTrack { kind, source, name: None, muted: false }, now)?;
         }
-        let endpoint = self.endpoints.publishing(sid).ok_or(Denied::NoSuchEndpoint)?;
+        let endpoint = self.endpoints.publishing(sid).ok_or(MachineError::NoSuchIngress)?;
         let (room, state) = (endpoint.known.room.clone(), endpoint.state());
-        self.report(&room, now, Fact::Ingress(state.clone()));
+        self.report(&room, now, MediaEvent::Ingress(state.clone()));
         Ok(state)
     }
 
     /// An encoder goes away. One that is not there has gone.
-    pub fn disconnect_encoder(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<IngressState, Denied> {
-        let endpoint = self.endpoints.of_key(key).ok_or(Denied::NoSuchEndpoint)?;
+    pub fn disconnect_encoder(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<IngressState, MachineError> {
+        let endpoint = self.endpoints.of_key(key).ok_or(MachineError::NoSuchIngress)?;
         if let Some(sid) = endpoint.encoder.clone() {
             self.let_out(&sid, now);
         }
-        self.endpoints.of_key(key).map(Endpoint::state).ok_or(Denied::NoSuchEndpoint)
+        self.endpoints.of_key(key).map(Endpoint::state).ok_or(MachineError::NoSuchIngress)
     }
 
     /// A project's endpoints, with their rooms.
@@ -133,7 +133,7 @@ mod tests {
     /// A machine with an endpoint, and the hash of its key.
     fn machine() -> (Machine, IngressId, StreamKeyHash) {
         let mut machine = Machine::default();
-        let (id, key) = machine.create_ingress(NewIngress {
+        let (id, key) = machine.create_ingress(IngressRequest {
             room: room(),
             max_participants: None,
             input_type: InputType::Rtmp,
@@ -152,12 +152,12 @@ mod tests {
     }
 
     fn told(machine: &mut Machine) -> Vec<&'static str> {
-        let word = |Report { fact, .. }| match fact {
-            Fact::ParticipantJoined(_) => "joined",
-            Fact::TrackPublished { .. } => "published",
-            Fact::TrackUnpublished { .. } => "unpublished",
-            Fact::ParticipantLeft { clean: true, .. } => "left",
-            Fact::Ingress(state) => state.status.as_str(),
+        let word = |Report { event, .. }| match event {
+            MediaEvent::ParticipantJoined(_) => "joined",
+            MediaEvent::TrackPublished { .. } => "published",
+            MediaEvent::TrackUnpublished { .. } => "unpublished",
+            MediaEvent::ParticipantLeft { clean: true, .. } => "left",
+            MediaEvent::Ingress(state) => state.status.as_str(),
             other => panic!("{other:?}"),
         };
         machine.take_reports().into_iter().map(word).collect()
@@ -194,7 +194,7 @@ mod tests {
             machine.take_reports();
             go(&mut machine, &sid);
             let last = machine.take_reports().pop().unwrap();
-            assert!(matches!(last.fact, Fact::Ingress(state) if state.status == IngressStatus::Inactive));
+            assert!(matches!(last.event, MediaEvent::Ingress(state) if state.status == IngressStatus::Inactive));
             connect(&mut machine, &key);
         }
     }
@@ -215,8 +215,8 @@ mod tests {
         machine.take_reports();
         machine.delete_ingress(&id, now());
         assert_eq!(told(&mut machine), GONE);
-        assert_eq!(machine.begin_connect(&key, now()), Err(Denied::NoSuchEndpoint));
-        assert_eq!(machine.disconnect_encoder(&key, now()), Err(Denied::NoSuchEndpoint));
+        assert_eq!(machine.begin_connect(&key, now()), Err(MachineError::NoSuchIngress));
+        assert_eq!(machine.disconnect_encoder(&key, now()), Err(MachineError::NoSuchIngress));
         machine.delete_ingress(&id, now());
     }
 

@@ -5,7 +5,7 @@ use conclave_model::{EgressId, NamespacedRoom, ProjectId, Timestamp};
 
 use super::{Due, Machine, fresh};
 use crate::embedded::job::Job;
-use crate::port::Fact;
+use crate::port::MediaEvent;
 
 impl Machine {
     /// Accepts a job.
@@ -42,7 +42,7 @@ impl Machine {
         let job = self.jobs.get(id)?;
         let (room, said) = (job.room.clone(), EgressState { status, error: error.clone(), ..job.state.clone() });
         if !self.move_job(id, status, error, now) {
-            self.report(&room, now, Fact::Egress(said));
+            self.report(&room, now, MediaEvent::Egress(said));
         }
         self.egress(&room, id)
     }
@@ -82,7 +82,7 @@ impl Machine {
         if status.is_final() {
             self.jobs.has_ended(id);
         }
-        self.report(&job.room, now, Fact::Egress(job.state));
+        self.report(&job.room, now, MediaEvent::Egress(job.state));
         true
     }
 
@@ -106,8 +106,8 @@ mod tests {
     }
 
     fn reported(machine: &mut Machine) -> Vec<JobStatus> {
-        let statuses = machine.take_reports().into_iter().map(|report| match report.fact {
-            Fact::Egress(state) => state.status,
+        let statuses = machine.take_reports().into_iter().map(|report| match report.event {
+            MediaEvent::Egress(state) => state.status,
             other => panic!("{other:?}"),
         });
         statuses.collect()

@@ -10,8 +10,8 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackS
 
 use super::Machine;
 use crate::embedded::inbox::Notice;
-use crate::embedded::publish::Denied;
-use crate::port::{Fact, RoleGrant, ServerData};
+use crate::embedded::publish::MachineError;
+use crate::port::{MediaEvent, RoleGrant, ServerData};
 
 impl Machine {
     /// The server mutes or unmutes a track; its publisher is told when that changes anything.
@@ -22,7 +22,7 @@ impl Machine {
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
-    ) -> Result<Track, Denied> {
+    ) -> Result<Track, MachineError> {
         let sid = self.present_as(room, who)?;
         let person = self.active_mut(&sid)?;
         let changes = person.track_mut(track)?.muted != muted;
@@ -59,7 +59,7 @@ impl Machine {
         who: &Identity,
         grant: RoleGrant,
         now: Timestamp,
-    ) -> Result<Participant, Denied> {
+    ) -> Result<Participant, MachineError> {
         let sid = self.present_as(room, who)?;
         // What lasted until now lasted under the old ceiling.
         self.settle(&sid, now);
@@ -70,15 +70,19 @@ impl Machine {
         let (stopped, who, kbps) = (person.take_forbidden_tracks(), person.who(), person.meter.kbps());
         let participant = person.participant().clone();
         for track in stopped {
-            self.report(room, now, Fact::TrackUnpublished { who: who.clone(), track: TrackFacts::from(&track) });
+            self.report(
+                room,
+                now,
+                MediaEvent::TrackUnpublished { participant: who.clone(), track: TrackFacts::from(&track) },
+            );
         }
         self.measure(&sid, kbps, now);
         Ok(participant)
     }
 
     /// The join by which somebody is in a room and was let in.
-    fn present_as(&self, room: &NamespacedRoom, who: &Identity) -> Result<ParticipantSid, Denied> {
-        let sid = self.rooms.get(room).and_then(|room| room.member(who)).ok_or(Denied::NoSuchParticipant)?;
+    fn present_as(&self, room: &NamespacedRoom, who: &Identity) -> Result<ParticipantSid, MachineError> {
+        let sid = self.rooms.get(room).and_then(|room| room.member(who)).ok_or(MachineError::NoSuchParticipant)?;
         self.active(sid).map(|person| person.sid().clone())
     }
 }

@@ -157,33 +157,33 @@ impl Story {
 
     /// Holds the reports since the last step against what they said before.
     fn check(&mut self) -> Result<(), TestCaseError> {
-        for Report { room, fact, .. } in self.machine.take_reports() {
-            match fact {
-                Fact::ParticipantJoined(who) => {
-                    let before = self.inside.insert(who.sid.clone(), (room.clone(), HashSet::new(), false));
+        for Report { room, event, .. } in self.machine.take_reports() {
+            match event {
+                MediaEvent::ParticipantJoined(participant) => {
+                    let before = self.inside.insert(participant.sid.clone(), (room.clone(), HashSet::new(), false));
                     prop_assert!(before.is_none(), "a sid joins once");
                 }
-                Fact::ParticipantLeft { who, .. } => {
-                    let left = self.inside.remove(&who.sid);
+                MediaEvent::ParticipantLeft { participant, .. } => {
+                    let left = self.inside.remove(&participant.sid);
                     prop_assert!(left.is_some_and(|(_, tracks, _)| tracks.is_empty()), "inside, and nothing open");
                 }
-                Fact::TrackPublished { who, track } => {
-                    prop_assert!(self.inside.get_mut(&who.sid).unwrap().1.insert(track.sid));
+                MediaEvent::TrackPublished { participant, track } => {
+                    prop_assert!(self.inside.get_mut(&participant.sid).unwrap().1.insert(track.sid));
                 }
-                Fact::TrackUnpublished { who, track } => {
-                    prop_assert!(self.inside.get_mut(&who.sid).unwrap().1.remove(&track.sid));
+                MediaEvent::TrackUnpublished { participant, track } => {
+                    prop_assert!(self.inside.get_mut(&participant.sid).unwrap().1.remove(&track.sid));
                 }
-                Fact::TrackMuted { who, track } => {
-                    prop_assert!(self.inside.get(&who.sid).unwrap().1.contains(&track.sid));
+                MediaEvent::TrackMuted { participant, track } => {
+                    prop_assert!(self.inside.get(&participant.sid).unwrap().1.contains(&track.sid));
                 }
-                Fact::PublishLimit { who, limit } => {
-                    let exceeded = &mut self.inside.get_mut(&who.sid).unwrap().2;
+                MediaEvent::PublishLimit { participant, limit } => {
+                    let exceeded = &mut self.inside.get_mut(&participant.sid).unwrap().2;
                     prop_assert_ne!(*exceeded, limit.exceeded, "sides alternate");
                     *exceeded = limit.exceeded;
                 }
-                Fact::JoinAborted { .. } => prop_assert!(false, "the machine reports no aborted join"),
+                MediaEvent::JoinAborted { .. } => prop_assert!(false, "the machine reports no aborted join"),
                 // Jobs have a story of their own.
-                Fact::Egress(_) | Fact::Ingress(_) => continue,
+                MediaEvent::Egress(_) | MediaEvent::Ingress(_) => continue,
             }
             let crowd = self.inside.values().filter(|(inside, ..)| *inside == room).count();
             prop_assert!(crowd <= CAP as usize);

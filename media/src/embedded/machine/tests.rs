@@ -60,16 +60,20 @@ pub(super) fn microphone() -> NewTrack {
 
 /// The reports in short: what, and whose join.
 pub(super) fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
-    let short = |report: Report| match report.fact.clone() {
-        Fact::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
-        Fact::ParticipantLeft { who, clean: true } => ("left", who.sid),
-        Fact::ParticipantLeft { who, clean: false } => ("aborted", who.sid),
-        Fact::JoinAborted { who } => ("join aborted", who.sid),
-        Fact::TrackPublished { who, .. } => ("published", who.sid),
-        Fact::TrackUnpublished { who, .. } => ("unpublished", who.sid),
-        Fact::TrackMuted { who, track } => (if track.muted { "muted" } else { "unmuted" }, who.sid),
-        Fact::PublishLimit { who, limit } => (if limit.exceeded { "exceeded" } else { "cleared" }, who.sid),
-        Fact::Egress(_) | Fact::Ingress(_) => panic!("no story of a person: {report:?}"),
+    let short = |report: Report| match report.event.clone() {
+        MediaEvent::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
+        MediaEvent::ParticipantLeft { participant, clean: true } => ("left", participant.sid),
+        MediaEvent::ParticipantLeft { participant, clean: false } => ("aborted", participant.sid),
+        MediaEvent::JoinAborted { participant } => ("join aborted", participant.sid),
+        MediaEvent::TrackPublished { participant, .. } => ("published", participant.sid),
+        MediaEvent::TrackUnpublished { participant, .. } => ("unpublished", participant.sid),
+        MediaEvent::TrackMuted { participant, track } => {
+            (if track.muted { "muted" } else { "unmuted" }, participant.sid)
+        }
+        MediaEvent::PublishLimit { participant, limit } => {
+            (if limit.exceeded { "exceeded" } else { "cleared" }, participant.sid)
+        }
+        MediaEvent::Egress(_) | MediaEvent::Ingress(_) => panic!("no story of a person: {report:?}"),
     };
     machine.take_reports().into_iter().map(short).collect()
 }
@@ -83,10 +87,12 @@ fn a_join_is_reported_at_once_and_seen_once_it_is_completed() {
     let mut machine = Machine::default();
     let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
     let reports = machine.take_reports();
-    let [Report { fact: Fact::ParticipantJoined(reported), .. }] = reports.as_slice() else { panic!("{reports:?}") };
+    let [Report { event: MediaEvent::ParticipantJoined(reported), .. }] = reports.as_slice() else {
+        panic!("{reports:?}")
+    };
     assert_eq!((reported.state, reported.joined_at), (ParticipantState::Active, Some(NOW)));
     assert_eq!(machine.participants(&room()), []);
-    assert_eq!(machine.publish(&sid, camera(), NOW), Err(Denied::NoSuchParticipant));
+    assert_eq!(machine.publish(&sid, camera(), NOW), Err(MachineError::NoSuchParticipant));
 
     machine.complete_join(&sid);
     assert_eq!(machine.participants(&room()), [(**reported).clone()]);
@@ -111,7 +117,7 @@ fn a_full_room_takes_nobody_but_those_who_replace_themselves() {
     machine.publish(&first, camera(), NOW).unwrap();
     machine.publish(&first, microphone(), NOW).unwrap();
     machine.take_reports();
-    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW), Err(Denied::RoomFull));
+    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW), Err(MachineError::RoomFull));
     assert_eq!(told(&mut machine), []);
 
     let second = join(&mut machine, claims(&room(), "alice", Some(1)));
@@ -129,7 +135,7 @@ fn a_replaced_room_of_one_keeps_its_cap() {
     let mut machine = Machine::default();
     join(&mut machine, claims(&room(), "alice", Some(1)));
     join(&mut machine, claims(&room(), "alice", Some(9)));
-    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(9)), NOW), Err(Denied::RoomFull));
+    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(9)), NOW), Err(MachineError::RoomFull));
 }
 
 #[test]
@@ -142,7 +148,7 @@ fn tracks_come_and_go_and_are_reported() {
     assert!(!machine.mute(&sid, &track.sid, false, NOW).unwrap().muted);
     assert_eq!(machine.participants(&room())[0].tracks.len(), 1);
     machine.unpublish(&sid, &track.sid, NOW).unwrap();
-    assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(Denied::NoSuchTrack));
+    assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(MachineError::NoSuchTrack));
     assert!(!machine.participants(&room())[0].is_publisher);
     let told: Vec<_> = told(&mut machine).into_iter().map(|(what, _)| what).collect();
     assert_eq!(told, ["joined", "published", "unmuted", "unpublished"]);
@@ -156,7 +162,7 @@ fn who_leaves_takes_its_tracks_along_and_cannot_leave_twice() {
     machine.take_reports();
     machine.leave(&sid, false, NOW).unwrap();
     assert_eq!(told(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
-    assert_eq!(machine.leave(&sid, true, NOW), Err(Denied::NoSuchParticipant));
+    assert_eq!(machine.leave(&sid, true, NOW), Err(MachineError::NoSuchParticipant));
     assert!(machine.rooms.is_empty());
 }
 
@@ -214,7 +220,7 @@ fn data_needs_its_grant() {
     let mut mute = claims(&room(), "alice", None);
     mute.grants.can_publish_data = false;
     let sid = join(&mut machine, mute);
-    assert!(matches!(machine.send_data(&sid, "aGk=", None, NOW), Err(Denied::Forbidden(_))));
+    assert!(matches!(machine.send_data(&sid, "aGk=", None, NOW), Err(MachineError::Forbidden(_))));
 }
 
 #[test]
@@ -256,7 +262,9 @@ fn a_ceiling_passed_for_five_seconds_is_reported_with_the_only_track() {
     machine.tick(at(5));
     let reports = machine.take_reports();
     let limit = PublishLimit { exceeded: true, kbps: 180, max_kbps: 100, track: Some(track) };
-    assert!(matches!(&reports[..], [Report { fact: Fact::PublishLimit { limit: told, .. }, .. }] if *told == limit));
+    assert!(
+        matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit: told, .. }, .. }] if *told == limit)
+    );
 
     machine.publish(&sid, microphone(), NOW).unwrap();
     machine.take_reports();
@@ -264,7 +272,7 @@ fn a_ceiling_passed_for_five_seconds_is_reported_with_the_only_track() {
     // No tick in between: the next measure finds that the last one lasted.
     machine.set_bitrate(&sid, 180, at(15)).unwrap();
     let reports = machine.take_reports();
-    assert!(matches!(&reports[..], [Report { fact: Fact::PublishLimit { limit, .. }, .. }]
+    assert!(matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit, .. }, .. }]
         if !limit.exceeded && limit.kbps == 100 && limit.track.is_none()));
     assert_eq!(machine.next_deadline(), Some(at(20)));
     machine.leave(&sid, true, at(16)).unwrap();

@@ -7,22 +7,22 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::embedded::Notice;
-use crate::port::{Fact, MediaPlane, Report, ReportSink};
+use crate::port::{MediaEvent, MediaPlane, Report, ReportSink};
 use crate::token::{Grants, TokenRequest, TokenSigner};
 
-type Answer = oneshot::Sender<Result<(), Refusal>>;
+type Answer = oneshot::Sender<Result<(), ReportError>>;
 
 /// A control plane that takes everything, unless it was told otherwise or keeps its answers back.
 #[derive(Default)]
 struct FakeSink {
     reports: Mutex<Vec<Report>>,
-    refusals: Mutex<VecDeque<Refusal>>,
+    refusals: Mutex<VecDeque<ReportError>>,
     held: Mutex<Option<Vec<Answer>>>,
 }
 
 impl FakeSink {
-    fn facts(&self) -> Vec<Fact> {
-        self.reports.lock().unwrap().drain(..).map(|report| report.fact).collect()
+    fn facts(&self) -> Vec<MediaEvent> {
+        self.reports.lock().unwrap().drain(..).map(|report| report.event).collect()
     }
 
     fn hold(&self) {
@@ -69,7 +69,7 @@ impl Stage {
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
         let (plane, sink) =
             (EmbeddedPlane::new(clock.clone(), Arc::clone(&signer), "ws://localhost"), Arc::new(FakeSink::default()));
-        assert!(plane.connect(sink.clone()) && !plane.connect(sink.clone()));
+        assert!(plane.set_report_sink(sink.clone()) && !plane.set_report_sink(sink.clone()));
         Self { plane, sink, clock, signer }
     }
 
@@ -89,7 +89,7 @@ impl Stage {
         self.signer.mint(&request, self.clock.now()).unwrap().token
     }
 
-    async fn join(&self, who: &str) -> Result<Joined, SandboxError> {
+    async fn join(&self, who: &str) -> Result<JoinAccepted, SandboxError> {
         self.plane.join(self.token(who).reveal()).await
     }
 }
@@ -123,9 +123,9 @@ async fn who_joins_is_in_the_room_once_the_control_plane_has_taken_the_report() 
 async fn a_join_that_is_refused_leaves_nobody_in_the_room() {
     let stage = Stage::new();
     for (refusal, error) in [
-        (Refusal::RoomEnded, SandboxError::RoomEnded),
-        (Refusal::RoleFull, SandboxError::RoleFull),
-        (Refusal::Unavailable, SandboxError::Unavailable),
+        (ReportError::RoomEnded, SandboxError::RoomEnded),
+        (ReportError::RoleFull, SandboxError::RoleFull),
+        (ReportError::Unavailable, SandboxError::Unavailable),
     ] {
         stage.sink.refusals.lock().unwrap().push_back(refusal);
         assert_eq!(stage.join("alice").await, Err(error));
@@ -188,7 +188,7 @@ async fn the_port_does_not_wait_for_the_answers_to_what_it_causes() {
     assert_eq!(stage.plane.remove_participant(&room(), &alice).await, Ok(false));
     stage.plane.close_room(&room()).await.unwrap();
     assert_eq!(stage.sink.release().len(), 2);
-    let last = |view: View| view.inbox.last().map(|entry| entry.notice.clone());
+    let last = |view: ClientView| view.inbox.last().map(|entry| entry.notice.clone());
     assert_eq!(last(stage.plane.view(&alice).await.unwrap()), Some(Notice::Removed));
     assert_eq!(last(stage.plane.view(&bob).await.unwrap()), Some(Notice::RoomEnded));
 }
@@ -232,6 +232,9 @@ async fn a_ceiling_passed_is_reported_when_its_time_has_come() {
         stage.clock.advance(Duration::from_millis(1));
         others().await;
         let facts = stage.sink.facts();
-        assert!(matches!(&facts[..], [Fact::PublishLimit { limit, .. }] if limit.exceeded == exceeded), "{facts:?}");
+        assert!(
+            matches!(&facts[..], [MediaEvent::PublishLimit { limit, .. }] if limit.exceeded == exceeded),
+            "{facts:?}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use conclave_model::ParticipantSid;
 
-use crate::port::{Fact, Report};
+use crate::port::{MediaEvent, Report};
 
 /// Leaves that are remembered. A join is sent again for half a minute or not at all.
 const REMEMBERED: usize = 1_000;
@@ -21,13 +21,13 @@ impl Early {
         let mut leaves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut overdue = None;
         for report in &*reports {
-            match &report.fact {
-                Fact::ParticipantLeft { who, .. } => {
-                    leaves.retain(|(sid, _)| *sid != who.sid);
-                    leaves.push_back((who.sid.clone(), report.clone()));
+            match &report.event {
+                MediaEvent::ParticipantLeft { participant, .. } => {
+                    leaves.retain(|(sid, _)| *sid != participant.sid);
+                    leaves.push_back((participant.sid.clone(), report.clone()));
                 }
                 // It stays remembered: the join may not be taken, and come once more.
-                Fact::ParticipantJoined(person) => {
+                MediaEvent::ParticipantJoined(person) => {
                     overdue = leaves.iter().find(|(sid, _)| *sid == person.sid).map(|(_, leave)| leave.clone());
                 }
                 _ => {}
@@ -50,11 +50,11 @@ mod tests {
     fn only_so_many_are_remembered_each_once() {
         let early = Early::default();
         for number in 0..=REMEMBERED {
-            let who =
+            let participant =
                 Who { identity: "alice".parse().unwrap(), sid: format!("PA_{number}").parse().unwrap(), role: None };
             let room = "prj_0123456789ab.standup".parse().unwrap();
-            let fact = Fact::ParticipantLeft { who, clean: true };
-            let mut reports = vec![Report { room, at: Timestamp::from_millis(0), fact }];
+            let event = MediaEvent::ParticipantLeft { participant, clean: true };
+            let mut reports = vec![Report { room, at: Timestamp::from_millis(0), event }];
             early.complete(&mut reports);
             early.complete(&mut reports);
             assert_eq!(reports.len(), 1);

@@ -10,7 +10,7 @@ use proto::DisconnectReason as Reason;
 
 use super::wire::Event;
 use crate::livekit::convert;
-use crate::port::{Fact, Report};
+use crate::port::{MediaEvent, Report};
 
 /// From a second's begin to its last millisecond.
 const LAST_OF_SECOND: Duration = Duration::from_millis(999);
@@ -28,15 +28,19 @@ pub(super) fn of(event: &Event, now: Timestamp) -> Result<Vec<Report>, NoReport>
         "participant_joined" => return joined(event, &room, at),
         "participant_left" => vec![left(event)?],
         "participant_connection_aborted" => aborted(event)?,
-        "track_published" => vec![track(event, |who, track| Fact::TrackPublished { who, track })?],
-        "track_unpublished" => vec![track(event, |who, track| Fact::TrackUnpublished { who, track })?],
+        "track_published" => {
+            vec![track(event, |participant, track| MediaEvent::TrackPublished { participant, track })?]
+        }
+        "track_unpublished" => {
+            vec![track(event, |participant, track| MediaEvent::TrackUnpublished { participant, track })?]
+        }
         "participant_publish_limit_exceeded" => vec![publish_limit(event, true)?],
         "participant_publish_limit_cleared" => vec![publish_limit(event, false)?],
         "egress_started" | "egress_updated" | "egress_ended" => egress(event, now),
         "ingress_started" | "ingress_ended" => ingress(event),
         _ => Vec::new(),
     };
-    Ok(facts.into_iter().map(|fact| Report { room: room.clone(), at, fact }).collect())
+    Ok(facts.into_iter().map(|event| Report { room: room.clone(), at, event }).collect())
 }
 
 /// When an event happened that was queued in a second and is there now. LiveKit says no more than the second, so a track would
@@ -52,45 +56,48 @@ fn joined(event: &Event, room: &NamespacedRoom, at: Timestamp) -> Result<Vec<Rep
     let participant = convert::participant(&info).ok_or(NoReport)?;
     let (who, tracks) = (Who::from(&participant), participant.tracks.iter().map(TrackFacts::from).collect::<Vec<_>>());
     let join_at = convert::joined_at(&info).unwrap_or(at);
-    let join = Report { room: room.clone(), at: join_at, fact: Fact::ParticipantJoined(Box::new(participant)) };
+    let join = Report { room: room.clone(), at: join_at, event: MediaEvent::ParticipantJoined(Box::new(participant)) };
     let published = tracks.into_iter().map(|track| {
-        let fact = Fact::TrackPublished { who: who.clone(), track };
-        Report { room: room.clone(), at, fact }
+        let event = MediaEvent::TrackPublished { participant: who.clone(), track };
+        Report { room: room.clone(), at, event }
     });
     Ok(std::iter::once(join).chain(published).collect())
 }
 
-fn left(event: &Event) -> Result<Fact, NoReport> {
+fn left(event: &Event) -> Result<MediaEvent, NoReport> {
     let info = event.participant();
-    Ok(Fact::ParticipantLeft { who: who(&info)?, clean: is_clean(info.disconnect_reason()) })
+    Ok(MediaEvent::ParticipantLeft { participant: who(&info)?, clean: is_clean(info.disconnect_reason()) })
 }
 
 /// A connection ended that had never been active, says LiveKit. Reconciliation may have met it on its way in; so whoever has
 /// a session leaves, and only who has none is told of as a join that failed.
-fn aborted(event: &Event) -> Result<Vec<Fact>, NoReport> {
-    let who = who(&event.participant())?;
-    Ok(vec![Fact::ParticipantLeft { who: who.clone(), clean: false }, Fact::JoinAborted { who }])
+fn aborted(event: &Event) -> Result<Vec<MediaEvent>, NoReport> {
+    let participant = who(&event.participant())?;
+    Ok(vec![
+        MediaEvent::ParticipantLeft { participant: participant.clone(), clean: false },
+        MediaEvent::JoinAborted { participant },
+    ])
 }
 
-fn track(event: &Event, fact: fn(Who, TrackFacts) -> Fact) -> Result<Fact, NoReport> {
+fn track(event: &Event, to_event: fn(Who, TrackFacts) -> MediaEvent) -> Result<MediaEvent, NoReport> {
     let track = convert::track(&event.track()).ok_or(NoReport)?;
-    Ok(fact(who(&event.participant())?, TrackFacts::from(&track)))
+    Ok(to_event(who(&event.participant())?, TrackFacts::from(&track)))
 }
 
-fn publish_limit(event: &Event, exceeded: bool) -> Result<Fact, NoReport> {
+fn publish_limit(event: &Event, exceeded: bool) -> Result<MediaEvent, NoReport> {
     let (kbps, max_kbps) = event.publish_kbps();
     let track = event.track().sid.parse().ok();
     let limit = PublishLimit { exceeded, kbps, max_kbps, track };
-    Ok(Fact::PublishLimit { who: who(&event.participant())?, limit })
+    Ok(MediaEvent::PublishLimit { participant: who(&event.participant())?, limit })
 }
 
 /// A job that LiveKit could not even begin by itself has no id, and is nobody's.
-fn egress(event: &Event, now: Timestamp) -> Vec<Fact> {
-    convert::egress(&event.egress(), now).into_iter().map(|(_, state)| Fact::Egress(state)).collect()
+fn egress(event: &Event, now: Timestamp) -> Vec<MediaEvent> {
+    convert::egress(&event.egress(), now).into_iter().map(|(_, state)| MediaEvent::Egress(state)).collect()
 }
 
-fn ingress(event: &Event) -> Vec<Fact> {
-    convert::ingress(&event.ingress()).into_iter().map(|(_, state)| Fact::Ingress(state)).collect()
+fn ingress(event: &Event) -> Vec<MediaEvent> {
+    convert::ingress(&event.ingress()).into_iter().map(|(_, state)| MediaEvent::Ingress(state)).collect()
 }
 
 /// Whom an event is about. Track events name sid and identity alone: the role stands in the records then.

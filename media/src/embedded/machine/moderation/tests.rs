@@ -48,12 +48,12 @@ fn who_and_what_is_not_there_is_told_apart() {
     let other: NamespacedRoom = "prj_0123456789ab.other".parse().unwrap();
     let mut mute =
         |room: &NamespacedRoom, who: &str, track: &TrackSid| machine.mute_by_server(room, &id(who), track, true, NOW);
-    assert_eq!(mute(&room(), "alice", &"TR_x".parse().unwrap()), Err(Denied::NoSuchTrack));
-    assert_eq!(mute(&room(), "nobody", &track), Err(Denied::NoSuchParticipant));
-    assert_eq!(mute(&other, "alice", &track), Err(Denied::NoSuchParticipant));
-    assert_eq!(mute(&room(), "bob", &track), Err(Denied::NoSuchParticipant), "not let in yet");
+    assert_eq!(mute(&room(), "alice", &"TR_x".parse().unwrap()), Err(MachineError::NoSuchTrack));
+    assert_eq!(mute(&room(), "nobody", &track), Err(MachineError::NoSuchParticipant));
+    assert_eq!(mute(&other, "alice", &track), Err(MachineError::NoSuchParticipant));
+    assert_eq!(mute(&room(), "bob", &track), Err(MachineError::NoSuchParticipant), "not let in yet");
     let refused = machine.set_role(&room(), &id("bob"), grant("host", None, vec![]), NOW);
-    assert_eq!(refused, Err(Denied::NoSuchParticipant));
+    assert_eq!(refused, Err(MachineError::NoSuchParticipant));
     assert!(notices(&machine, &alice).is_empty());
 }
 
@@ -89,11 +89,11 @@ fn a_role_brings_its_grants_and_attributes_and_stops_what_it_does_not_allow() {
     assert_eq!(changed.attributes["svc.publish.max_kbps"], "64");
     assert_eq!((changed.tracks.as_slice(), changed.is_publisher), ([microphone].as_slice(), true));
     let reports = machine.take_reports();
-    let [crate::port::Report { fact: Fact::TrackUnpublished { who, track }, .. }] = &reports[..] else {
+    let [crate::port::Report { event: MediaEvent::TrackUnpublished { participant, track }, .. }] = &reports[..] else {
         panic!("{reports:?}")
     };
     assert_eq!((&track.sid, track.kind), (&camera.sid, TrackKind::Video));
-    assert_eq!(who.role, Some("voice".parse::<RoleName>().unwrap()));
+    assert_eq!(participant.role, Some("voice".parse::<RoleName>().unwrap()));
     assert_eq!(notices(&machine, &alice), [Notice::RoleChanged { role: "voice".parse().unwrap() }]);
     let token = machine.person(&alice).unwrap().claims();
     assert_eq!((token.role(), token.max_kbps()), (changed.role(), Some(64)));
