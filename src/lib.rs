@@ -1,13 +1,22 @@
 //! Conclave: a self-hosted control plane for real-time video calls.
 //!
-//! This crate is the outermost layer: what an operator writes ([`config`]) and types ([`cli`]), the two HTTP listeners
-//! ([`http`]), the billing service where there is one ([`billing`]), what was found of a LiveKit server's settings
-//! ([`livekit_config`]), and the wiring of everything below them ([`server`]). The living part is `conclave-actors`, the media
-//! plane `conclave-media`, the records `conclave-db`, the words and rules `conclave-model`.
+//! This crate is the outermost layer:
+//!
+//! - [`cli`], [`config`], [`error`]: the command line, the settings, and the error that both the commands and the server's
+//!   start return.
+//! - [`server`], [`data_dir`], [`runtime`]: start and stop of the server, the files it uses, the runtime it needs.
+//! - [`http`]: the API and the admin listener.
+//! - [`billing`], [`livekit_config`]: the client of an external billing service, and the check of LiveKit's configuration.
+//!
+//! The actors are in `conclave-actors`, the media planes in `conclave-media`, the database in `conclave-db`, and types and
+//! rules without I/O in `conclave-model`.
 
 pub mod billing;
 pub mod cli;
 pub mod config;
+pub mod data_dir;
+pub mod error;
 pub mod http;
 pub mod livekit_config;
+pub mod runtime;
 pub mod server;

@@ -1,4 +1,4 @@
-//! The `conclave` command. All it does stands in [`conclave::cli`].
+//! The `conclave` program. [`conclave::cli`] contains its commands.
 
 use std::process::ExitCode;
 

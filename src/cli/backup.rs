@@ -1,27 +1,29 @@
-//! `conclave backup FILE`: a consistent copy of the database, while a server may be using it.
+//! `conclave backup FILE`: a consistent copy of the database, also while a server is using it.
 
 use std::path::{Path, PathBuf};
 
-use super::open::{database_path, with_store};
 use super::output::print;
-use super::{CliError, table};
+use super::store::with_store;
+use super::table;
 use crate::config::Config;
+use crate::data_dir::database_path;
+use crate::error::CliError;
 
 /// Copies the database of a data directory into a new file.
 ///
 /// # Errors
-/// A database that is not there, a file that exists or cannot be written.
-pub fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> {
+/// There is no database, or the file exists or cannot be written.
+pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> {
     let database = database_path(data);
-    // Opening would make an empty one, and its copy would look like a backup.
+    // Opening the store would create an empty database, and its copy would look like a backup.
     if !database.exists() {
         return Err(CliError::failed(format!("no database at {}", database.display())));
     }
     let shown = file.display().to_string();
-    with_store(config, data, async |store| store.backup(file).await.map_err(|e| CliError::of_store(&e)))?;
+    with_store(config, data, async |store| store.backup(file).await)?;
     if let Some(key) = config.encryption.key_path(data) {
         log::info!(
-            "the encryption key is not in the backup, which needs the one of now; keep a copy of {} too",
+            "the backup does not contain the encryption key that it needs; keep a copy of {} too",
             key.display()
         );
     }

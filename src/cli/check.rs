@@ -1,171 +1,165 @@
-//! `conclave check`: is everything there that a server needs? One line each, and nothing is made that is not there yet.
+//! `conclave check`: tests whether everything that a server needs is present and works, and prints one line for each part.
+//! It creates nothing.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use conclave_db::{Store, StoreError, StoreOptions, Vault};
+use conclave_db::{Store, StoreOptions, Vault};
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, Secret};
 
-use super::open::{database_path, run_blocking, uncounted};
 use super::output::print;
-use super::{CliError, table};
+use super::store::unregistered_metrics;
+use super::table;
 use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans};
+use crate::data_dir::database_path;
+use crate::error::CliError;
+use crate::runtime::run_in_system;
 use crate::server::livekit_settings;
 
-/// The verdict on one part.
+/// The result for one part of the deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// What was looked at.
-    pub part: &'static str,
-    /// How it stands, or else what is wrong with it.
-    pub verdict: Result<Standing, String>,
+struct PartResult {
+    part: &'static str,
+    verdict: Verdict,
 }
 
-/// How a part stands that works.
+/// Whether a part works, with details for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// As it should.
-    Fine(String),
-    /// Something that it is there for does not work.
-    Lacking(String),
+enum Verdict {
+    /// The part works.
+    Ok(String),
+    /// The part works, but some operations of the server will fail.
+    Warning(String),
+    /// The server cannot use the part.
+    Failure(String),
 }
 
-impl From<String> for Standing {
-    fn from(detail: String) -> Self {
-        Self::Fine(detail)
+impl From<Result<String, String>> for Verdict {
+    fn from(result: Result<String, String>) -> Self {
+        match result {
+            Ok(detail) => Self::Ok(detail),
+            Err(problem) => Self::Failure(problem),
+        }
     }
 }
 
-impl From<&str> for Standing {
-    fn from(detail: &str) -> Self {
-        Self::Fine(detail.to_owned())
-    }
-}
-
-/// Looks at every part. A configuration that does not hold is the one line there is, since the rest would be guesses.
+/// Checks every part. After an invalid configuration the other parts are not checked, because they depend on it.
 ///
 /// # Errors
-/// The configuration's, or that a part has failed.
-pub fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<(), CliError> {
-    let checked = config.and_then(|config| Plans::load(config.plans.file.as_deref()).map(|plans| (config, plans)));
-    let (config, plans) = match checked {
-        Ok(sound) => sound,
+/// The configuration is invalid, or another part has failed.
+pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<(), CliError> {
+    let loaded = config.and_then(|config| Plans::load(config.plans.file.as_deref()).map(|plans| (config, plans)));
+    let (config, plans) = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => {
-            show(&[Line { part: "configuration", verdict: Err(error.to_string()) }])?;
-            return Err(CliError::Config(error));
+            show(&[PartResult { part: "configuration", verdict: Verdict::Failure(error.to_string()) }])?;
+            return Err(error.into());
         }
     };
-    let lines = [
-        Line {
-            part: "configuration",
-            verdict: Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")).into()),
-        },
-        database_line(data),
-        encryption_line(&config, data),
-        media_line(&config, data),
+    let plans = format!("plans {}", plans.ids().collect::<Vec<_>>().join(", "));
+    let results = [
+        PartResult { part: "configuration", verdict: Verdict::Ok(plans) },
+        PartResult { part: "database", verdict: check_database(data).into() },
+        PartResult { part: "encryption", verdict: check_encryption(&config, data).into() },
+        PartResult { part: "media", verdict: check_media(&config, data) },
     ];
-    show(&lines)?;
-    let failed: Vec<_> = lines.iter().filter(|line| line.verdict.is_err()).map(|line| line.part).collect();
+    show(&results)?;
+    let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
+    let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
     if failed.is_empty() { Ok(()) } else { Err(CliError::failed(format!("check failed: {}", failed.join(", ")))) }
 }
 
-fn show(lines: &[Line]) -> Result<(), CliError> {
-    let rows: Vec<_> = lines
+fn show(results: &[PartResult]) -> Result<(), CliError> {
+    let rows: Vec<_> = results
         .iter()
-        .map(|line| {
-            let (word, detail) = match &line.verdict {
-                Ok(Standing::Fine(detail)) => ("ok", detail),
-                Ok(Standing::Lacking(problem)) => ("WARN", problem),
-                Err(problem) => ("FAIL", problem),
+        .map(|PartResult { part, verdict }| {
+            let (word, detail) = match verdict {
+                Verdict::Ok(detail) => ("ok", detail),
+                Verdict::Warning(problem) => ("WARN", problem),
+                Verdict::Failure(problem) => ("FAIL", problem),
             };
-            vec![word.to_owned(), line.part.to_owned(), detail.replace('\n', " ")]
+            vec![word.to_owned(), (*part).to_owned(), detail.replace('\n', " ")]
         })
         .collect();
     print(&table::rows(&rows))
 }
 
-/// Reads the whole database for damage.
-fn database_line(data: &Path) -> Line {
+/// Reads the whole database and verifies its integrity.
+fn check_database(data: &Path) -> Result<String, String> {
     let path = database_path(data);
     if !path.exists() {
-        return Line {
-            part: "database",
-            verdict: Ok(format!("none yet, the first start makes {}", path.display()).into()),
-        };
+        return Ok(format!("none yet, the first start creates {}", path.display()));
     }
-    let checked = run_blocking(async { checked(&path).await.map_err(|e| CliError::of_store(&e)) });
-    let verdict =
-        checked.map(|schema| format!("schema {schema}, {}", path.display()).into()).map_err(|e| e.to_string());
-    Line { part: "database", verdict }
+    let schema = run_in_system(verify_database(&path)).map_err(|error| error.to_string())?;
+    Ok(format!("schema {schema}, {}", path.display()))
 }
 
-async fn checked(path: &Path) -> Result<i64, StoreError> {
-    // Nothing sealed is opened, so that a lost key does not hide how the database stands.
-    let vault = Vault::open(None, &Secret::new("")).map_err(|error| StoreError::Fault(error.to_string()))?;
-    let options = StoreOptions {
+/// Returns the schema version of an intact database.
+async fn verify_database(path: &Path) -> Result<i64, CliError> {
+    // No sealed value is opened, so that a lost encryption key does not hide the state of the database.
+    let vault = Vault::open(None, &Secret::new(""))?;
+    let store = Store::open(StoreOptions {
         path: path.to_owned(),
         clock: Clock::system(),
         vault,
         on_commit: Box::new(|_| {}),
         readers: 1,
-        metrics: uncounted().map_err(|error| StoreError::Fault(error.to_string()))?,
-    };
-    let store = Store::open(options)?;
+        metrics: unregistered_metrics()?,
+    })?;
     let schema = store.check().await;
     store.close();
-    schema
+    Ok(schema?)
 }
 
-/// Whether the key that seals destinations is there and private.
-fn encryption_line(config: &Config, data: &Path) -> Line {
-    Line { part: "encryption", verdict: encryption(config, data).map(Standing::from) }
-}
-
-fn encryption(config: &Config, data: &Path) -> Result<String, String> {
+/// Checks that the encryption key exists and that only its owner can read it.
+fn check_encryption(config: &Config, data: &Path) -> Result<String, String> {
     let Some(path) = config.encryption.key_path(data) else {
         return Ok("no key (encryption.key_file is empty): destinations cannot be stored".into());
     };
     match (path.exists(), database_path(data).exists()) {
-        (false, false) => Ok(format!("none yet, the first start makes {}", path.display())),
+        (false, false) => Ok(format!("none yet, the first start creates {}", path.display())),
         (false, true) => Err(format!(
-            "encryption.key_file {} is missing; restore it: the next start makes another, which opens nothing",
+            "encryption.key_file {} is missing; restore it: the next start creates another, which cannot open what this \
+             one has sealed",
             path.display()
         )),
         (true, _) => {
             let vault = Vault::open(Some(&path), &Secret::new("")).map_err(|error| error.to_string())?;
             let key = vault.key_id().unwrap_or_default();
             let rotating =
-                if vault.is_rotating() { ", its rotation has not ended: run conclave key-rotate" } else { "" };
+                if vault.is_rotating() { ", its rotation is not complete: run conclave key-rotate" } else { "" };
             Ok(format!("key {key}, {}{rotating}", path.display()))
         }
     }
 }
 
-/// Whether the media plane can be reached. The embedded one is part of the server; its credentials are looked at.
-fn media_line(config: &Config, data: &Path) -> Line {
-    let verdict = match (config.media.kind, MediaCredentials::load(config, data)) {
-        (_, Err(error)) => Err(error.to_string()),
-        (MediaKind::Embedded, Ok(_)) => Ok("embedded".into()),
-        (MediaKind::Livekit, Ok(None)) => Err("media.api_key and media.api_secret are not set".into()),
-        (MediaKind::Livekit, Ok(Some(credentials))) => livekit(config, data, credentials),
-    };
-    Line { part: "media", verdict }
+/// Checks the media credentials and, for LiveKit, the server. The embedded media plane is part of the process.
+fn check_media(config: &Config, data: &Path) -> Verdict {
+    match (config.media.kind, MediaCredentials::load(config, data)) {
+        (_, Err(error)) => Verdict::Failure(error.to_string()),
+        (MediaKind::Embedded, Ok(_)) => Verdict::Ok("embedded".into()),
+        (MediaKind::Livekit, Ok(None)) => Verdict::Failure("media.api_key and media.api_secret are not set".into()),
+        (MediaKind::Livekit, Ok(Some(credentials))) => check_livekit(config, data, credentials),
+    }
 }
 
-/// Whether LiveKit answers, takes the credentials, and is set as rooms, jobs and ingress endpoints need it.
-fn livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<Standing, String> {
+/// Checks that LiveKit answers, accepts the credentials and is configured as Conclave needs it.
+fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Verdict {
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
-    let asked = run_blocking(async { plane.check_config().await.map_err(|error| CliError::failed(error.to_string())) });
-    let fit = asked.map_err(|error| error.to_string())?;
-    if fit.problems.iter().any(|mismatch| mismatch.is_fatal) {
-        return Err(fit.to_string());
+    let check = run_in_system(async { plane.check_config().await.map_err(|error| CliError::failed(error.to_string())) });
+    let check = match check {
+        Ok(check) => check,
+        Err(error) => return Verdict::Failure(error.to_string()),
+    };
+    if check.problems.iter().any(|mismatch| mismatch.is_fatal) {
+        return Verdict::Failure(check.to_string());
     }
-    match (fit.problems.is_empty(), fit.unknown.is_empty()) {
-        (true, true) => Ok("livekit answers, with egress and ingress, and its settings fit".into()),
-        (true, false) => Ok(format!("livekit answers, with egress and ingress; {fit}").into()),
-        (false, _) => Ok(Standing::Lacking(format!("livekit answers; {fit}"))),
+    match (check.problems.is_empty(), check.unknown.is_empty()) {
+        (true, true) => Verdict::Ok("livekit answers, with egress and ingress, and its settings fit".into()),
+        (true, false) => Verdict::Ok(format!("livekit answers, with egress and ingress; {check}")),
+        (false, _) => Verdict::Warning(format!("livekit answers; {check}")),
     }
 }

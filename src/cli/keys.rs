@@ -1,52 +1,52 @@
-//! `conclave key …`. A new key is printed once, on stdout; only its hash is kept.
+//! `conclave key …`: API keys. A new key is printed once, on stdout; the database contains only its hash.
 
 use std::path::Path;
 
 use clap::Subcommand;
-use conclave_db::Store;
 use conclave_model::ProjectId;
 use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
 use serde::Serialize;
 
-use super::open::with_store;
-use super::output::{bounded_text, json, print};
-use super::projects::{Format, existing, project_id};
-use super::{CliError, table};
+use super::output::{OutputFormat, parse_text, print, print_json};
+use super::projects::{existing_project, parse_project_id};
+use super::store::with_store;
+use super::table;
 use crate::config::Config;
+use crate::error::CliError;
 
-/// What to do with API keys.
+/// Commands for API keys.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Make a key and print it, this once.
+    /// Create a key and print it; it is not shown again.
     Create {
         /// The project's id, `prj_…`.
         project: String,
-        /// A note for people, up to 200 characters.
-        #[arg(long, default_value = "", hide_default_value = true, value_parser = bounded_text::<0, 200>)]
+        /// A note of up to 200 characters.
+        #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_text::<0, 200>)]
         label: String,
-        /// How to answer.
+        /// How the key is printed.
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// List a project's keys, oldest first.
     List {
         /// The project's id, `prj_…`.
         project: String,
-        /// How to answer.
+        /// How the keys are printed.
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
-    /// Stop a key from working, from the next request on.
+    /// Revoke a key. It stops working with the next request.
     Revoke {
         /// The key's first twelve characters.
         prefix: String,
-        /// How to answer.
+        /// How the key is printed.
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 
-/// A key, as `--json` shows it.
+/// A key with `--json`.
 #[derive(Serialize)]
 struct KeyView<'a> {
     project_id: &'a ProjectId,
@@ -61,7 +61,7 @@ struct KeyView<'a> {
 }
 
 impl<'a> KeyView<'a> {
-    fn of(record: &'a ApiKeyRecord, key: Option<&'a ApiKey>) -> Self {
+    fn new(record: &'a ApiKeyRecord, key: Option<&'a ApiKey>) -> Self {
         Self {
             project_id: &record.project_id,
             prefix: record.prefix.as_str(),
@@ -81,29 +81,27 @@ struct KeyList<'a> {
 /// Runs one of the commands.
 ///
 /// # Errors
-/// An unknown id or prefix, or the store's own.
-pub fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(), CliError> {
+/// The project or the prefix is unknown, or the store failed.
+pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(), CliError> {
     match command {
         KeyCommand::Create { project, label, format } => {
-            let id = project_id(&project)?;
-            let create =
-                async |store: &Store| store.create_api_key(id, label).await.map_err(|e| CliError::of_store(&e));
-            let (record, key) = with_store(config, data, create)?;
+            let id = parse_project_id(&project)?;
+            let (record, key) = with_store(config, data, async |store| store.create_api_key(id, label).await)?;
             show(&record, Some(&key), format)
         }
-        KeyCommand::List { project, format } => list(config, data, &project_id(&project)?, format),
+        KeyCommand::List { project, format } => list(config, data, &parse_project_id(&project)?, format),
         KeyCommand::Revoke { prefix, format } => {
-            let prefix = prefix_of(&prefix)?;
-            let revoke = async |store: &Store| store.revoke_api_key(prefix).await.map_err(|e| CliError::of_store(&e));
-            show(&with_store(config, data, revoke)?, None, format)
+            let prefix = parse_prefix(&prefix)?;
+            let revoked = with_store(config, data, async |store| store.revoke_api_key(prefix).await)?;
+            show(&revoked, None, format)
         }
     }
 }
 
-/// Reads a prefix. A whole key is taken too, since that may be what leaked; no message repeats it.
-fn prefix_of(text: &str) -> Result<ApiKeyPrefix, CliError> {
-    let whole = text.parse().map(|key: ApiKey| key.prefix());
-    whole.or_else(|_| text.parse()).map_err(|_| {
+/// Parses a prefix, or takes that of a whole key, which may be what leaked. No message contains a whole key.
+fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
+    let of_whole_key = text.parse().map(|key: ApiKey| key.prefix());
+    of_whole_key.or_else(|_| text.parse()).map_err(|_| {
         let shown: String = text.chars().take(ApiKeyPrefix::LEN).collect();
         CliError::failed(format!(
             "no key with the prefix {shown:?}; prefixes are vk_live_ or vk_test_ and 4 characters"
@@ -111,13 +109,13 @@ fn prefix_of(text: &str) -> Result<ApiKeyPrefix, CliError> {
     })
 }
 
-fn list(config: &Config, data: &Path, project: &ProjectId, format: Format) -> Result<(), CliError> {
+fn list(config: &Config, data: &Path, project: &ProjectId, format: OutputFormat) -> Result<(), CliError> {
     let keys = with_store(config, data, async |store| {
-        existing(store, project).await?;
-        store.api_keys(project.clone()).await.map_err(|e| CliError::of_store(&e))
+        existing_project(store, project).await?;
+        Ok::<_, CliError>(store.api_keys(project.clone()).await?)
     })?;
     if format.json {
-        return json(&KeyList { keys: keys.iter().map(|record| KeyView::of(record, None)).collect() });
+        return print_json(&KeyList { keys: keys.iter().map(|record| KeyView::new(record, None)).collect() });
     }
     let rows: Vec<_> = keys.iter().map(row).collect();
     print(&table::table(&["prefix", "label", "created_at", "revoked_at"], &rows))
@@ -128,9 +126,9 @@ fn row(record: &ApiKeyRecord) -> Vec<String> {
     vec![record.prefix.to_string(), record.label.clone(), record.created_at.to_string(), revoked]
 }
 
-fn show(record: &ApiKeyRecord, key: Option<&ApiKey>, format: Format) -> Result<(), CliError> {
+fn show(record: &ApiKeyRecord, key: Option<&ApiKey>, format: OutputFormat) -> Result<(), CliError> {
     if format.json {
-        return json(&KeyView::of(record, key));
+        return print_json(&KeyView::new(record, key));
     }
     let mut fields = vec![
         ("project_id", record.project_id.to_string()),

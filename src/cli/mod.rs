@@ -1,16 +1,15 @@
-//! The command line: what an operator types, and what comes back.
+//! The command line: arguments, results on stdout, and the log and errors on stderr.
 //!
-//! Answers go to stdout, the log and errors to stderr. A wrong option, an unknown setting or a bad value exits 2, a
-//! failed operation 1. Commands work on the data directory itself, also while a server uses it: SQLite arbitrates.
+//! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also
+//! while a server is using it; SQLite's locks keep them apart.
 
 mod backup;
 mod check;
-mod error;
 mod keys;
-mod open;
 mod output;
 mod projects;
 mod rotate;
+mod store;
 mod table;
 
 use std::net::SocketAddr;
@@ -19,15 +18,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use error::CliError;
 pub use keys::KeyCommand;
-pub use open::{
-    create_data_dir, database_path, lock_data_dir, open_store, open_store_with, run_blocking, uncounted, with_store,
-};
-pub use projects::{EnvironmentArg, Format, ProjectArg, ProjectCommand};
+pub use output::OutputFormat;
+pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
 
 use crate::config::{Config, ConfigError, Mode, Sources};
-use crate::server;
+use crate::error::CliError;
+use crate::{http, server};
 
 /// Self-hosted control plane for real-time video calls.
 #[derive(Debug, Parser)]
@@ -36,55 +33,55 @@ pub struct Cli {
     /// Settings file [default: config/conclave.toml if it exists].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where the database, keys and recordings lie.
+    /// Directory of the database, the keys and the recordings.
     #[arg(long, global = true, value_name = "DIR", default_value = "./conclave-data")]
     pub data: PathBuf,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run with no configuration: sandbox on, a test project and a fresh API key.
+    /// Run the server for development: no configuration, sandbox on, a test project and a new API key.
     Dev(Addresses),
-    /// Run as configured.
+    /// Run the server as configured.
     Serve(Addresses),
-    /// Projects.
+    /// Manage projects.
     #[command(subcommand)]
     Project(ProjectCommand),
-    /// API keys.
+    /// Manage API keys.
     #[command(subcommand)]
     Key(KeyCommand),
     /// Print the OpenAPI description.
     Openapi,
-    /// Check configuration, database, encryption key and media plane.
+    /// Check the configuration, the database, the encryption key and the media plane.
     Check,
-    /// Make a new encryption key and seal everything with it, also while the server runs.
-    KeyRotate(Format),
-    /// Copy the database into a new file while the server runs.
+    /// Create a new encryption key and reseal all records with it, also while the server runs.
+    KeyRotate(OutputFormat),
+    /// Copy the database into a new file, also while the server runs.
     Backup {
-        /// The file to make.
+        /// The file to create.
         file: PathBuf,
     },
 }
 
-/// Where the server listens.
+/// Addresses that override `http.listen` and `admin.listen`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Addresses {
-    /// The API's address and port; port 0 is any free one.
+    /// Address and port of the API; port 0 takes any free port.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// The admin listener's address and port; port 0 is any free one.
+    /// Address and port of the admin listener; port 0 takes any free port.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
 }
 
-/// What is logged unless `RUST_LOG` says otherwise. The libraries' own starts and stops are noise to an operator.
+/// Default of `RUST_LOG`. Omits start and stop messages of libraries.
 const DEFAULT_LOG: &str = "info,ractor=warn,actix_server=warn";
 
-/// Reads the command line, runs it, says what went wrong.
+/// Parses the command line, starts logging and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -92,7 +89,7 @@ pub fn main() -> ExitCode {
     run(cli)
 }
 
-/// Runs a command. What went wrong goes to stderr.
+/// Runs a command and prints its error, if any, to stderr.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     match dispatch(cli) {
@@ -106,33 +103,21 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<(), CliError> {
     let Cli { config: file, data, command } = cli;
-    let configured = || read(Mode::Serve, file.as_deref(), None).map_err(CliError::Config);
+    let file = file.as_deref();
+    let config = || load_config(Mode::Serve, file, None);
     match command {
-        Command::Dev(at) => {
-            server::run(Mode::Dev, &read(Mode::Dev, file.as_deref(), Some(at)).map_err(CliError::Config)?, &data)
-        }
-        Command::Serve(at) => {
-            server::run(Mode::Serve, &read(Mode::Serve, file.as_deref(), Some(at)).map_err(CliError::Config)?, &data)
-        }
-        Command::Openapi => {
-            openapi();
-            Ok(())
-        }
-        Command::Project(command) => projects::run(command, &configured()?, &data),
-        Command::Key(command) => keys::run(command, &configured()?, &data),
-        Command::Check => check::run(read(Mode::Serve, file.as_deref(), None), &data),
-        Command::KeyRotate(format) => rotate::run(&configured()?, &data, format),
-        Command::Backup { file: to } => backup::run(to, &configured()?, &data),
+        Command::Dev(at) => server::run(Mode::Dev, load_config(Mode::Dev, file, Some(at))?, data),
+        Command::Serve(at) => server::run(Mode::Serve, load_config(Mode::Serve, file, Some(at))?, data),
+        Command::Openapi => output::print(&format!("{}\n", http::openapi::text())),
+        Command::Project(command) => projects::run(command, &config()?, &data),
+        Command::Key(command) => keys::run(command, &config()?, &data),
+        Command::Check => check::run(config(), &data),
+        Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
+        Command::Backup { file: to } => backup::run(to, &config()?, &data),
     }
 }
 
-fn read(mode: Mode, file: Option<&Path>, at: Option<Addresses>) -> Result<Config, ConfigError> {
-    let listen = at.and_then(|at| at.listen);
-    let admin = at.and_then(|at| at.admin);
-    Sources { listen, admin, ..Sources::of_process(mode, file) }.load()
-}
-
-/// Prints the OpenAPI description.
-fn openapi() {
-    println!("{}", crate::http::openapi::text());
+fn load_config(mode: Mode, file: Option<&Path>, at: Option<Addresses>) -> Result<Config, ConfigError> {
+    let (listen, admin) = at.map_or((None, None), |at| (at.listen, at.admin));
+    Sources { listen, admin, ..Sources::from_process(mode, file) }.load()
 }

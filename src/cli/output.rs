@@ -1,12 +1,20 @@
-//! Answers on stdout, and the small rules of arguments.
+//! Results on stdout, and the arguments that several commands share.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::CliError;
+use crate::error::CliError;
 
-/// Writes an answer on stdout. A reader that has gone is a failed command, not a panic: a new key would be lost.
+/// How a command prints its result.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct OutputFormat {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Writes text to stdout. A closed stdout is an error and not a panic, because the text may be a key that is shown once.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -14,18 +22,17 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
         .map_err(|error| CliError::failed(format!("stdout: {error}")))
 }
 
-/// Writes an answer as one line of JSON.
-pub(super) fn json(answer: &impl Serialize) -> Result<(), CliError> {
-    let text = serde_json::to_string(answer).map_err(|error| CliError::failed(error.to_string()))?;
-    print(&format!("{text}\n"))
+/// Writes a value to stdout as one line of JSON.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    print(&format!("{}\n", serde_json::to_string(value)?))
 }
 
-/// A text of so many characters, none of which moves a terminal's cursor.
-pub(super) fn bounded_text<const LEAST: usize, const MOST: usize>(text: &str) -> Result<String, String> {
+/// Parses an argument of `MIN` to `MAX` characters without control characters, which could move the terminal's cursor.
+pub(super) fn parse_text<const MIN: usize, const MAX: usize>(text: &str) -> Result<String, String> {
     let length = text.trim().chars().count();
-    if (LEAST..=MOST).contains(&length) && !text.chars().any(char::is_control) {
+    if (MIN..=MAX).contains(&length) && !text.chars().any(char::is_control) {
         Ok(text.trim().to_owned())
     } else {
-        Err(format!("must be {LEAST} to {MOST} characters, none of them a control character"))
+        Err(format!("must be {MIN} to {MAX} characters, none of them a control character"))
     }
 }

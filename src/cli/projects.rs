@@ -1,4 +1,4 @@
-//! `conclave project …`
+//! `conclave project …`: projects.
 
 use std::path::Path;
 
@@ -8,107 +8,100 @@ use conclave_model::ProjectId;
 use conclave_model::project::{Environment, Project, ProjectStatus};
 use serde::Serialize;
 
-use super::open::with_store;
-use super::output::{bounded_text, json, print};
-use super::{CliError, table};
+use super::output::{OutputFormat, parse_text, print, print_json};
+use super::store::with_store;
+use super::table;
 use crate::config::{Config, DEFAULT_PLAN, Plans};
+use crate::error::CliError;
 
-/// The largest credit in one go: a slip of the finger is caught, and a balance cannot overflow.
-const MOST_CREDIT: i64 = 1_000_000_000_000;
+/// Largest amount of one credit, in Ugandan shillings. Catches typing errors and keeps balances far from overflow.
+const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
 
-/// What to do with projects.
+/// Commands for projects.
 #[derive(Debug, Subcommand)]
 pub enum ProjectCommand {
-    /// Make a project.
+    /// Create a project.
     Create {
-        /// A name for people, 1 to 200 characters.
-        #[arg(long, value_parser = bounded_text::<1, 200>)]
+        /// The display name, 1 to 200 characters.
+        #[arg(long, value_parser = parse_text::<1, 200>)]
         name: String,
-        /// Live or test; part of its keys.
+        /// The environment, which is part of the project's API keys.
         #[arg(long, value_enum, default_value = "live")]
         env: EnvironmentArg,
-        /// What it may use.
+        /// The plan's id.
         #[arg(long, default_value = DEFAULT_PLAN)]
         plan: String,
-        /// How to answer.
+        /// How the project is printed.
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// List projects, oldest first.
     List {
-        /// How to answer.
+        /// How the projects are printed.
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// Show a project.
     Show {
-        /// Which project.
+        /// The project.
         #[command(flatten)]
-        project: ProjectArg,
+        project: ProjectArgs,
     },
-    /// Stop a project from starting work.
+    /// Suspend a project, so that it can start no new work.
     Suspend {
-        /// Which project.
+        /// The project.
         #[command(flatten)]
-        project: ProjectArg,
+        project: ProjectArgs,
     },
-    /// Let a suspended project start work again.
+    /// Resume a suspended project.
     Resume {
-        /// Which project.
+        /// The project.
         #[command(flatten)]
-        project: ProjectArg,
+        project: ProjectArgs,
     },
     /// Move a project to another plan.
     SetPlan {
-        /// Which project.
+        /// The project.
         #[command(flatten)]
-        project: ProjectArg,
+        project: ProjectArgs,
         /// The plan's id.
         plan: String,
     },
-    /// Set the template that rooms without one use.
+    /// Set the template of rooms that are created without one.
     SetDefaultTemplate {
-        /// Which project.
+        /// The project.
         #[command(flatten)]
-        project: ProjectArg,
+        project: ProjectArgs,
         /// The template's id, `tpl_…`.
         template: String,
     },
-    /// Add to a project's wallet.
+    /// Add an amount to a project's wallet.
     Credit {
-        /// Which project.
+        /// The project.
         #[command(flatten)]
-        project: ProjectArg,
-        /// Ugandan shillings.
-        #[arg(value_parser = clap::value_parser!(i64).range(1..=MOST_CREDIT))]
+        project: ProjectArgs,
+        /// The amount in Ugandan shillings.
+        #[arg(value_parser = clap::value_parser!(i64).range(1..=MAX_CREDIT_UGX))]
         ugx: i64,
     },
 }
 
-/// Which project, and how to show it.
+/// A project's id and how the project is printed.
 #[derive(Debug, clap::Args)]
-pub struct ProjectArg {
+pub struct ProjectArgs {
     /// The project's id, `prj_…`.
     id: String,
-    /// How to answer.
+    /// How the project is printed.
     #[command(flatten)]
-    format: Format,
+    format: OutputFormat,
 }
 
-/// How to answer.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct Format {
-    /// Answer in JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What a project is for.
+/// The environment of a project as an argument.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum EnvironmentArg {
-    /// Real calls.
+    /// For production; keys begin with `vk_live_`.
     Live,
-    /// Trying things out.
+    /// For development; keys begin with `vk_test_`.
     Test,
 }
 
@@ -121,7 +114,7 @@ impl From<EnvironmentArg> for Environment {
     }
 }
 
-/// A project, as `--json` shows it.
+/// A project with `--json`.
 #[derive(Serialize)]
 struct ProjectView<'a> {
     project_id: &'a ProjectId,
@@ -153,78 +146,79 @@ struct ProjectList<'a> {
 /// Runs one of the commands.
 ///
 /// # Errors
-/// A plan that does not exist, an unknown id, or the store's own.
-pub fn run(command: ProjectCommand, config: &Config, data: &Path) -> Result<(), CliError> {
+/// The plan, the project or the template does not exist, or the store failed.
+pub(super) fn run(command: ProjectCommand, config: &Config, data: &Path) -> Result<(), CliError> {
     match command {
         ProjectCommand::Create { name, env, plan, format } => {
-            known_plan(config, "--plan", &plan)?;
-            one(config, data, format, async |store| store.create_project(name, env.into(), plan).await)
+            ensure_plan_exists(config, "--plan", &plan)?;
+            show_result(config, data, format, async |store| store.create_project(name, env.into(), plan).await)
         }
         ProjectCommand::List { format } => list(config, data, format),
         ProjectCommand::Show { project } => {
-            let id = project_id(&project.id)?;
-            let found = with_store(config, data, async |store| existing(store, &id).await)?;
+            let id = parse_project_id(&project.id)?;
+            let found = with_store(config, data, async |store| existing_project(store, &id).await)?;
             show(&found, project.format)
         }
         ProjectCommand::Suspend { project } => set_status(config, data, &project, ProjectStatus::Suspended),
         ProjectCommand::Resume { project } => set_status(config, data, &project, ProjectStatus::Active),
         ProjectCommand::SetPlan { project, plan } => {
-            known_plan(config, "PLAN", &plan)?;
-            let id = project_id(&project.id)?;
-            one(config, data, project.format, async |store| store.set_project_plan(id, plan).await)
+            ensure_plan_exists(config, "PLAN", &plan)?;
+            let id = parse_project_id(&project.id)?;
+            show_result(config, data, project.format, async |store| store.set_project_plan(id, plan).await)
         }
         ProjectCommand::SetDefaultTemplate { project, template } => {
-            let id = project_id(&project.id)?;
+            let id = parse_project_id(&project.id)?;
             let template =
                 template.parse().map_err(|_| CliError::failed(format!("no template {template:?} in this project")))?;
-            one(config, data, project.format, async |store| store.set_default_template(id, template).await)
+            show_result(config, data, project.format, async |store| store.set_default_template(id, template).await)
         }
         ProjectCommand::Credit { project, ugx } => {
-            let id = project_id(&project.id)?;
-            one(config, data, project.format, async |store| store.credit_project(id, ugx).await)
+            let id = parse_project_id(&project.id)?;
+            show_result(config, data, project.format, async |store| store.credit_project(id, ugx).await)
         }
     }
 }
 
-/// Reads a project's id. A text that cannot be one is an id nobody has, and fails like any unknown one.
-pub(super) fn project_id(text: &str) -> Result<ProjectId, CliError> {
-    text.parse().map_err(|malformed| CliError::failed(format!("no project {text:?}; ids {malformed}")))
+/// Parses a project's id. A malformed id fails with exit code 1, as an unknown id does.
+pub(super) fn parse_project_id(text: &str) -> Result<ProjectId, CliError> {
+    text.parse().map_err(|error| CliError::failed(format!("no project {text:?}; ids {error}")))
 }
 
-/// The project, which must exist.
-pub(super) async fn existing(store: &Store, id: &ProjectId) -> Result<Project, CliError> {
-    let found = store.project(id.clone()).await.map_err(|e| CliError::of_store(&e))?;
+/// Loads a project, which must exist.
+pub(super) async fn existing_project(store: &Store, id: &ProjectId) -> Result<Project, CliError> {
+    let found = store.project(id.clone()).await?;
     found.ok_or_else(|| CliError::failed(format!("no project {id}")))
 }
 
-fn known_plan(config: &Config, argument: &'static str, plan: &str) -> Result<(), CliError> {
-    let plans = Plans::load(config.plans.file.as_deref()).map_err(CliError::Config)?;
+fn ensure_plan_exists(config: &Config, argument: &'static str, plan: &str) -> Result<(), CliError> {
+    let plans = Plans::load(config.plans.file.as_deref())?;
     if plans.get(plan).is_some() {
         return Ok(());
     }
     let known: Vec<_> = plans.ids().collect();
-    Err(CliError::BadValue { argument, problem: format!("no plan {plan:?}; must be one of {}", known.join(", ")) })
+    Err(CliError::InvalidArgument {
+        argument,
+        problem: format!("no plan {plan:?}; must be one of {}", known.join(", ")),
+    })
 }
 
-fn set_status(config: &Config, data: &Path, project: &ProjectArg, status: ProjectStatus) -> Result<(), CliError> {
-    let id = project_id(&project.id)?;
-    one(config, data, project.format, async |store| store.set_project_status(id, status).await)
+fn set_status(config: &Config, data: &Path, project: &ProjectArgs, status: ProjectStatus) -> Result<(), CliError> {
+    let id = parse_project_id(&project.id)?;
+    show_result(config, data, project.format, async |store| store.set_project_status(id, status).await)
 }
 
-/// Runs an operation that gives a project, and shows it.
-fn one<F>(config: &Config, data: &Path, format: Format, operation: F) -> Result<(), CliError>
+/// Runs an operation that returns a project, and prints the project.
+fn show_result<F>(config: &Config, data: &Path, format: OutputFormat, operation: F) -> Result<(), CliError>
 where
     F: AsyncFnOnce(&Store) -> Result<Project, StoreError>,
 {
-    let run = async |store: &Store| operation(store).await.map_err(|e| CliError::of_store(&e));
-    show(&with_store(config, data, run)?, format)
+    show(&with_store(config, data, operation)?, format)
 }
 
-fn list(config: &Config, data: &Path, format: Format) -> Result<(), CliError> {
-    let read = async |store: &Store| store.projects().await.map_err(|e| CliError::of_store(&e));
-    let projects = with_store(config, data, read)?;
+fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
+    let projects = with_store(config, data, async |store| store.projects().await)?;
     if format.json {
-        return json(&ProjectList { projects: projects.iter().map(ProjectView::from).collect() });
+        return print_json(&ProjectList { projects: projects.iter().map(ProjectView::from).collect() });
     }
     let rows: Vec<_> = projects.iter().map(row).collect();
     print(&table::table(&["project_id", "name", "env", "plan", "status", "created_at"], &rows))
@@ -241,9 +235,9 @@ fn row(project: &Project) -> Vec<String> {
     ]
 }
 
-fn show(project: &Project, format: Format) -> Result<(), CliError> {
+fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
     if format.json {
-        return json(&ProjectView::from(project));
+        return print_json(&ProjectView::from(project));
     }
     let template = project.default_template_id.as_ref().map(ToString::to_string);
     print(&table::fields(&[

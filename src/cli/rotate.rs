@@ -1,18 +1,18 @@
-//! `conclave key-rotate`: a new encryption key, while a server may be using the old one.
+//! `conclave key-rotate`: a new encryption key, also while a server is using the old one.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use conclave_db::{Rotation, Store};
+use conclave_db::Rotation;
 use serde::Serialize;
 
-use super::open::{database_path, with_store};
-use super::output::{json, print};
-use super::projects::Format;
-use super::{CliError, table};
+use super::output::{OutputFormat, print, print_json};
+use super::store::with_store;
+use super::table;
 use crate::config::Config;
+use crate::data_dir::{database_path, lock_for_key_rotation};
+use crate::error::CliError;
 
-/// What was done, as `--json` shows it.
+/// The result of a rotation with `--json`.
 #[derive(Serialize)]
 struct RotationView<'a> {
     old_key_id: &'a str,
@@ -21,47 +21,34 @@ struct RotationView<'a> {
     unopenable: usize,
 }
 
-/// Gives the deployment a new key.
+/// Creates a new encryption key and reseals every record with it.
 ///
 /// # Errors
-/// A deployment without a key or a database, another rotation that is on, or what stopped this one: it can be run again.
-pub fn run(config: &Config, data: &Path, format: Format) -> Result<(), CliError> {
-    // Opening would make what is missing, and rotating what was just made would hide that it is.
+/// There is no encryption key or no database, another rotation is running, or this one failed and can be run again.
+pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
     let Some(key) = config.encryption.key_path(data) else {
         let message =
             "this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate";
         return Err(CliError::failed(message));
     };
+    // Opening the store would create what is missing, and the rotation would hide the loss.
     for (path, what) in [(database_path(data), "database"), (key, "encryption key")] {
         if !path.exists() {
             return Err(CliError::failed(format!("no {what} at {}", path.display())));
         }
     }
-    let _lock = lock(data)?;
-    let rotate = async |store: &Store| store.rotate_key().await.map_err(|error| CliError::failed(error.to_string()));
-    show(&with_store(config, data, rotate)?, format)
+    let _lock = lock_for_key_rotation(data)?;
+    show(&with_store(config, data, async |store| store.rotate_key().await)?, format)
 }
 
-/// Two at once would drop each other's key.
-fn lock(data: &Path) -> Result<File, CliError> {
-    let refuse = |why: String| CliError::failed(format!("--data {}: {why}", data.display()));
-    let path = data.join("key-rotate.lock");
-    let file = File::options().create(true).append(true).open(path).map_err(|error| refuse(error.to_string()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(refuse("another conclave key-rotate is at work".into())),
-        Err(TryLockError::Error(error)) => Err(refuse(format!("cannot be locked: {error}"))),
-    }
-}
-
-fn show(rotation: &Rotation, format: Format) -> Result<(), CliError> {
+fn show(rotation: &Rotation, format: OutputFormat) -> Result<(), CliError> {
     let Rotation { old_key_id, new_key_id, resealed, unopenable } = rotation;
     if *unopenable > 0 {
-        log::warn!("{unopenable} records need another key or are damaged; they are as they were");
+        log::warn!("{unopenable} records are damaged or need another key; they are unchanged");
     }
     if format.json {
         let (resealed, unopenable) = (*resealed, *unopenable);
-        return json(&RotationView { old_key_id, new_key_id, resealed, unopenable });
+        return print_json(&RotationView { old_key_id, new_key_id, resealed, unopenable });
     }
     print(&table::fields(&[
         ("old_key_id", old_key_id.clone()),

@@ -1,20 +1,20 @@
-//! Plain tables for people: columns aligned by spaces, nothing else, so that they also cut well.
+//! Plain text tables: columns aligned with spaces and no borders, so that `cut` and `awk` can read them.
 
-/// A table with a line of headings. Lines end without padding.
+/// Formats rows below a line of upper-case headings. Lines have no trailing spaces.
 #[must_use]
 pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let headings: Vec<String> = headings.iter().map(|heading| heading.to_uppercase()).collect();
     lines(std::iter::once(&headings).chain(rows))
 }
 
-/// `name  value` lines.
+/// Formats each field as a line `name  value`.
 #[must_use]
 pub fn fields(fields: &[(&str, String)]) -> String {
     let rows: Vec<_> = fields.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect();
     lines(rows.iter())
 }
 
-/// Lines of cells, without headings.
+/// Formats rows without headings.
 #[must_use]
 pub fn rows(rows: &[Vec<String>]) -> String {
     lines(rows.iter())

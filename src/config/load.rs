@@ -40,7 +40,7 @@ struct File {
 impl Sources {
     /// The file, and this process's environment.
     #[must_use]
-    pub fn of_process(mode: Mode, file: Option<&Path>) -> Self {
+    pub fn from_process(mode: Mode, file: Option<&Path>) -> Self {
         // A variable that is not UTF-8 keeps its place and fails where its text is read.
         let texts = std::env::vars_os().map(|(name, text)| (lossy(&name), lossy(&text)));
         Self { mode, file: file.map(Path::to_owned), environment: texts.collect(), listen: None, admin: None }

@@ -82,6 +82,6 @@ impl Config {
     /// # Errors
     /// The first setting that is unknown, of the wrong type, out of range or at odds with another.
     pub fn load(mode: Mode, file: Option<&std::path::Path>) -> Result<Self, ConfigError> {
-        Sources::of_process(mode, file).load()
+        Sources::from_process(mode, file).load()
     }
 }

@@ -11,7 +11,7 @@ mod plane;
 use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,14 +28,16 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::billing::BillingClient;
-use crate::cli::{CliError, lock_data_dir, open_store_with, run_blocking};
 use crate::config::{Config, MediaCredentials, MediaKind, Mode, Plans};
+use crate::data_dir::{self, StoreSetup};
+use crate::error::CliError;
 use crate::http::gate::idempotency::Turns;
 use crate::http::gate::limits::{Limits, Rate};
 use crate::http::gate::origin::Origins;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
 use crate::livekit_config::LivekitConfigMonitor;
+use crate::runtime::run_in_system;
 pub use dev::DevAccess;
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
@@ -94,25 +96,31 @@ impl Server {
     /// A setting, a file or an address that cannot be used.
     pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
         let ServerOptions { config, mode, data, clock } = options;
-        let plans = Plans::load(config.plans.file.as_deref()).map_err(CliError::Config)?;
-        // Before anything is changed: a start that fails here must not have touched what a running server works with.
-        let lock = lock_data_dir(&data)?;
+        let plans = Plans::load(config.plans.file.as_deref())?;
+        // These can fail while another server is running, so they come before anything that changes its data.
+        let lock = data_dir::lock_for_server(&data)?;
         let bound = listeners::bind(&config)?;
         let relay = EventRelay::default();
-        let metrics = Metrics::new().map_err(|error| CliError::failed(error.to_string()))?;
-        let store = open_store_with(&config, &data, clock.clone(), (relay.hook(), metrics.store.clone()), READERS)?;
+        let metrics = Metrics::new()?;
+        let setup = StoreSetup {
+            clock: clock.clone(),
+            on_commit: relay.hook(),
+            metrics: metrics.store.clone(),
+            readers: READERS,
+        };
+        let store = data_dir::open_store(&config, &data, setup)?;
         let dev = match mode {
-            Mode::Dev => Some(dev::prepare(&store).await.map_err(|error| CliError::of_store(&error))?),
+            Mode::Dev => Some(dev::prepare(&store).await?),
             Mode::Serve => None,
         };
-        let credentials = MediaCredentials::load_or_create(&config, &data).map_err(|e| CliError::of_credentials(&e))?;
+        let credentials = MediaCredentials::load_or_create(&config, &data)?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = media_url(&config, bound.api);
         let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
         let guard = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(guard.clone());
         let wiring = wire(&config, &store, &media, (&clock, &metrics));
-        let tree = Tree::start(wiring, &relay).await.map_err(|error| CliError::failed(error.to_string()))?;
+        let tree = Tree::start(wiring, &relay).await?;
         plane.connect(&tree);
         let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
         let (returned, monitor) = (tree.clone(), livekit_config.clone());
@@ -236,32 +244,36 @@ fn forget_idle_callers(state: &Arc<AppState>) {
     });
 }
 
-/// Runs a server on the machine's clock until SIGTERM or SIGINT.
+/// Runs a server with the system clock until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It could not be started.
-pub fn run(mode: Mode, config: &Config, data: &Path) -> Result<(), CliError> {
-    let options = ServerOptions { config: config.clone(), mode, data: data.to_owned(), clock: Clock::system() };
-    run_blocking(async {
-        let unlistened = |error: std::io::Error| CliError::failed(format!("signals cannot be heard: {error}"));
-        let mut terminate = signal(SignalKind::terminate()).map_err(unlistened)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(unlistened)?;
+/// The server could not start, or its actors ended by themselves.
+pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
+    let options = ServerOptions { config, mode, data, clock: Clock::system() };
+    run_in_system(async {
+        let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let server = Server::start(options).await?;
-        announce(&server);
-        let asked = tokio::select! {
+        print_ready_line(&server);
+        let was_requested = tokio::select! {
             _ = terminate.recv() => true,
             _ = interrupt.recv() => true,
             () = server.tree.ended() => false,
         };
         log::info!("stopping");
         server.stop().await;
-        // Without its actors the server only looks alive; whoever supervises the process starts a new one.
-        if asked { Ok(()) } else { Err(CliError::failed("the actors ended by themselves; the log says why")) }
+        // Without its actors the server could answer nothing useful, so the process ends and its supervisor restarts it.
+        if was_requested {
+            Ok(())
+        } else {
+            Err(CliError::failed("the actors ended by themselves; see the log for the cause"))
+        }
     })
 }
 
-/// Prints the ready line, the one line on stdout. Whoever started us may have closed it, and that is their business.
-fn announce(server: &Server) {
+/// Prints the ready line, which is the only line on stdout. A closed stdout is not an error.
+fn print_ready_line(server: &Server) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
 }

@@ -21,8 +21,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use conclave::cli::run_blocking;
 use conclave::config::{Config, Mode};
+use conclave::runtime::run_in_system;
 use conclave::server::{Server, ServerOptions};
 use conclave_model::{Clock, Timestamp};
 use serde_json::{Value, json};
@@ -254,7 +254,7 @@ impl Drop for TestApp {
 }
 
 fn serve(options: ServerOptions, tell: &mpsc::Sender<Ready>, stopped: oneshot::Receiver<()>) {
-    let run = run_blocking(async {
+    let run = run_in_system(async {
         let server = Server::start(options).await?;
         let dev = server.dev.as_ref().expect("a development server has a key");
         let ready = Ready {

@@ -1,0 +1,82 @@
+//! The data directory: its creation, its lock files and the database in it.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use conclave_db::{CommitHook, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_model::Clock;
+
+use crate::config::{Config, MediaCredentials};
+use crate::error::CliError;
+
+/// What the store of a data directory is opened with, besides the configuration.
+pub struct StoreSetup {
+    /// Source of timestamps.
+    pub clock: Clock,
+    /// Called with the events of each committed transaction.
+    pub on_commit: CommitHook,
+    /// Metrics that the store updates.
+    pub metrics: StoreMetrics,
+    /// Number of reader threads.
+    pub readers: usize,
+}
+
+/// Returns the path of the database file.
+#[must_use]
+pub fn database_path(data: &Path) -> PathBuf {
+    data.join("conclave.db")
+}
+
+/// Creates the data directory with mode 0700. An existing directory keeps its mode.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn create(data: &Path) -> Result<(), CliError> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(data);
+    created.map_err(|error| CliError::data_dir(data, format!("cannot be created: {error}")))
+}
+
+/// Creates the data directory if necessary and locks it for a server, until the file is dropped or the process ends.
+///
+/// Two servers on one directory would each reconcile the records with a media plane that knows only half of the
+/// participants. Other commands work beside a server and do not take this lock.
+///
+/// # Errors
+/// Another server holds the lock, or the directory cannot be created or locked.
+pub fn lock_for_server(data: &Path) -> Result<File, CliError> {
+    create(data)?;
+    lock(data, "server.lock", "another server is using it")
+}
+
+/// Locks the data directory for a key rotation: two at once would each drop the other's key.
+///
+/// # Errors
+/// Another rotation holds the lock, or the directory cannot be locked.
+pub fn lock_for_key_rotation(data: &Path) -> Result<File, CliError> {
+    lock(data, "key-rotate.lock", "another conclave key-rotate is running")
+}
+
+fn lock(data: &Path, file_name: &str, held: &str) -> Result<File, CliError> {
+    let file = File::options().create(true).append(true).open(data.join(file_name));
+    let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(CliError::data_dir(data, held)),
+        Err(TryLockError::Error(error)) => Err(CliError::data_dir(data, format!("cannot be locked: {error}"))),
+    }
+}
+
+/// Opens the store of a data directory. Creates what is missing: the directory, the media credentials, the encryption key
+/// and the database. Must run inside [`run_in_system`](crate::runtime::run_in_system).
+///
+/// # Errors
+/// The data directory, a key file or the database cannot be used.
+pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Store, CliError> {
+    create(data)?;
+    let media = MediaCredentials::load_or_create(config, data)?;
+    let key_file = config.encryption.key_path(data);
+    let vault = Vault::open(key_file.as_deref(), &media.api_secret)?;
+    let StoreSetup { clock, on_commit, metrics, readers } = setup;
+    Ok(Store::open(StoreOptions { path: database_path(data), clock, vault, on_commit, readers, metrics })?)
+}

@@ -1,0 +1,109 @@
+//! The error of a command or of the server's start: one line for stderr and an exit code.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use conclave_actors::TreeError;
+use conclave_db::{RotationError, StoreError, VaultError};
+
+use crate::config::{ConfigError, MediaCredentialsError};
+
+/// A command that failed, or a server that could not start or ended by itself. Printed to stderr after `conclave: `.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// A setting is unknown or has an invalid value.
+    #[error("{0}")]
+    Config(ConfigError),
+    /// A command line argument has an invalid value.
+    #[error("{argument}: {problem}")]
+    InvalidArgument {
+        /// The argument's name, such as `--plan`.
+        argument: &'static str,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+    /// The data directory cannot be used.
+    #[error("--data {path}: {problem}")]
+    DataDir {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The operation failed, for this reason.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    /// Creates the error of an operation that failed for `reason`.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self::Failed(reason.into())
+    }
+
+    /// Creates the error of a data directory that cannot be used.
+    pub fn data_dir(path: &Path, problem: impl Into<String>) -> Self {
+        Self::DataDir { path: path.display().to_string(), problem: problem.into() }
+    }
+
+    /// Returns 2 for an invalid setting or argument, 1 for a failed operation.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),
+            Self::DataDir { .. } | Self::Failed(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<MediaCredentialsError> for CliError {
+    fn from(error: MediaCredentialsError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<StoreError> for CliError {
+    /// A refusal becomes its bare message, without the prefix that `StoreError` displays.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(problem) => Self::failed(problem.message),
+            other => Self::failed(other.to_string()),
+        }
+    }
+}
+
+impl From<VaultError> for CliError {
+    fn from(error: VaultError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<RotationError> for CliError {
+    fn from(error: RotationError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<TreeError> for CliError {
+    fn from(error: TreeError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<prometheus::Error> for CliError {
+    fn from(error: prometheus::Error) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<serde_json::Error> for CliError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::failed(error.to_string())
+    }
+}

@@ -1,0 +1,16 @@
+//! The async runtime of the program.
+
+use crate::error::CliError;
+
+/// Runs a future to completion in an actix system on a new multi-threaded tokio runtime, as the store and the actors
+/// need it.
+///
+/// # Errors
+/// The future's own error, or a runtime that cannot be started.
+pub fn run_in_system<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("the runtime cannot be started: {error}")))?;
+    actix::System::with_tokio_rt(|| runtime).block_on(future)
+}
