@@ -149,7 +149,8 @@ fn check_media(config: &Config, data: &Path) -> Verdict {
 fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Verdict {
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
-    let check = run_in_system(async { plane.check_config().await.map_err(|error| CliError::failed(error.to_string())) });
+    let check =
+        run_in_system(async { plane.check_config().await.map_err(|error| CliError::failed(error.to_string())) });
     let check = match check {
         Ok(check) => check,
         Err(error) => return Verdict::Failure(error.to_string()),
