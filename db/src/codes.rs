@@ -11,8 +11,8 @@ use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::rooms::{TokenContext, by_id, by_name, context_of, room_role};
 use crate::usage::month_use;
 use crate::writer::Tx;
@@ -193,7 +193,7 @@ impl Store {
             };
             insert(tx, room.id, &code, &record)?;
             let created = CreatedCode { record, code };
-            tx.keep_answer(keep.as_ref(), &created)?;
+            tx.store_response(keep.as_ref(), &created)?;
             Ok(created)
         })
         .await
@@ -211,7 +211,7 @@ impl Store {
     ) -> Result<Page<RoomCodeRecord>, StoreError> {
         self.read(move |sql| {
             let room = by_name(sql, &project, &room)?.ok_or_else(|| StoreError::Refused(Problem::room_not_found()))?;
-            let mut wanted = Conditions::of_project("project_id", &project);
+            let mut wanted = QueryBuilder::of_project("project_id", &project);
             wanted.and("room_id = ?", Some(room.id.0));
             wanted.page(sql, &format!("SELECT {COLUMNS} FROM codes"), "created_at DESC, id DESC", page, record)
         })

@@ -7,8 +7,8 @@ use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId, Time
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::{Store, StoreError};
 
 /// Which deliveries are wanted; `None` is every.
@@ -111,7 +111,7 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = Conditions::of_project("d.project_id", &project);
+            let mut wanted = QueryBuilder::of_project("d.project_id", &project);
             wanted.and("d.status = ?", filter.status.map(DeliveryStatus::as_str));
             wanted.and("e.type = ?", filter.event_type);
             wanted.and("d.endpoint_id = ?", filter.endpoint_id.map(|id| id.0));
@@ -146,7 +146,7 @@ impl Store {
                 (0, DeliveryStatus::Failed) => Err(not_retryable("its endpoint has been deleted")),
                 (0, _) => Err(not_retryable("only a failed delivery can be retried")),
                 _ => {
-                    tx.keep_answer(keep.as_ref(), &delivery)?;
+                    tx.store_response(keep.as_ref(), &delivery)?;
                     Ok(delivery)
                 }
             }

@@ -26,7 +26,7 @@ const SELECT: &str =
 
 /// A destination to be written.
 #[derive(Debug, Clone)]
-pub struct DestinationWrite {
+pub struct NewDestination {
     /// Whose.
     pub project_id: ProjectId,
     /// The template it stands on.
@@ -102,7 +102,7 @@ fn existing(
     one(sql, project, template, name)?.ok_or_else(|| StoreError::Refused(not_found()))
 }
 
-fn refuse_taken_name(sql: &Connection, write: &DestinationWrite) -> Result<(), StoreError> {
+fn refuse_taken_name(sql: &Connection, write: &NewDestination) -> Result<(), StoreError> {
     if one(sql, &write.project_id, &write.template_id, &write.name)?.is_none() {
         return Ok(());
     }
@@ -121,7 +121,7 @@ fn seal(vault: &Vault, config: &DestinationConfig) -> Result<Sealed, StoreError>
     sealed.map_err(|error| StoreError::unsealed(&error))?.ok_or_else(|| StoreError::Refused(no_key()))
 }
 
-fn insert(tx: &Tx<'_>, write: &DestinationWrite, config: &DestinationConfig) -> Result<Destination, StoreError> {
+fn insert(tx: &Tx<'_>, write: &NewDestination, config: &DestinationConfig) -> Result<Destination, StoreError> {
     let sealed = seal(tx.vault, config)?;
     let shown = Destination {
         id: DestinationId::new(),
@@ -153,7 +153,7 @@ fn insert(tx: &Tx<'_>, write: &DestinationWrite, config: &DestinationConfig) -> 
 
 /// The configuration that a change leads to. What is shown tells, without any key, whether everything is there; only what
 /// is kept has to be opened.
-fn changed(tx: &Tx<'_>, found: &Stored, write: &DestinationWrite) -> Result<DestinationConfig, StoreError> {
+fn changed(tx: &Tx<'_>, found: &Stored, write: &NewDestination) -> Result<DestinationConfig, StoreError> {
     let kind = found.shown.kind;
     if write.config.kind() != kind {
         let field = if write.kind.is_some() { "kind" } else { "config" };
@@ -173,7 +173,7 @@ fn changed(tx: &Tx<'_>, found: &Stored, write: &DestinationWrite) -> Result<Dest
     Ok(config)
 }
 
-fn update(tx: &Tx<'_>, write: &DestinationWrite, config: &DestinationConfig) -> Result<(), StoreError> {
+fn update(tx: &Tx<'_>, write: &NewDestination, config: &DestinationConfig) -> Result<(), StoreError> {
     let sealed = seal(tx.vault, config)?;
     tx.sql
         .execute(
@@ -221,7 +221,7 @@ impl Store {
     /// it is for, or the deployment has no encryption key.
     pub async fn create_destination(
         &self,
-        write: DestinationWrite,
+        write: NewDestination,
         keep: Option<KeepAnswer<Destination>>,
     ) -> Result<Destination, StoreError> {
         self.write(move |tx| {
@@ -230,7 +230,7 @@ impl Store {
             refuse_taken_name(tx.sql, &write)?;
             write.features.permit(write.config.kind().feature()).map_err(StoreError::Refused)?;
             let destination = insert(tx, &write, &config)?;
-            tx.keep_answer(keep.as_ref(), &destination)?;
+            tx.store_response(keep.as_ref(), &destination)?;
             Ok(destination)
         })
         .await
@@ -272,7 +272,7 @@ impl Store {
     /// Refused when there is no such template or destination, it is of another kind, a credential is neither sent nor
     /// stored, the plan does not include what it is for, the deployment has no encryption key, or what is to be kept
     /// cannot be opened.
-    pub async fn update_destination(&self, write: DestinationWrite) -> Result<Destination, StoreError> {
+    pub async fn update_destination(&self, write: NewDestination) -> Result<Destination, StoreError> {
         self.write(move |tx| {
             let find = || existing(tx.sql, &write.project_id, &write.template_id, &write.name);
             let config = changed(tx, &find()?, &write)?;

@@ -14,16 +14,16 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
-use crate::live::scene;
+use crate::live::event_context;
+use crate::query_builder::QueryBuilder;
 use crate::rooms::by_id;
 use crate::writer::Tx;
 use crate::{Store, StoreError, destinations};
 
 /// A job that the media plane has accepted.
 #[derive(Debug, Clone)]
-pub struct NewJob {
+pub struct NewEgress {
     /// Of which room.
     pub room: RoomId,
     /// What it is.
@@ -36,7 +36,7 @@ pub struct NewJob {
 
 /// Which jobs are wanted.
 #[derive(Debug, Clone, Default)]
-pub struct JobFilter {
+pub struct EgressFilter {
     /// Of this room.
     pub room: Option<RoomName>,
     /// In this status.
@@ -49,9 +49,9 @@ pub struct JobFilter {
 
 /// A job that is not final, and whether its room is still open.
 #[derive(Debug, Clone)]
-pub struct RunningJob {
+pub struct RunningEgress {
     /// The record.
-    pub job: Job,
+    pub egress: Job,
     /// Whether its room is open.
     pub room_open: bool,
 }
@@ -101,8 +101,8 @@ static SELECT_RUNNING: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-fn running(row: &Row<'_>) -> rusqlite::Result<RunningJob> {
-    Ok(RunningJob { job: job(row)?, room_open: row.get(15)? })
+fn running(row: &Row<'_>) -> rusqlite::Result<RunningEgress> {
+    Ok(RunningEgress { egress: job(row)?, room_open: row.get(15)? })
 }
 
 fn find(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Option<Job>, StoreError> {
@@ -115,7 +115,7 @@ fn existing(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<
     find(sql, project, egress)?.ok_or_else(|| StoreError::Fault("a job that ran has no record".into()))
 }
 
-fn insert(tx: &Tx<'_>, room: &Room, new: &NewJob) -> Result<(), StoreError> {
+fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
     let (recording_type, filepath, urls) = match &new.detail {
         JobDetail::Recording { recording_type, filepath } => {
             (Some(recording_type.as_str()), Some(FilePath::as_str(filepath)), None)
@@ -160,7 +160,7 @@ fn of_kind(sql: &Connection, project: &ProjectId, kind: JobKind, egress: &Egress
     Ok(find(sql, project, egress)?.filter(|job| job.kind() == kind))
 }
 
-fn start(tx: &mut Tx<'_>, new: &NewJob) -> Result<Job, StoreError> {
+fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Job, StoreError> {
     let room = by_id(tx.sql, new.room)?;
     if room.status == RoomStatus::Ended {
         return StoreError::refuse(Problem::room_ended());
@@ -172,7 +172,7 @@ fn start(tx: &mut Tx<'_>, new: &NewJob) -> Result<Job, StoreError> {
     }
     insert(tx, &room, new)?;
     let (egress, at) = (&new.state.egress_id, new.state.started_at);
-    tx.emit(&Event::job_started(scene(&room, at), new.detail.kind(), egress))?;
+    tx.emit(&Event::job_started(event_context(&room, at), new.detail.kind(), egress))?;
     existing(tx.sql, &room.project_id, egress)
 }
 
@@ -202,8 +202,8 @@ fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timest
         .or_store_error()?;
     let job = existing(tx.sql, project, &state.egress_id)?;
     if moved > 0 {
-        let scene = Scene { project_id: job.project_id.clone(), room: job.room.clone(), occurred_at: at };
-        tx.emit(&Event::job_moved(scene, job.kind(), &job.egress_id, job.status))?;
+        let context = Scene { project_id: job.project_id.clone(), room: job.room.clone(), occurred_at: at };
+        tx.emit(&Event::job_moved(context, job.kind(), &job.egress_id, job.status))?;
     }
     Ok(job)
 }
@@ -213,10 +213,10 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the room has ended, or the egress is known already.
-    pub async fn start_job(&self, new: NewJob, keep: Option<KeepAnswer<Job>>) -> Result<Job, StoreError> {
+    pub async fn start_egress(&self, new: NewEgress, keep: Option<KeepAnswer<Job>>) -> Result<Job, StoreError> {
         self.write(move |tx| {
             let job = start(tx, &new)?;
-            tx.keep_answer(keep.as_ref(), &job)?;
+            tx.store_response(keep.as_ref(), &job)?;
             Ok(job)
         })
         .await
@@ -227,7 +227,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn record_job(
+    pub async fn record_egress(
         &self,
         project: ProjectId,
         state: EgressState,
@@ -236,7 +236,7 @@ impl Store {
     ) -> Result<Job, StoreError> {
         self.write(move |tx| {
             let job = advance(tx, &project, &state, at)?;
-            tx.keep_answer(keep.as_ref(), &job)?;
+            tx.store_response(keep.as_ref(), &job)?;
             Ok(job)
         })
         .await
@@ -246,7 +246,7 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has none of that kind by that id.
-    pub async fn job(&self, project: ProjectId, kind: JobKind, egress: EgressId) -> Result<Job, StoreError> {
+    pub async fn egress(&self, project: ProjectId, kind: JobKind, egress: EgressId) -> Result<Job, StoreError> {
         self.read(move |sql| {
             of_kind(sql, &project, kind, &egress)?.ok_or_else(|| StoreError::Refused(kind.not_found()))
         })
@@ -257,15 +257,15 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn jobs(
+    pub async fn egresses(
         &self,
         project: ProjectId,
         kind: JobKind,
-        filter: JobFilter,
+        filter: EgressFilter,
         page: PageRequest,
     ) -> Result<Page<Job>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = Conditions::of_project("project_id", &project);
+            let mut wanted = QueryBuilder::of_project("project_id", &project);
             wanted.and("kind = ?", Some(kind.as_str()));
             wanted.and("room = ?", filter.room.map(String::from));
             wanted.and("status = ?", filter.status.map(JobStatus::as_str));
@@ -281,7 +281,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn running_jobs(&self, project: ProjectId) -> Result<Vec<RunningJob>, StoreError> {
+    pub async fn running_egresses(&self, project: ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
         self.read(move |sql| {
             let mut statement = sql.prepare_cached(&SELECT_RUNNING).or_store_error()?;
             statement.query_map([project.as_str()], running).and_then(Iterator::collect).or_store_error()
@@ -293,7 +293,11 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn running_job(&self, project: ProjectId, egress: EgressId) -> Result<Option<RunningJob>, StoreError> {
+    pub async fn running_egress(
+        &self,
+        project: ProjectId,
+        egress: EgressId,
+    ) -> Result<Option<RunningEgress>, StoreError> {
         self.read(move |sql| {
             sql.prepare_cached(&format!("{} AND egress_id = ?2", *SELECT_RUNNING))
                 .and_then(|mut s| s.query_row([project.as_str(), egress.as_str()], running).optional())
@@ -306,7 +310,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn settled_job(&self, project: ProjectId, egress: EgressId) -> Result<Job, StoreError> {
+    pub async fn egress_by_id(&self, project: ProjectId, egress: EgressId) -> Result<Job, StoreError> {
         self.read(move |sql| existing(sql, &project, &egress)).await
     }
 }

@@ -17,7 +17,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn forget_expired(&self, retention: Duration) -> Result<usize, StoreError> {
+    pub async fn delete_expired(&self, retention: Duration) -> Result<usize, StoreError> {
         self.write(move |tx| {
             let old_answer = tx.now.before(RETENTION).millis();
             let old_event = tx.now.before(retention).millis();

@@ -14,25 +14,25 @@ pub(crate) const PURPOSE: &str = "idempotent answer";
 
 /// An answer found for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptAnswer {
+pub struct StoredResponse {
     /// Of the body the key first came with.
     pub fingerprint: [u8; 32],
     /// The participant that it answered; `None` for a server with its key.
     pub made_by: Option<String>,
     /// The answer.
-    pub answer: Answer,
+    pub response: Answer,
 }
 
 impl Tx<'_> {
     /// Keeps the answer to this change, if somebody asked for that.
-    pub(crate) fn keep_answer<T>(&self, keep: Option<&KeepAnswer<T>>, of: &T) -> Result<(), StoreError> {
+    pub(crate) fn store_response<T>(&self, keep: Option<&KeepAnswer<T>>, of: &T) -> Result<(), StoreError> {
         match keep {
-            Some(keep) => self.keep(&keep.keep, &(keep.render)(of)),
+            Some(keep) => self.put_response(&keep.keep, &(keep.render)(of)),
             None => Ok(()),
         }
     }
 
-    fn keep(&self, keep: &Keep, answer: &Answer) -> Result<(), StoreError> {
+    fn put_response(&self, keep: &Keep, answer: &Answer) -> Result<(), StoreError> {
         let slot = &keep.slot;
         let sealed = keep.secret.then(|| self.vault.seal_always(&answer.body, PURPOSE)).transpose();
         let sealed = sealed.map_err(|error| StoreError::unsealed(&error))?;
@@ -100,17 +100,17 @@ fn find(sql: &Connection, slot: &IdempotencySlot, oldest: Timestamp) -> Result<O
     .or_store_error()
 }
 
-fn unseal(vault: &Vault, stored: Stored) -> Result<KeptAnswer, StoreError> {
+fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     let body = match stored.key_id {
         None => stored.body,
         Some(key_id) => vault
             .open_sealed(&Sealed { key_id, bytes: stored.body }, PURPOSE)
             .map_err(|error| StoreError::Fault(format!("a kept answer: {error}")))?,
     };
-    Ok(KeptAnswer {
+    Ok(StoredResponse {
         fingerprint: stored.fingerprint,
         made_by: stored.made_by,
-        answer: Answer { status: stored.status, body },
+        response: Answer { status: stored.status, body },
     })
 }
 
@@ -119,7 +119,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn kept_answer(&self, slot: IdempotencySlot) -> Result<Option<KeptAnswer>, StoreError> {
+    pub async fn stored_response(&self, slot: IdempotencySlot) -> Result<Option<StoredResponse>, StoreError> {
         let (vault, oldest) = (std::sync::Arc::clone(self.vault()), self.clock().now().before(RETENTION));
         self.read(move |sql| find(sql, &slot, oldest)?.map(|stored| unseal(&vault, stored)).transpose()).await
     }
@@ -128,7 +128,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn keep_answer(&self, keep: Keep, answer: Answer) -> Result<(), StoreError> {
-        self.write(move |tx| tx.keep(&keep, &answer)).await
+    pub async fn store_response(&self, keep: Keep, answer: Answer) -> Result<(), StoreError> {
+        self.write(move |tx| tx.put_response(&keep, &answer)).await
     }
 }

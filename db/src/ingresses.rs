@@ -11,15 +11,15 @@ use conclave_model::{ErrorCode, Identity, IngressId, IngressRowId, Problem, Proj
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::rooms::by_id;
 use crate::writer::Tx;
 use crate::{Store, StoreError};
 
 /// An endpoint that the media plane has made.
 #[derive(Debug, Clone)]
-pub struct MadeIngress {
+pub struct NewIngress {
     /// The room it publishes into.
     pub room: RoomId,
     /// The media plane's id of it.
@@ -84,7 +84,7 @@ fn existing(sql: &Connection, project: &ProjectId, id: &IngressId) -> Result<Ing
     found.ok_or_else(|| StoreError::Refused(Problem::new(ErrorCode::IngressNotFound, "no ingress by that id")))
 }
 
-fn insert(tx: &Tx<'_>, room: &Room, new: &MadeIngress) -> Result<(), StoreError> {
+fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> {
     let inserted = tx
         .sql
         .prepare_cached(
@@ -115,7 +115,7 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &MadeIngress) -> Result<(), StoreError>
     StoreError::refuse(Problem::new(ErrorCode::IngressExists, "that ingress is already registered"))
 }
 
-fn create(tx: &Tx<'_>, new: &MadeIngress) -> Result<Ingress, StoreError> {
+fn create(tx: &Tx<'_>, new: &NewIngress) -> Result<Ingress, StoreError> {
     let room = by_id(tx.sql, new.room)?;
     if room.status == RoomStatus::Ended {
         return StoreError::refuse(Problem::room_ended());
@@ -171,7 +171,7 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the room has ended, or the endpoint is known already.
-    pub async fn create_ingress(&self, new: MadeIngress) -> Result<Ingress, StoreError> {
+    pub async fn create_ingress(&self, new: NewIngress) -> Result<Ingress, StoreError> {
         self.write(move |tx| create(tx, &new)).await
     }
 
@@ -224,7 +224,7 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = Conditions::of_project("project_id", &project);
+            let mut wanted = QueryBuilder::of_project("project_id", &project);
             wanted.and("room = ?", filter.room.map(String::from));
             wanted.and("status = ?", filter.status.map(IngressStatus::as_str));
             wanted.and("input_type = ?", filter.input_type.map(InputType::as_str));

@@ -12,16 +12,16 @@ use rusqlite::{OptionalExtension, Row, params};
 use crate::columns::Columns;
 use crate::error::OrStoreError;
 use crate::ingresses::complete_of_room;
-use crate::rooms::{LivePerson, RoomSnapshot, by_id, people};
+use crate::rooms::{ConnectedParticipant, RoomSnapshot, by_id, connected_participants};
 use crate::writer::Tx;
 use crate::{Store, StoreError};
 
 /// Where and when an event of a room happened.
-pub(crate) fn scene(room: &Room, occurred_at: Timestamp) -> Scene {
+pub(crate) fn event_context(room: &Room, occurred_at: Timestamp) -> Scene {
     Scene { project_id: room.project_id.clone(), room: room.name.clone(), occurred_at }
 }
 
-fn who(person: &LivePerson) -> Who {
+fn participant_ref(person: &ConnectedParticipant) -> Who {
     Who { identity: person.identity.clone(), sid: person.sid.clone(), role: person.role.clone() }
 }
 
@@ -61,25 +61,30 @@ fn end_track(tx: &Tx<'_>, session: SessionId, track: &TrackFacts, at: Timestamp)
 fn close_session(
     tx: &mut Tx<'_>,
     room: &Room,
-    person: &LivePerson,
+    person: &ConnectedParticipant,
     at: Timestamp,
     clean: bool,
 ) -> Result<(), StoreError> {
-    let who = who(person);
+    let who = participant_ref(person);
     for track in open_tracks(tx, person.session)? {
         end_track(tx, person.session, &track, at)?;
-        tx.emit(&Event::track(scene(room, at), &who, &track, false))?;
+        tx.emit(&Event::track(event_context(room, at), &who, &track, false))?;
     }
     tx.sql
         .prepare_cached("UPDATE sessions SET left_at = max(?2, joined_at) WHERE id = ?1 AND left_at IS NULL")
         .and_then(|mut s| s.execute(params![person.session.0, at.millis()]))
         .or_store_error()?;
     tx.count_time(&room.project_id, person.joined_at, at)?;
-    tx.emit(&Event::participant_gone(scene(room, at), &who, clean))
+    tx.emit(&Event::participant_gone(event_context(room, at), &who, clean))
 }
 
 /// Starts the empty timer when nobody is left who keeps the room.
-fn start_timer_if_empty(tx: &Tx<'_>, room: &mut Room, left: &[LivePerson], at: Timestamp) -> Result<(), StoreError> {
+fn start_timer_if_empty(
+    tx: &Tx<'_>,
+    room: &mut Room,
+    left: &[ConnectedParticipant],
+    at: Timestamp,
+) -> Result<(), StoreError> {
     let kept = left.iter().any(|person| person.kind.keeps_room());
     if kept || room.empty_deadline.is_some() {
         return Ok(());
@@ -107,7 +112,7 @@ fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), Sto
         .and_then(|mut s| s.execute(params![room.id.0, at.millis()]))
         .or_store_error()?;
     room.started_at = Some(at);
-    tx.emit(&Event::room_started(scene(room, at)))
+    tx.emit(&Event::room_started(event_context(room, at)))
 }
 
 fn insert_session(tx: &Tx<'_>, room: &Room, participant: &Participant, at: Timestamp) -> Result<bool, StoreError> {
@@ -152,7 +157,10 @@ fn record_join(
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = existing_open_room(tx, id)?;
     // Two live participants cannot share an identity: whoever holds it still has left, and the report of it was lost.
-    for stale in people(tx.sql, id)?.iter().filter(|p| p.identity == participant.identity && p.sid != participant.sid) {
+    for stale in connected_participants(tx.sql, id)?
+        .iter()
+        .filter(|p| p.identity == participant.identity && p.sid != participant.sid)
+    {
         close_session(tx, &room, stale, at, false)?;
     }
     // A report that comes twice finds its session and changes nothing.
@@ -161,20 +169,20 @@ fn record_join(
             start_room(tx, &mut room, at)?;
             set_deadline(tx, &mut room, None)?;
         }
-        tx.emit(&Event::participant_joined(scene(&room, at), &Who::from(participant)))?;
+        tx.emit(&Event::participant_joined(event_context(&room, at), &Who::from(participant)))?;
     }
-    Ok(RoomSnapshot { room, people: people(tx.sql, id)? })
+    Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, id)? })
 }
 
 fn record_leaves(
     tx: &mut Tx<'_>,
     id: RoomId,
-    gone: impl Fn(&LivePerson) -> bool,
+    gone: impl Fn(&ConnectedParticipant) -> bool,
     at: Timestamp,
     clean: bool,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = by_id(tx.sql, id)?;
-    let before = people(tx.sql, id)?;
+    let before = connected_participants(tx.sql, id)?;
     let (gone, left): (Vec<_>, Vec<_>) = before.into_iter().partition(gone);
     for person in &gone {
         close_session(tx, &room, person, at, clean)?;
@@ -182,7 +190,7 @@ fn record_leaves(
     if !gone.is_empty() {
         start_timer_if_empty(tx, &mut room, &left, at)?;
     }
-    Ok(RoomSnapshot { room, people: left })
+    Ok(RoomSnapshot { room, participants: left })
 }
 
 fn session_of(tx: &Tx<'_>, id: RoomId, sid: &ParticipantSid) -> Result<Option<SessionId>, StoreError> {
@@ -225,7 +233,7 @@ fn record_track(
     let changed = if published { insert_track(tx, session, track, at)? } else { end_track(tx, session, track, at)? };
     if changed {
         let (room, who) = (by_id(tx.sql, id)?, with_role(tx, session, who)?);
-        tx.emit(&Event::track(scene(&room, at), &who, track, published))?;
+        tx.emit(&Event::track(event_context(&room, at), &who, track, published))?;
     }
     Ok(())
 }
@@ -258,11 +266,11 @@ fn end_room(tx: &mut Tx<'_>, id: RoomId, at: Timestamp) -> Result<Room, StoreErr
     if ended == 0 {
         return Ok(room);
     }
-    for person in people(tx.sql, id)? {
+    for person in connected_participants(tx.sql, id)? {
         close_session(tx, &room, &person, at, true)?;
     }
     complete_of_room(tx, id, at)?;
-    tx.emit(&Event::room_finished(scene(&room, at)))?;
+    tx.emit(&Event::room_finished(event_context(&room, at)))?;
     room = by_id(tx.sql, id)?;
     Ok(room)
 }
@@ -320,7 +328,7 @@ impl Store {
                 return Ok(());
             }
             let room = by_id(tx.sql, room)?;
-            tx.emit(&Event::participant_gone(scene(&room, at), &who, false))
+            tx.emit(&Event::participant_gone(event_context(&room, at), &who, false))
         })
         .await
     }
@@ -398,7 +406,7 @@ impl Store {
             let session = session_of(tx, room, &who.sid)?;
             let who = session.map_or(Ok(who.clone()), |session| with_role(tx, session, &who))?;
             let room = by_id(tx.sql, room)?;
-            tx.emit(&Event::publish_limit(scene(&room, at), &who, &limit))
+            tx.emit(&Event::publish_limit(event_context(&room, at), &who, &limit))
         })
         .await
     }

@@ -11,10 +11,10 @@ use rusqlite::types::Type;
 use rusqlite::{Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
-use crate::live::scene;
-use crate::rooms::{LivePerson, by_id, people};
+use crate::live::event_context;
+use crate::query_builder::QueryBuilder;
+use crate::rooms::{ConnectedParticipant, by_id, connected_participants};
 use crate::writer::Tx;
 use crate::{Store, StoreError};
 
@@ -81,7 +81,7 @@ fn insert(tx: &Tx<'_>, project: &ProjectId, room: RoomId, change: &RoleChange) -
     Ok(())
 }
 
-fn set_session_role(tx: &Tx<'_>, person: &LivePerson, role: &RoleName) -> Result<(), StoreError> {
+fn set_session_role(tx: &Tx<'_>, person: &ConnectedParticipant, role: &RoleName) -> Result<(), StoreError> {
     tx.sql
         .prepare_cached("UPDATE sessions SET role = ?2 WHERE id = ?1 AND left_at IS NULL")
         .and_then(|mut s| s.execute(params![person.session.0, role.as_str()]))
@@ -90,7 +90,7 @@ fn set_session_role(tx: &Tx<'_>, person: &LivePerson, role: &RoleName) -> Result
 }
 
 fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
-    let held = people(tx.sql, new.room)?.into_iter().find(|person| person.sid == new.participant.sid);
+    let held = connected_participants(tx.sql, new.room)?.into_iter().find(|person| person.sid == new.participant.sid);
     let Some(person) = held else { return StoreError::refuse(Problem::participant_not_found()) };
     let room = by_id(tx.sql, new.room)?;
     set_session_role(tx, &person, &new.role)?;
@@ -106,7 +106,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     };
     insert(tx, &room.project_id, room.id, &change)?;
     let who = Who { identity: person.identity, sid: person.sid, role: Some(new.role) };
-    tx.emit(&Event::role_changed(scene(&room, tx.now), &who, person.role, &change.changed_by))?;
+    tx.emit(&Event::role_changed(event_context(&room, tx.now), &who, person.role, &change.changed_by))?;
     Ok(RoleChanged { change, participant: new.participant })
 }
 
@@ -122,7 +122,7 @@ impl Store {
     ) -> Result<RoleChanged, StoreError> {
         self.write(move |tx| {
             let changed = record(tx, new)?;
-            tx.keep_answer(keep.as_ref(), &changed)?;
+            tx.store_response(keep.as_ref(), &changed)?;
             Ok(changed)
         })
         .await
@@ -140,7 +140,7 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<RoleChange>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = Conditions::of_project("project_id", &project);
+            let mut wanted = QueryBuilder::of_project("project_id", &project);
             wanted.and("room_id = ?", Some(room.0));
             wanted.and("participant_identity = ?", identity.map(String::from));
             let select = format!("SELECT {COLUMNS} FROM role_changes");

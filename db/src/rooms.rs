@@ -14,8 +14,8 @@ use conclave_model::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::writer::Tx;
 use crate::{Store, StoreError, templates};
 
@@ -42,12 +42,12 @@ pub struct RoomSnapshot {
     /// The record.
     pub room: Room,
     /// Who is in it, as far as the records know.
-    pub people: Vec<LivePerson>,
+    pub participants: Vec<ConnectedParticipant>,
 }
 
 /// Somebody whose session is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LivePerson {
+pub struct ConnectedParticipant {
     /// The session.
     pub session: SessionId,
     /// Who.
@@ -72,7 +72,7 @@ pub struct TokenContext {
     /// Who holds that role now; counted only for a role with a cap.
     pub holders: u32,
     /// Who is in the room now.
-    pub people: u32,
+    pub participant_count: u32,
 }
 
 const COLUMNS: &str = "id, project_id, name, max_participants, empty_timeout_seconds, metadata, status, template_id, \
@@ -114,7 +114,7 @@ pub(crate) fn by_id(sql: &Connection, id: RoomId) -> Result<Room, StoreError> {
 }
 
 /// Everybody whose session in a room is open.
-pub(crate) fn people(sql: &Connection, id: RoomId) -> Result<Vec<LivePerson>, StoreError> {
+pub(crate) fn connected_participants(sql: &Connection, id: RoomId) -> Result<Vec<ConnectedParticipant>, StoreError> {
     let mut statement = sql
         .prepare_cached(
             "SELECT id, participant_identity, participant_sid, kind, role, joined_at FROM sessions
@@ -122,7 +122,7 @@ pub(crate) fn people(sql: &Connection, id: RoomId) -> Result<Vec<LivePerson>, St
         )
         .or_store_error()?;
     let person = |row: &Row<'_>| {
-        Ok(LivePerson {
+        Ok(ConnectedParticipant {
             session: SessionId(row.get(0)?),
             identity: row.parsed(1)?,
             sid: row.parsed(2)?,
@@ -208,7 +208,7 @@ impl Store {
                 empty_deadline: Some(unjoined_deadline(tx.now, new.empty_timeout_seconds)),
             };
             insert(tx, &room)?;
-            tx.keep_answer(keep.as_ref(), &room)?;
+            tx.store_response(keep.as_ref(), &room)?;
             Ok(room)
         })
         .await
@@ -231,7 +231,7 @@ impl Store {
     /// The store's own.
     pub async fn rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
         self.read(move |sql| {
-            let wanted = Conditions::of_project("project_id", &project);
+            let wanted = QueryBuilder::of_project("project_id", &project);
             wanted.page(sql, &format!("SELECT {COLUMNS} FROM rooms"), "created_at DESC, id DESC", page, room)
         })
         .await
@@ -247,7 +247,12 @@ impl Store {
             let mut statement = sql.prepare_cached(&query).or_store_error()?;
             let rooms: Vec<Room> =
                 statement.query_map([project.as_str()], room).and_then(Iterator::collect).or_store_error()?;
-            rooms.into_iter().map(|room| people(sql, room.id).map(|people| RoomSnapshot { room, people })).collect()
+            rooms
+                .into_iter()
+                .map(|room| {
+                    connected_participants(sql, room.id).map(|participants| RoomSnapshot { room, participants })
+                })
+                .collect()
         })
         .await
     }
@@ -259,7 +264,10 @@ impl Store {
     pub async fn open_room(&self, project: ProjectId, name: RoomName) -> Result<Option<RoomSnapshot>, StoreError> {
         self.read(move |sql| {
             let open = by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
-            open.map(|room| people(sql, room.id).map(|people| RoomSnapshot { room, people })).transpose()
+            open.map(|room| {
+                connected_participants(sql, room.id).map(|participants| RoomSnapshot { room, participants })
+            })
+            .transpose()
         })
         .await
     }
@@ -302,8 +310,8 @@ pub(crate) fn context_of(sql: &Connection, room: Room, role: Option<Role>) -> Re
         count(sql, query, params![room.id.0, role.name.as_str()])
     })?;
     let query = "SELECT count(*) FROM sessions WHERE room_id = ?1 AND left_at IS NULL";
-    let people = count(sql, query, [room.id.0])?;
-    Ok(TokenContext { room, role, holders, people })
+    let participant_count = count(sql, query, [room.id.0])?;
+    Ok(TokenContext { room, role, holders, participant_count })
 }
 
 /// A role of a room's template, as it stands now.
@@ -321,7 +329,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn acting_permissions(
+    pub async fn effective_permissions(
         &self,
         project: ProjectId,
         name: RoomName,
@@ -330,7 +338,7 @@ impl Store {
     ) -> Result<RolePermissions, StoreError> {
         self.read(move |sql| {
             let Some(room) = by_name(sql, &project, &name)? else { return Ok(RolePermissions::default()) };
-            let live = people(sql, room.id)?.into_iter().find(|person| person.identity == identity);
+            let live = connected_participants(sql, room.id)?.into_iter().find(|person| person.identity == identity);
             let role = live.map_or(token_role, |person| person.role);
             let (Some(template), Some(role)) = (&room.template_id, role) else {
                 return Ok(RolePermissions::default());

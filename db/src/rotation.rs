@@ -16,7 +16,7 @@ use rusqlite::{Connection, params_from_iter};
 use crate::error::OrStoreError;
 use crate::vault::Sealed;
 use crate::writer::Tx;
-use crate::{Store, StoreError, VaultError, destinations, endpoints, idempotency};
+use crate::{Store, StoreError, VaultError, destinations, idempotency, webhook_endpoints};
 
 /// Where sealed bytes lie.
 struct Place {
@@ -35,7 +35,7 @@ const PLACES: &[Place] = &[
         row: "id",
         bytes: "secret",
         key_id: "secret_key_id",
-        purpose: endpoints::PURPOSE,
+        purpose: webhook_endpoints::PURPOSE,
     },
     Place { table: "destinations", row: "id", bytes: "sealed", key_id: "key_id", purpose: destinations::PURPOSE },
     Place {

@@ -7,8 +7,8 @@ use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::{Store, StoreError};
 
 /// Which sessions are wanted; `None` is every.
@@ -78,7 +78,7 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Session>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = Conditions::of_project("project_id", &project);
+            let mut wanted = QueryBuilder::of_project("project_id", &project);
             wanted.and("room = ?", filter.room.map(String::from));
             wanted.and("participant_identity = ?", filter.identity.map(String::from));
             wanted.and("role = ?", filter.role.map(String::from));

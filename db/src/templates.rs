@@ -10,8 +10,8 @@ use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, Templa
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::writer::Tx;
 use crate::{Store, StoreError};
 
@@ -232,7 +232,7 @@ impl Store {
             let id = insert(tx, &new)?;
             new.roles.values().try_for_each(|role| write_role(tx, &id, role))?;
             let template = existing(tx.sql, &new.project_id, &id)?;
-            tx.keep_answer(keep.as_ref(), &template)?;
+            tx.store_response(keep.as_ref(), &template)?;
             Ok(template)
         })
         .await
@@ -245,7 +245,7 @@ impl Store {
     pub async fn templates(&self, project: ProjectId, page: PageRequest) -> Result<Page<Template>, StoreError> {
         self.read(move |sql| {
             let select = format!("SELECT {COLUMNS} FROM {FROM}");
-            let wanted = Conditions::of_project("t.project_id", &project);
+            let wanted = QueryBuilder::of_project("t.project_id", &project);
             let Page { items, request, has_more } =
                 wanted.page(sql, &select, "t.created_at DESC, t.id DESC", page, template)?;
             let items: Result<_, _> = items.into_iter().map(|found| with_roles(sql, found)).collect();

@@ -37,15 +37,15 @@ pub(crate) struct Tx<'a> {
 
 /// A job in the queue: runs in the transaction, and is told afterwards how the transaction went.
 trait Work: Send {
-    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
+    fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>);
 }
 
 /// What becomes of a job's savepoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Keep,
-    Undo,
+enum JobOutcome {
+    Commit,
+    Rollback,
 }
 
 struct Job<F, T> {
@@ -59,13 +59,13 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
     T: Send,
 {
-    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
-        let Some(run) = self.run.take() else { return Verdict::Undo };
+    fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
+        let Some(run) = self.run.take() else { return JobOutcome::Rollback };
         let result = catch_unwind(AssertUnwindSafe(|| run(tx)))
             .unwrap_or_else(|_| Err(StoreError::Fault("a write job panicked".into())));
-        let verdict = if result.is_ok() { Verdict::Keep } else { Verdict::Undo };
+        let outcome = if result.is_ok() { JobOutcome::Commit } else { JobOutcome::Rollback };
         self.result = Some(result);
-        verdict
+        outcome
     }
 
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>) {
@@ -181,7 +181,7 @@ impl Thread {
             self.sql("SAVEPOINT job")?;
             let mut outbox = Outbox::default();
             let mut tx = Tx { sql: &self.connection, now: self.now, vault: &self.shared.vault, outbox: &mut outbox };
-            if work.run(&mut tx) == Verdict::Undo {
+            if work.run(&mut tx) == JobOutcome::Rollback {
                 self.sql("ROLLBACK TO job")?;
                 outbox = Outbox::default();
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conclave_db::{DestinationWrite, NewTemplate, RotationError, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError, StoreMetrics, StoreOptions, Vault};
 use conclave_model::destination::{ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig};
 use conclave_model::plan::PlanFeatures;
 use conclave_model::project::Environment;
@@ -51,8 +51,8 @@ impl Bench {
         Self { project, template: store.create_template(new, None).await.unwrap().id }
     }
 
-    fn write(&self, name: &str, config: ConfigInput) -> DestinationWrite {
-        DestinationWrite {
+    fn write(&self, name: &str, config: ConfigInput) -> NewDestination {
+        NewDestination {
             project_id: self.project.clone(),
             template_id: self.template.clone(),
             name: name.parse().unwrap(),
@@ -123,14 +123,14 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     store.create_destination(bench.write("files", s3()), None).await.unwrap();
     let secret = Secret::new("whsec_");
     let endpoint =
-        store.create_endpoint(bench.project.clone(), "https://x".into(), secret.clone(), None).await.unwrap();
+        store.create_webhook_endpoint(bench.project.clone(), "https://x".into(), secret.clone(), None).await.unwrap();
     let done = store.rotate_key().await.unwrap();
     assert_eq!((done.resealed, done.unopenable), (2, 0));
     store.close();
 
     let store = open(dir.path(), Some("key"));
     assert!(bench.usable(&store, "files", DestinationKind::Recording).await.is_ok());
-    assert_eq!(store.active_endpoint(endpoint.id).await.unwrap().unwrap().secret, secret);
+    assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret, secret);
     store.close();
     assert!(matches!(open(dir.path(), None).rotate_key().await, Err(RotationError::NoKey)));
 }

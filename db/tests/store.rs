@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    Attempt, CommittedEvent, MadeIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault,
+    Attempt, CommittedEvent, NewIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault,
 };
 use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
@@ -107,9 +107,9 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
 
     let joined = store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
-    assert_eq!((joined.room.empty_deadline, joined.people.len()), (None, 1));
+    assert_eq!((joined.room.empty_deadline, joined.participants.len()), (None, 1));
     let again = store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
-    assert_eq!(again.people.len(), 1);
+    assert_eq!(again.participants.len(), 1);
 
     clock.advance(Duration::from_secs(5));
     let left = store.record_leave(room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
@@ -125,9 +125,9 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
     store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
     let joined = store.record_join(room.id, person("alice", "PA_2"), clock.now()).await.unwrap();
-    assert_eq!(joined.people.len(), 1);
+    assert_eq!(joined.participants.len(), 1);
     let late = store.record_leave(room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
-    assert_eq!((late.people.len(), late.room.empty_deadline), (1, None));
+    assert_eq!((late.participants.len(), late.room.empty_deadline), (1, None));
     let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
     assert_eq!(types(&told), expected);
 }
@@ -167,13 +167,13 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
         store.close();
     }
     let (store, _) = open(&dir, &clock);
-    let kept = store.kept_answer(slot.clone()).await.unwrap().unwrap();
-    assert_eq!((kept.fingerprint, kept.answer.body.as_slice()), ([7; 32], b"a".as_slice()));
+    let kept = store.stored_response(slot.clone()).await.unwrap().unwrap();
+    assert_eq!((kept.fingerprint, kept.response.body.as_slice()), ([7; 32], b"a".as_slice()));
     let file = std::fs::read(dir.path().join("conclave.db")).unwrap();
     assert!(!file.windows(16).any(|w| w == b"media"), "sanity");
     clock.advance(Duration::from_secs(24 * 3_600));
-    assert!(store.kept_answer(slot).await.unwrap().is_none());
-    assert_eq!(store.forget_expired(Duration::from_secs(1)).await.unwrap(), 1);
+    assert!(store.stored_response(slot).await.unwrap().is_none());
+    assert_eq!(store.delete_expired(Duration::from_secs(1)).await.unwrap(), 1);
 }
 
 #[actix::test]
@@ -182,10 +182,10 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     let (store, _) = open(&dir, &clock);
     let project = project(&store).await;
     let endpoint = store
-        .create_endpoint(project.clone(), "http://example.com/".into(), Secret::new("whsec_x"), None)
+        .create_webhook_endpoint(project.clone(), "http://example.com/".into(), Secret::new("whsec_x"), None)
         .await
         .unwrap();
-    assert_eq!(store.active_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
+    assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
     store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
 
@@ -205,7 +205,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     let retried = store.retry_delivery(project.clone(), due[0].id, None).await.unwrap();
     assert_eq!((retried.status, retried.attempts), (DeliveryStatus::Pending, 0));
 
-    store.delete_endpoint(project.clone(), endpoint.id).await.unwrap();
+    store.delete_webhook_endpoint(project.clone(), endpoint.id).await.unwrap();
     let left = store.deliveries(project, conclave_db::DeliveryFilter::default(), PageRequest::default()).await;
     assert!(left.unwrap().items.is_empty());
 }
@@ -217,7 +217,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     let (store, told) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    let new = MadeIngress {
+    let new = NewIngress {
         room: room.id,
         ingress_id: "IN_1".parse().unwrap(),
         input_type: InputType::Rtmp,
@@ -246,7 +246,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     assert!(store.live_ingresses(project.clone()).await.unwrap().is_empty());
     let deleted = store.delete_ingress(project.clone(), new.ingress_id.clone()).await.unwrap();
     assert_eq!((deleted.status, deleted.deleted_at), (S::Deleted, Some(clock.now())));
-    let late = MadeIngress { ingress_id: "IN_2".parse().unwrap(), ..new.clone() };
+    let late = NewIngress { ingress_id: "IN_2".parse().unwrap(), ..new.clone() };
     assert_eq!(code(store.create_ingress(late).await), ErrorCode::RoomEnded);
     assert_eq!(types(&told).len(), 7);
 }

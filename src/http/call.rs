@@ -217,7 +217,7 @@ impl Call {
         let held = self
             .state
             .store
-            .acting_permissions(project, room, claims.identity.clone(), claims.role())
+            .effective_permissions(project, room, claims.identity.clone(), claims.role())
             .await
             .map_err(of_store)?;
         if held.allows(permission) {

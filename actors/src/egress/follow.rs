@@ -114,7 +114,7 @@ impl EgressActor {
     ) -> Result<(), TreeError> {
         // Most reports say what is known.
         if keep.is_some() || state.job.status.may_become(said.status) {
-            state.job = self.wiring.store.record_job(state.job.project_id.clone(), said, at, keep).await?;
+            state.job = self.wiring.store.record_egress(state.job.project_id.clone(), said, at, keep).await?;
         }
         Ok(())
     }

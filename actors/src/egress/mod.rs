@@ -8,7 +8,7 @@ mod follow;
 
 use std::sync::Arc;
 
-use conclave_db::RunningJob;
+use conclave_db::RunningEgress;
 use conclave_media::ReportError;
 use conclave_model::egress::{EgressState, Job, JobStatus};
 use conclave_model::idempotency::KeepAnswer;
@@ -102,16 +102,16 @@ impl EgressActorState {
 impl Actor for EgressActor {
     type Msg = EgressMsg;
     type State = EgressActorState;
-    type Arguments = RunningJob;
+    type Arguments = RunningEgress;
 
     async fn pre_start(
         &self,
         myself: ActorRef<EgressMsg>,
-        running: RunningJob,
+        running: RunningEgress,
     ) -> Result<EgressActorState, ActorProcessingErr> {
         self.card.started(self.wiring.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.card));
-        let RunningJob { job, room_open } = running;
+        let RunningEgress { egress: job, room_open } = running;
         let mut state = EgressActorState { job, room_open, settle: None, last_answer: None };
         self.arm_settle(&me, &mut state);
         Ok(state)

@@ -21,18 +21,18 @@ impl ProjectActor {
     ) -> Result<(), ActorProcessingErr> {
         for snapshot in self.wiring.store.open_rooms(self.id.clone()).await? {
             // Nobody inside: it rests. A deadline that has passed wakes it at once.
-            let idle = snapshot.people.is_empty() && self.lay_to_rest(me, state, &snapshot.room, None);
+            let idle = snapshot.participants.is_empty() && self.lay_to_rest(me, state, &snapshot.room, None);
             if !idle {
                 self.spawn_room(me, state, snapshot).await;
             }
         }
-        for running in self.wiring.store.running_jobs(self.id.clone()).await? {
+        for running in self.wiring.store.running_egresses(self.id.clone()).await? {
             self.spawn_job(me, state, running).await;
         }
         for ingress in self.wiring.store.live_ingresses(self.id.clone()).await? {
             self.spawn_ingress(me, state, ingress).await;
         }
-        for endpoint in self.wiring.store.active_endpoints(self.id.clone()).await? {
+        for endpoint in self.wiring.store.active_webhook_endpoint_ids(self.id.clone()).await? {
             self.spawn_endpoint(me, state, endpoint).await;
         }
         self.reconcile(me, state);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{MadeIngress, StoreError};
+use conclave_db::{NewIngress, StoreError};
 use conclave_media::{IngressRequest, ReportError};
 use conclave_model::ingress::{Ingress, IngressState, StreamKeyHash};
 use conclave_model::{ErrorCode, IngressId, RoomId, RoomName, Timestamp};
@@ -31,7 +31,7 @@ pub struct WantedIngress {
 /// Makes an endpoint on the media plane, then writes it. What cannot be written is taken off again.
 async fn make(wiring: &Wiring, wanted: WantedIngress) -> Result<Registered, TreeError> {
     let made = wiring.media.create_ingress(wanted.ingress.clone()).await?;
-    let new = MadeIngress {
+    let new = NewIngress {
         room: wanted.room,
         ingress_id: made.ingress_id.clone(),
         input_type: wanted.ingress.input_type,

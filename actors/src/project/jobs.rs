@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{NewJob, RunningJob, StoreError};
+use conclave_db::{NewEgress, RunningEgress, StoreError};
 use conclave_media::{EgressRequest, ReportError};
 use conclave_model::egress::{EgressState, Job, JobDetail, UsedDestination};
 use conclave_model::idempotency::KeepAnswer;
@@ -34,8 +34,8 @@ async fn start(wiring: &Wiring, wanted: WantedJob, keep: Option<KeepAnswer<Job>>
     let room = wanted.egress.room.clone();
     let state = wiring.media.start_egress(wanted.egress).await?;
     let egress_id = state.egress_id.clone();
-    let new = NewJob { room: wanted.room, detail: wanted.detail, destination: wanted.destination, state };
-    let written = wiring.store.start_job(new, keep).await;
+    let new = NewEgress { room: wanted.room, detail: wanted.detail, destination: wanted.destination, state };
+    let written = wiring.store.start_egress(new, keep).await;
     // One that is known already is somebody else's, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "a job was started and could not be written; it is stopped");
@@ -81,7 +81,7 @@ impl ProjectActor {
     ) {
         if let Ok(job) = &result {
             let room_open = state.rooms.contains(&job.room);
-            self.spawn_job(me, state, RunningJob { job: job.clone(), room_open }).await;
+            self.spawn_job(me, state, RunningEgress { egress: job.clone(), room_open }).await;
         }
         let _ = reply.send(result);
         for (id, message) in state.jobs_in_making.made(&mut state.jobs) {
@@ -90,10 +90,10 @@ impl ProjectActor {
     }
 
     /// Spawns a job's actor, for the first time or again.
-    pub(super) async fn spawn_job(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, running: RunningJob) {
+    pub(super) async fn spawn_job(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, running: RunningEgress) {
         let family: FamilyOf<EgressId, EgressActor> = |state| &mut state.jobs;
-        let id = running.job.egress_id.clone();
-        state.job_rooms.insert(id.clone(), running.job.room.clone());
+        let id = running.egress.egress_id.clone();
+        state.job_rooms.insert(id.clone(), running.egress.room.clone());
         let name = id.clone();
         self.spawn(me, state, (family, name), |wiring, card| EgressActor { wiring, card, id }, running).await;
     }
@@ -122,7 +122,7 @@ impl ProjectActor {
         let (EgressMsg::Refresh(reply) | EgressMsg::Stop { reply, .. }) = message else { return };
         let (store, project) = (self.wiring.store.clone(), self.id.clone());
         tokio::spawn(async move {
-            let job = store.settled_job(project, id).await;
+            let job = store.egress_by_id(project, id).await;
             let _ = reply.send(job.map_err(TreeError::from));
         });
     }
@@ -149,7 +149,7 @@ impl ProjectActor {
     pub(super) fn take_up_job_again(&self, me: &Mailbox<ProjectMsg>, id: EgressId) {
         let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
         tokio::spawn(async move {
-            let running = Box::new(store.running_job(project, id.clone()).await);
+            let running = Box::new(store.running_egress(project, id.clone()).await);
             let _ = me.cast(ProjectMsg::JobFound { id, running });
         });
     }
@@ -160,7 +160,7 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         id: EgressId,
-        running: Result<Option<RunningJob>, StoreError>,
+        running: Result<Option<RunningEgress>, StoreError>,
     ) {
         match running {
             Ok(Some(running)) => {

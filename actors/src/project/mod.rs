@@ -15,7 +15,7 @@ mod rooms;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use conclave_db::{NewRoom, RoomSnapshot, RunningJob, StoreError};
+use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
 use conclave_media::{MediaError, Report, ReportError, Survey};
 use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
@@ -121,7 +121,7 @@ pub enum ProjectMsg {
         /// Which job.
         id: EgressId,
         /// Its record; `None` when it is final.
-        running: Box<Result<Option<RunningJob>, StoreError>>,
+        running: Box<Result<Option<RunningEgress>, StoreError>>,
     },
     /// Make an ingress endpoint.
     CreateIngress {

@@ -125,7 +125,7 @@ impl RoomActor {
     /// Ends the record, then the live side, then itself. The live side may be away: the record does not wait for it.
     pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
         let ended = self.wiring.store.end_room(state.room.id).await?;
-        state.renew(RoomSnapshot { room: ended, people: Vec::new() });
+        state.renew(RoomSnapshot { room: ended, participants: Vec::new() });
         state.empty_timer = None;
         let (media, room) = (Arc::clone(&self.wiring.media), state.room.namespaced_name());
         tokio::spawn(async move {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_db::{LivePerson, RoomSnapshot};
+use conclave_db::{ConnectedParticipant, RoomSnapshot};
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 use serde_json::json;
@@ -19,7 +19,7 @@ pub(crate) fn inspect_at_rest(deadline: Timestamp) -> Inspection {
 /// The record as last written, who is inside, and the timer.
 pub struct RoomState {
     pub(super) room: Box<Room>,
-    pub(super) people: Vec<LivePerson>,
+    pub(super) people: Vec<ConnectedParticipant>,
     pub(super) empty_timer: Option<Timer>,
     pub(super) end_failed: bool,
 }
@@ -27,7 +27,7 @@ pub struct RoomState {
 impl RoomState {
     /// A room taken up from its records.
     pub(super) fn new(snapshot: RoomSnapshot) -> Self {
-        Self { room: Box::new(snapshot.room), people: snapshot.people, empty_timer: None, end_failed: false }
+        Self { room: Box::new(snapshot.room), people: snapshot.participants, empty_timer: None, end_failed: false }
     }
 
     /// Not ended.
@@ -47,7 +47,7 @@ impl RoomState {
 
     /// Back to what a room is taken up from.
     pub(crate) fn into_snapshot(self) -> RoomSnapshot {
-        RoomSnapshot { room: *self.room, people: self.people }
+        RoomSnapshot { room: *self.room, participants: self.people }
     }
 
     /// Who holds a role, not counting `except`, who is about to be replaced by a join of its own.
@@ -75,7 +75,7 @@ impl RoomState {
     /// Takes over what a write gave back.
     pub(super) fn renew(&mut self, now: RoomSnapshot) {
         *self.room = now.room;
-        self.people = now.people;
+        self.people = now.participants;
     }
 
     /// What the debug endpoint shows.

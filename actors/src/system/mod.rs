@@ -178,7 +178,7 @@ impl SystemActor {
         let wiring = Arc::clone(&self.wiring);
         tokio::spawn(async move {
             loop {
-                match wiring.store.forget_expired(wiring.settings.retention).await {
+                match wiring.store.delete_expired(wiring.settings.retention).await {
                     Ok(0) => break,
                     Ok(rows) => log::debug!(rows = rows; "forgot what was past its time"),
                     Err(error) => {

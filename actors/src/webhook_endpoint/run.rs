@@ -77,7 +77,7 @@ impl Run {
     async fn batch(&self, last: &mut Option<LastResponse>) -> Result<usize, Halt> {
         let store = &self.wiring.store;
         // Read anew for each batch: a receiver that was deleted gets nothing more.
-        let endpoint = store.active_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Gone)?;
+        let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Gone)?;
         let due = store.due_deliveries(self.endpoint, self.wiring.clock.now(), BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
         let at_once =

@@ -56,7 +56,7 @@ impl Stage {
     }
 
     async fn job(&self, id: &EgressId) -> Job {
-        self.store.job(self.project.clone(), JobKind::Recording, id.clone()).await.unwrap()
+        self.store.egress(self.project.clone(), JobKind::Recording, id.clone()).await.unwrap()
     }
 
     async fn ingress(&self, id: &IngressId) -> Ingress {

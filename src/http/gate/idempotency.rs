@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
-use conclave_db::KeptAnswer;
+use conclave_db::StoredResponse;
 use conclave_model::ErrorCode;
 use conclave_model::idempotency::{IdempotencyKey, IdempotencySlot, Keep, ParticipantCaller};
 use tokio::sync::OwnedMutexGuard;
@@ -80,27 +80,31 @@ pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answ
     if let Some(refusals) = &own
         && let Some(refused) = kept(&state, refusals, fingerprint).await?
     {
-        return Ok((refused.answer, true));
+        return Ok((refused.response, true));
     }
     if let Some(kept) = kept(&state, &slot, fingerprint).await? {
         if kept.made_by.as_deref() != participant.as_ref().map(ParticipantCaller::as_str) {
             (operation.replays_to)(&call).await?;
         }
-        return Ok((kept.answer, true));
+        return Ok((kept.response, true));
     }
     let keep = Keep::new(slot, fingerprint, operation.secret_answer).made_by(participant);
     call.keep = Some(keep.clone());
     let result = (operation.handler)(call).await;
     if let Some(answer) = to_keep(&result).filter(|_| !keep.is_kept()) {
         let refused = own.filter(|_| result.is_err()).map(|own| Keep::new(own, fingerprint, false));
-        state.store.keep_answer(refused.unwrap_or(keep), answer).await.map_err(of_store)?;
+        state.store.store_response(refused.unwrap_or(keep), answer).await.map_err(of_store)?;
     }
     result.map(|answer| (answer, false))
 }
 
 /// The answer kept in a slot for a body like this one.
-async fn kept(state: &AppState, slot: &IdempotencySlot, fingerprint: [u8; 32]) -> Result<Option<KeptAnswer>, Problem> {
-    match state.store.kept_answer(slot.clone()).await.map_err(of_store)? {
+async fn kept(
+    state: &AppState,
+    slot: &IdempotencySlot,
+    fingerprint: [u8; 32],
+) -> Result<Option<StoredResponse>, Problem> {
+    match state.store.stored_response(slot.clone()).await.map_err(of_store)? {
         Some(kept) if kept.fingerprint != fingerprint => {
             let message = "this Idempotency-Key was used with another body";
             Err(Problem::new(ErrorCode::IdempotencyKeyReuse, message))

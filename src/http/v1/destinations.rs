@@ -1,6 +1,6 @@
 //! Destinations of a template (contract "Template destinations").
 
-use conclave_db::DestinationWrite;
+use conclave_db::NewDestination;
 use conclave_model::destination::{
     AzureInput, ConfigInput, Destination, DestinationKind, GcpInput, RecordingInput, RtmpConfig, S3Input, StorageType,
 };
@@ -278,7 +278,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     let template_id = call.path("id")?;
     call.no_query()?;
     let body: CreateDestination = call.read()?;
-    let write = DestinationWrite {
+    let write = NewDestination {
         project_id: call.project(),
         template_id,
         name: id("name", &body.name)?,
@@ -334,7 +334,7 @@ async fn update(call: Call) -> Result<Answer, Problem> {
     let (template_id, name) = named(&call)?;
     let body: UpdateDestination = call.read()?;
     let kind = kind_to_read(&call, (&template_id, &name), &body).await?;
-    let write = DestinationWrite {
+    let write = NewDestination {
         project_id: call.project(),
         template_id,
         name,

@@ -1,7 +1,7 @@
 //! What recordings and broadcasts have in common as resources: filters, pages, finding one, refreshing and stopping it.
 
 use conclave_actors::project::WantedJob;
-use conclave_db::JobFilter;
+use conclave_db::EgressFilter;
 use conclave_media::{EgressOutput, EgressRequest};
 use conclave_model::destination::{DestinationConfig, DestinationKind};
 use conclave_model::egress::{EgressSource, Job, JobDetail, JobKind, JobStatus, UsedDestination};
@@ -116,7 +116,7 @@ impl Resource {
     /// # Errors
     /// 404 `recording_not_found` or `broadcast_not_found`.
     pub async fn find(&self, call: &Call, id: EgressId) -> Result<Job, Problem> {
-        let job = call.state.store.job(call.project(), self.kind, id).await.map_err(of_store)?;
+        let job = call.state.store.egress(call.project(), self.kind, id).await.map_err(of_store)?;
         match &call.caller {
             Caller::RoomToken(claims) if claims.room != job.namespaced_room() => Err(self.kind.not_found()),
             _ => Ok(job),
@@ -174,7 +174,7 @@ impl Resource {
     pub async fn list(&self, call: &Call) -> Result<Page<Job>, Problem> {
         let mut query = call.query()?;
         let page = query.page()?;
-        let filter = JobFilter {
+        let filter = EgressFilter {
             room: query.text("room").map(|text| room_name("room", &text)).transpose()?,
             status: query.word("status", JobStatus::of, JobStatus::WORDS)?,
             after: query.parsed("after")?,
@@ -194,10 +194,10 @@ impl Resource {
         let page = query.page()?;
         query.finish()?;
         call.state.store.room(call.project(), name.clone()).await.map_err(of_store)?;
-        self.page(call, JobFilter { room: Some(name), ..JobFilter::default() }, page).await
+        self.page(call, EgressFilter { room: Some(name), ..EgressFilter::default() }, page).await
     }
 
-    async fn page(&self, call: &Call, filter: JobFilter, page: PageRequest) -> Result<Page<Job>, Problem> {
-        call.state.store.jobs(call.project(), self.kind, filter, page).await.map_err(of_store)
+    async fn page(&self, call: &Call, filter: EgressFilter, page: PageRequest) -> Result<Page<Job>, Problem> {
+        call.state.store.egresses(call.project(), self.kind, filter, page).await.map_err(of_store)
     }
 }

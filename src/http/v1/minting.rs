@@ -70,7 +70,7 @@ pub(super) fn ttl(seconds: Option<u64>) -> Duration {
 /// # Errors
 /// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
 pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
-    if let Some(cap) = plan.limits.participants_per_room.filter(|cap| context.people >= *cap) {
+    if let Some(cap) = plan.limits.participants_per_room.filter(|cap| context.participant_count >= *cap) {
         let message = format!("the plan lets {cap} people be in a room, and they are");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
     }

@@ -114,7 +114,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     query.finish()?;
-    let endpoints = call.state.store.endpoints(call.project(), page).await.map_err(of_store)?;
+    let endpoints = call.state.store.webhook_endpoints(call.project(), page).await.map_err(of_store)?;
     Ok(answer::page("webhook_endpoints", &endpoints.map(|endpoint| WebhookEndpoint::from(&endpoint))))
 }
 
@@ -123,8 +123,12 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     let body: CreateWebhookEndpoint = call.read()?;
     check(&call, body.url.clone()).await?;
     let (project, keep) = (call.project(), call.keep(render_created));
-    let endpoint =
-        call.state.store.create_endpoint(project.clone(), body.url, generate_secret(), keep).await.map_err(of_store)?;
+    let endpoint = call
+        .state
+        .store
+        .create_webhook_endpoint(project.clone(), body.url, generate_secret(), keep)
+        .await
+        .map_err(of_store)?;
     call.state.tree.wake_endpoint(project, endpoint.id);
     Ok(render_created(&endpoint))
 }
@@ -147,7 +151,7 @@ async fn check(call: &Call, url: String) -> Result<(), Problem> {
 async fn delete(call: Call) -> Result<Answer, Problem> {
     let id: EndpointId = call.path("id")?;
     call.no_query()?;
-    call.state.store.delete_endpoint(call.project(), id).await.map_err(of_store)?;
+    call.state.store.delete_webhook_endpoint(call.project(), id).await.map_err(of_store)?;
     call.state.tree.endpoint_deleted(call.project(), id);
     Ok(answer::no_content())
 }

@@ -7,13 +7,13 @@ use rusqlite::{Connection, Row, ToSql};
 use crate::StoreError;
 use crate::error::OrStoreError;
 
-/// Conditions and their values, so that only what is asked for is in the statement and indexes can serve it.
-pub(crate) struct Conditions {
+/// QueryBuilder and their values, so that only what is asked for is in the statement and indexes can serve it.
+pub(crate) struct QueryBuilder {
     text: String,
     values: Vec<Box<dyn ToSql>>,
 }
 
-impl Conditions {
+impl QueryBuilder {
     /// The one condition every list has.
     pub(crate) fn of_project(column: &str, project: &ProjectId) -> Self {
         Self { text: format!("{column} = ?"), values: vec![Box::new(project.as_str().to_owned())] }

@@ -7,8 +7,8 @@ use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::Columns;
-use crate::conditions::Conditions;
 use crate::error::OrStoreError;
+use crate::query_builder::QueryBuilder;
 use crate::vault::{Sealed, Vault};
 use crate::{Store, StoreError};
 
@@ -65,7 +65,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn create_endpoint(
+    pub async fn create_webhook_endpoint(
         &self,
         project: ProjectId,
         url: String,
@@ -88,7 +88,7 @@ impl Store {
                 )
                 .or_store_error()?;
             let endpoint = Endpoint { id, project_id: project, url, secret, active: true, created_at: tx.now };
-            tx.keep_answer(keep.as_ref(), &endpoint)?;
+            tx.store_response(keep.as_ref(), &endpoint)?;
             Ok(endpoint)
         })
         .await
@@ -98,9 +98,9 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn endpoints(&self, project: ProjectId, page: PageRequest) -> Result<Page<Endpoint>, StoreError> {
+    pub async fn webhook_endpoints(&self, project: ProjectId, page: PageRequest) -> Result<Page<Endpoint>, StoreError> {
         self.read(move |sql| {
-            let wanted = Conditions::of_project("project_id", &project);
+            let wanted = QueryBuilder::of_project("project_id", &project);
             let page = wanted.page(sql, SELECT, "created_at DESC, id DESC", page, stored)?;
             Ok(page.map(|stored| stored.endpoint))
         })
@@ -111,7 +111,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn active_endpoint(&self, id: EndpointId) -> Result<Option<Endpoint>, StoreError> {
+    pub async fn active_webhook_endpoint(&self, id: EndpointId) -> Result<Option<Endpoint>, StoreError> {
         let vault = std::sync::Arc::clone(self.vault());
         self.read(move |sql| {
             one(sql, id)?.filter(|stored| stored.endpoint.active).map(|stored| stored.unseal(&vault)).transpose()
@@ -123,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn active_endpoints(&self, project: ProjectId) -> Result<Vec<EndpointId>, StoreError> {
+    pub async fn active_webhook_endpoint_ids(&self, project: ProjectId) -> Result<Vec<EndpointId>, StoreError> {
         self.read(move |sql| {
             sql.prepare_cached("SELECT id FROM webhook_endpoints WHERE project_id = ?1 AND active = 1")
                 .and_then(|mut s| s.query_map([project.as_str()], |row| Ok(EndpointId(row.get(0)?)))?.collect())
@@ -136,7 +136,7 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has no such receiver.
-    pub async fn delete_endpoint(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
+    pub async fn delete_webhook_endpoint(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
         self.write(move |tx| {
             let deleted = tx
                 .sql
