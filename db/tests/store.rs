@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{
-    Attempt, CommittedEvent, NewIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault,
-};
+use conclave_db::{Attempt, CommittedEvent, NewIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault};
 use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
