@@ -1,0 +1,107 @@
+"""What scripts/check-openapi adds to schemathesis: a record of every failed check, exceptions, and care for what it made.
+
+schemathesis stops sending requests to an operation after a failure, and shows one failure of a kind. Therefore every
+failure is written to a file here and then dropped; the script judges by that file.
+"""
+
+import json
+import os
+import re
+import threading
+import tomllib
+
+import schemathesis
+
+with open(os.environ["CHECK_OPENAPI_EXCEPTIONS"], "rb") as file:
+    EXCEPTIONS = tomllib.load(file).get("exception", [])
+KEEP = set(json.loads(os.environ["CHECK_OPENAPI_KEEP"]))
+FINDINGS = open(os.environ["CHECK_OPENAPI_FINDINGS"], "a", encoding="utf-8")
+WRITING = threading.Lock()
+SHOWN = 160
+
+
+def error_of(response):
+    """Returns the error in the envelope of the response, or an empty one."""
+    try:
+        error = json.loads(response.content)["error"]
+        return error if isinstance(error, dict) else {}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def fits(pattern, field):
+    """Tells whether a field is the one that an exception names; a * in it stands for what the request chose."""
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), field or "", re.DOTALL) is not None
+
+
+def matching_exception(finding):
+    """Returns the index of the exception for the finding."""
+    for index, entry in enumerate(EXCEPTIONS):
+        same = finding["operation"] == entry["operation"] and finding["check"] == "RejectedPositiveData"
+        if same and fits(entry["field"], finding["field"]) and entry["says"] in finding["says"]:
+            return index
+    return None
+
+
+def sent(case, field):
+    """Returns the value that was sent for the field that the server names, or the whole request."""
+    if field is None:
+        return case.as_curl_command()
+    for part in (case.query, case.headers, case.path_parameters):
+        if part and field in part:
+            return json.dumps(part[field])
+    value = case.body
+    try:
+        for step in re.findall(r"[^.\[\]]+", field):
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        return json.dumps(value)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return case.as_curl_command()
+
+
+def answer(failure, error):
+    """Returns what the server said of a rejected request, or what is wrong with its response, on one line."""
+    if type(failure).__name__ == "RejectedPositiveData" and error.get("message"):
+        return error["message"]
+    return " ".join(f"{failure.title}: {failure.message}".split())
+
+
+@schemathesis.hook
+def filter_failure(context, failure, case, response):
+    error = error_of(response)
+    finding = {
+        "operation": case.operation.definition.raw.get("operationId"),
+        "check": type(failure).__name__,
+        "status": response.status_code,
+        "code": error.get("code"),
+        "field": error.get("field"),
+        "says": answer(failure, error)[: 2 * SHOWN],
+        "sent": sent(case, error.get("field"))[:SHOWN],
+        "request": case.as_curl_command(),
+    }
+    finding["exception"] = matching_exception(finding)
+    with WRITING:
+        print(json.dumps(finding), file=FINDINGS, flush=True)
+    return False
+
+
+def without_fractions(value):
+    """Returns the value with 5 for 5.0. JSON Schema takes both for an integer, the API takes the first only."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: without_fractions(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [without_fractions(inner) for inner in value]
+    return value
+
+
+@schemathesis.hook
+def map_body(context, body):
+    return without_fractions(body)
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    """Keeps requests from deleting what the others need."""
+    return case.method != "DELETE" or not KEEP.intersection((case.path_parameters or {}).values())
