@@ -10,19 +10,20 @@ use std::time::Duration;
 use conclave_model::Timestamp;
 use ractor::Message;
 
-use crate::card::{Card, Mailbox};
+use crate::info::ActorInfo;
+use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// A child that ran this long had recovered; its next failure is a first one.
-const RAN_WELL: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 /// Messages that wait for a child at most; past that, its callers are better told to come again.
 const WAITING: usize = 1_000;
 
 /// A child of a supervisor.
 pub struct Child<M> {
-    card: Arc<Card>,
+    info: Arc<ActorInfo>,
     failures: u32,
     standing: Standing<M>,
 }
@@ -39,24 +40,24 @@ pub enum Sent {
 
 enum Standing<M> {
     Running(Mailbox<M>),
-    AtRest { until: Timestamp },
+    Hibernating { until: Timestamp },
     Waiting { messages: Vec<M>, retry: Option<Timer> },
 }
 
 impl<M: Message> Child<M> {
     /// A child that runs.
     pub fn running(mailbox: Mailbox<M>) -> Self {
-        Self { card: Arc::clone(mailbox.card()), failures: 0, standing: Standing::Running(mailbox) }
+        Self { info: Arc::clone(mailbox.info()), failures: 0, standing: Standing::Running(mailbox) }
     }
 
     /// A child that could not be started; [`Child::failed`] says when to try again.
-    pub fn unborn(card: Arc<Card>) -> Self {
-        Self { card, failures: 0, standing: Standing::Waiting { messages: Vec::new(), retry: None } }
+    pub fn failed_to_start(info: Arc<ActorInfo>) -> Self {
+        Self { info, failures: 0, standing: Standing::Waiting { messages: Vec::new(), retry: None } }
     }
 
     /// A child that has nothing to do yet.
-    pub fn at_rest(card: Arc<Card>, until: Timestamp) -> Self {
-        Self { card, failures: 0, standing: Standing::AtRest { until } }
+    pub fn hibernating(info: Arc<ActorInfo>, until: Timestamp) -> Self {
+        Self { info, failures: 0, standing: Standing::Hibernating { until } }
     }
 
     /// Whether it has failed since it last ran well.
@@ -64,21 +65,21 @@ impl<M: Message> Child<M> {
         self.failures > 0
     }
 
-    /// The card it carries through restarts.
-    pub fn card(&self) -> &Arc<Card> {
-        &self.card
+    /// The info it carries through restarts.
+    pub fn info(&self) -> &Arc<ActorInfo> {
+        &self.info
     }
 
     /// Whether it has nothing to do, and no process.
-    pub fn is_at_rest(&self) -> bool {
-        matches!(self.standing, Standing::AtRest { .. })
+    pub fn is_hibernating(&self) -> bool {
+        matches!(self.standing, Standing::Hibernating { .. })
     }
 
     /// Its mailbox, while it runs.
     pub fn mailbox(&self) -> Option<&Mailbox<M>> {
         match &self.standing {
             Standing::Running(mailbox) => Some(mailbox),
-            Standing::AtRest { .. } | Standing::Waiting { .. } => None,
+            Standing::Hibernating { .. } | Standing::Waiting { .. } => None,
         }
     }
 
@@ -86,7 +87,7 @@ impl<M: Message> Child<M> {
     /// that as no answer.
     pub fn send(&mut self, message: M) -> Sent {
         match &mut self.standing {
-            Standing::AtRest { until } => {
+            Standing::Hibernating { until } => {
                 let until = *until;
                 self.standing = Standing::Waiting { messages: vec![message], retry: None };
                 return Sent::Wake(until);
@@ -98,7 +99,7 @@ impl<M: Message> Child<M> {
                 }
             }
             Standing::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
-            Standing::Waiting { .. } => log::warn!(actor = &*self.card.id; "too many messages wait for a failed actor"),
+            Standing::Waiting { .. } => log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor"),
         }
         Sent::Done
     }
@@ -108,7 +109,7 @@ impl<M: Message> Child<M> {
     pub fn rest(&mut self, until: Timestamp) -> bool {
         let wanted = matches!(&self.standing, Standing::Waiting { messages, .. } if !messages.is_empty());
         if !wanted {
-            self.standing = Standing::AtRest { until };
+            self.standing = Standing::Hibernating { until };
         }
         !wanted
     }
@@ -117,16 +118,16 @@ impl<M: Message> Child<M> {
     pub fn into_waiting(self) -> Vec<M> {
         match self.standing {
             Standing::Waiting { messages, .. } => messages,
-            Standing::Running(_) | Standing::AtRest { .. } => Vec::new(),
+            Standing::Running(_) | Standing::Hibernating { .. } => Vec::new(),
         }
     }
 
     /// Notes a failure and says how long to wait before the child is rebuilt.
     pub fn failed(&mut self, now: Timestamp, reason: String) -> Duration {
-        if now.since(self.card.started_at()) >= RAN_WELL {
+        if now.since(self.info.started_at()) >= STABLE_AFTER {
             self.failures = 0;
         }
-        self.card.failed(now, reason);
+        self.info.record_failure(now, reason);
         if !matches!(self.standing, Standing::Waiting { .. }) {
             self.standing = Standing::Waiting { messages: Vec::new(), retry: None };
         }

@@ -1,4 +1,4 @@
-//! What the debug endpoint shows: every actor with its card, and with its own snapshot where it is asked for.
+//! What the debug endpoint shows: every actor with its info, and with its own snapshot where it is asked for.
 //!
 //! The list is made of cards, which cost no message. Only the actors on the page shown are asked, one message each, and
 //! one that does not answer in time is shown without its state.
@@ -11,7 +11,8 @@ use conclave_model::{ProjectId, Timestamp};
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use crate::card::{Entry, Failure, Inspectable, Kind, Step};
+use crate::info::{ActorKind, Failure, HandledMessage};
+use crate::registry::{ActorStatus, RegistryEntry};
 use crate::timer::TimerView;
 use crate::tree::Tree;
 
@@ -21,7 +22,7 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Default)]
 pub struct ActorFilter {
     /// Of this kind.
-    pub kind: Option<Kind>,
+    pub kind: Option<ActorKind>,
     /// Of this project.
     pub project: Option<ProjectId>,
     /// With this in their path.
@@ -34,14 +35,14 @@ pub struct ActorView {
     /// The path.
     pub id: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ActorKind,
     /// Its supervisor's path.
     pub parent: Option<String>,
     /// Whose it is.
     pub project_id: Option<ProjectId>,
     /// The last part of the path.
     pub name: String,
-    /// `running`, `at_rest`, `restarting`, or `busy` when it did not answer in time.
+    /// `running`, `hibernating`, `restarting`, or `busy` when it did not answer in time.
     pub status: &'static str,
     /// When it was last started.
     pub started_at: Timestamp,
@@ -60,7 +61,7 @@ pub struct ActorView {
     pub state: serde_json::Value,
     /// The latest messages, when one actor is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub history: Option<Vec<Step>>,
+    pub history: Option<Vec<HandledMessage>>,
 }
 
 /// A page of actors, and how many there are of each kind.
@@ -69,15 +70,15 @@ pub struct ActorList {
     /// The page.
     pub page: Page<ActorView>,
     /// All that match the filter, by kind.
-    pub totals: BTreeMap<Kind, usize>,
+    pub totals: BTreeMap<ActorKind, usize>,
 }
 
 impl ActorFilter {
-    fn matches(&self, entry: &Entry) -> bool {
-        let card = &entry.card;
-        self.kind.is_none_or(|kind| card.kind == kind)
-            && self.project.as_ref().is_none_or(|project| card.project_id.as_ref() == Some(project))
-            && self.q.as_ref().is_none_or(|q| card.id.contains(q.as_str()))
+    fn matches(&self, entry: &RegistryEntry) -> bool {
+        let info = &entry.info;
+        self.kind.is_none_or(|kind| info.kind == kind)
+            && self.project.as_ref().is_none_or(|project| info.project_id.as_ref() == Some(project))
+            && self.q.as_ref().is_none_or(|q| info.id.contains(q.as_str()))
     }
 }
 
@@ -88,9 +89,9 @@ impl Tree {
         let mut shown = Vec::new();
         let (skip, take) = (usize::try_from(page.offset).unwrap_or(usize::MAX), page.limit as usize + 1);
         let mut seen = 0;
-        let mut visit = |entry: &Entry| {
+        let mut visit = |entry: &RegistryEntry| {
             if filter.matches(entry) {
-                *totals.entry(entry.card.kind).or_insert(0) += 1;
+                *totals.entry(entry.info.kind).or_insert(0) += 1;
                 if seen >= skip && shown.len() < take {
                     shown.push(entry.clone());
                 }
@@ -98,11 +99,11 @@ impl Tree {
             }
         };
         // The root has no project and sorts last by path; a tree is read from its root.
-        if let Some(root) = self.wiring().registry.find("system") {
+        if let Some(root) = self.registry().find("system") {
             visit(&root);
         }
-        self.wiring().registry.each(|entry| {
-            if entry.card.kind != Kind::System {
+        self.registry().for_each(|entry| {
+            if entry.info.kind != ActorKind::System {
                 visit(entry);
             }
         });
@@ -114,36 +115,36 @@ impl Tree {
 
     /// One actor with its recent history.
     pub async fn actor(&self, id: &str) -> Option<ActorView> {
-        let entry = self.wiring().registry.find(id)?;
+        let entry = self.registry().find(id)?;
         Some(view(entry, true).await)
     }
 }
 
-async fn view(entry: Entry, history: bool) -> ActorView {
-    let Entry { card, actor } = entry;
-    let (status, inspection) = match actor {
-        None => ("restarting", None),
-        Some(actor @ Inspectable::RoomAtRest(_)) => ("at_rest", actor.inspect(ANSWER_WITHIN).await),
-        Some(actor) => match actor.inspect(ANSWER_WITHIN).await {
+async fn view(entry: RegistryEntry, history: bool) -> ActorView {
+    let RegistryEntry { info, status } = entry;
+    let (status, inspection) = match status {
+        ActorStatus::Restarting => ("restarting", None),
+        ActorStatus::Hibernating(room) => ("hibernating", room.inspect(ANSWER_WITHIN).await),
+        ActorStatus::Running(actor) => match actor.inspect(ANSWER_WITHIN).await {
             Some(inspection) => ("running", Some(inspection)),
             None => ("busy", None),
         },
     };
     let (timers, state) = inspection.map_or_else(Default::default, |i| (i.timers, i.state));
     ActorView {
-        id: card.id.to_string(),
-        kind: card.kind,
-        parent: card.parent.as_deref().map(str::to_owned),
-        project_id: card.project_id.clone(),
-        name: card.name().to_owned(),
+        id: info.id.to_string(),
+        kind: info.kind,
+        parent: info.parent.as_deref().map(str::to_owned),
+        project_id: info.project_id.clone(),
+        name: info.name().to_owned(),
         status,
-        started_at: card.started_at(),
-        restarts: card.restarts(),
-        last_failure: card.last_failure(),
-        mailbox: card.mailbox(),
-        handled: card.handled(),
+        started_at: info.started_at(),
+        restarts: info.restarts(),
+        last_failure: info.last_failure(),
+        mailbox: info.mailbox(),
+        handled: info.handled(),
         timers,
         state,
-        history: history.then(|| card.history()),
+        history: history.then(|| info.history()),
     }
 }

@@ -11,29 +11,37 @@
 //! Each actor has a folder: its messages and its thin `handle` in `mod.rs`, what it does beside it. Around them stand:
 //!
 //! - [`tree`]: the one door for callers outside; HTTP handlers know nothing else of this crate.
-//! - [`wiring`]: what every actor may use: the store, the media plane, the clock, the settings.
-//! - [`card`] and [`debug`]: what the debug endpoint shows of each actor.
+//! - [`context`]: what every actor may use: the store, the media plane, the clock, the settings.
+//! - [`info`] and [`debug`]: what the debug endpoint shows of each actor.
 //! - [`child`], [`timer`], [`relay`]: supervision, timers, and the way of committed events.
 //!
 //! Calls go down the tree and have timeouts; news goes up as casts. A state is persisted before it is acted on, so an
 //! actor can be rebuilt from the database at any moment.
 
 mod answer;
-pub mod card;
 pub mod child;
+mod context;
 pub mod debug;
+pub mod delivery;
 pub mod egress;
+mod error;
+pub mod info;
 pub mod ingress;
+pub mod inspection;
+pub mod mailbox;
 pub mod metrics;
 pub mod project;
+pub mod registry;
 pub mod relay;
 pub mod room;
 pub mod system;
 pub mod timer;
 pub mod tree;
 pub mod webhook_endpoint;
-pub mod wiring;
 
+pub use context::{ActorContext, Settings};
+pub use error::TreeError;
+pub use info::ActorKind;
+pub use registry::ActorRegistry;
 pub use relay::EventRelay;
-pub use tree::{Tree, TreeError};
-pub use wiring::{Settings, Wiring};
+pub use tree::Tree;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use prometheus::{Error, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-use crate::card::{self, Inspectable, Kind};
+use crate::info::ActorKind;
+use crate::registry::{ActorRegistry, ActorStatus};
 
 /// The actors' numbers.
 #[derive(Clone)]
@@ -46,7 +47,7 @@ impl ActorMetrics {
         registry.register(Box::new(metrics.actors.clone()))?;
         registry.register(Box::new(metrics.mailbox.clone()))?;
         registry.register(Box::new(metrics.restarts.clone()))?;
-        for kind in Kind::ALL {
+        for kind in ActorKind::ALL {
             metrics.restarts.with_label_values(&[kind.as_str()]);
         }
         for outcome in ["delivered", "retried", "failed"] {
@@ -56,24 +57,25 @@ impl ActorMetrics {
     }
 
     /// Notes an actor that failed and will be rebuilt.
-    pub(crate) fn restarted(&self, kind: Kind) {
+    pub(crate) fn restarted(&self, kind: ActorKind) {
         self.restarts.with_label_values(&[kind.as_str()]).inc();
     }
 
     /// Counts who is alive now.
-    pub fn count(&self, registry: &card::Registry) {
-        let mut alive: BTreeMap<(Kind, &str), i64> = BTreeMap::new();
-        let mut waiting: BTreeMap<Kind, i64> = Kind::ALL.map(|kind| (kind, 0)).into();
-        registry.each(|entry| {
-            let status = match entry.actor {
-                None => "restarting",
-                Some(Inspectable::RoomAtRest(_)) => "at_rest",
-                Some(_) => "running",
+    pub fn update_gauges(&self, registry: &ActorRegistry) {
+        let mut alive: BTreeMap<(ActorKind, &str), i64> = BTreeMap::new();
+        let mut waiting: BTreeMap<ActorKind, i64> = ActorKind::ALL.map(|kind| (kind, 0)).into();
+        registry.for_each(|entry| {
+            let status = match entry.status {
+                ActorStatus::Restarting => "restarting",
+                // The label keeps its name for the sake of dashboards.
+                ActorStatus::Hibernating(_) => "at_rest",
+                ActorStatus::Running(_) => "running",
             };
-            *alive.entry((entry.card.kind, status)).or_default() += 1;
-            *waiting.entry(entry.card.kind).or_default() += i64::try_from(entry.card.mailbox()).unwrap_or(i64::MAX);
+            *alive.entry((entry.info.kind, status)).or_default() += 1;
+            *waiting.entry(entry.info.kind).or_default() += i64::try_from(entry.info.mailbox()).unwrap_or(i64::MAX);
         });
-        for kind in Kind::ALL {
+        for kind in ActorKind::ALL {
             for status in ["running", "at_rest", "restarting"] {
                 let count = alive.get(&(kind, status)).copied().unwrap_or(0);
                 self.actors.with_label_values(&[kind.as_str(), status]).set(count);

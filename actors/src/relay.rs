@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use conclave_db::{CommitHook, CommittedEvent};
 use tokio::sync::broadcast;
 
-use crate::card::Mailbox;
+use crate::mailbox::Mailbox;
 use crate::system::SystemMsg;
 
 /// Events a slow watcher may lag behind before it skips some. Watchers are for looking on; receivers have the table.

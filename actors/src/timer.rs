@@ -5,7 +5,7 @@ use ractor::Message;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
-use crate::card::Mailbox;
+use crate::mailbox::Mailbox;
 
 /// A message an actor gets at an instant. Dropping the timer cancels it; a message that was already on its way may still
 /// arrive, so its handler looks at the state and not at the message.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use conclave_db::{NewRoom, StoreError};
-use conclave_media::{MediaError, Report, ReportAnswer, ReportSink};
+use conclave_db::NewRoom;
+use conclave_media::{Report, ReportAnswer, ReportSink};
 use conclave_model::egress::Job;
 use conclave_model::idempotency::KeepAnswer;
 use conclave_model::ingress::Ingress;
@@ -15,14 +15,17 @@ use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName};
 use ractor::{Actor, RpcReplyPort};
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspectable, Kind, Mailbox};
+use crate::context::ActorContext;
 use crate::egress::EgressMsg;
-use crate::ingress::{IngressMsg, Registered};
-use crate::project::{ProjectMsg, WantedIngress, WantedJob};
+use crate::error::TreeError;
+use crate::info::{ActorInfo, ActorKind};
+use crate::ingress::{CreatedIngress, IngressMsg};
+use crate::mailbox::Mailbox;
+use crate::project::{CreateIngressRequest, ProjectMsg, StartEgressRequest};
+use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
-use crate::room::WantedRole;
+use crate::room::ChangeRoleRequest;
 use crate::system::{SystemActor, SystemMsg};
-use crate::wiring::Wiring;
 
 /// How long a caller waits for an actor. Longer than any write takes unless the disk is in trouble, and than the two calls to
 /// a media plane that a caller may come behind, so that the answer is that it is away.
@@ -31,20 +34,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(35);
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a stopping actor waits for its children.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
-
-/// Why the tree did not do as asked.
-#[derive(Debug, thiserror::Error)]
-pub enum TreeError {
-    /// The store refused or failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The media plane did not do its part, and nothing was written.
-    #[error(transparent)]
-    Media(#[from] MediaError),
-    /// No actor answered in time.
-    #[error("no actor answered in time")]
-    NoAnswer,
-}
 
 /// The mailboxes of running projects, so that a call need not pass through the root.
 #[derive(Clone, Default)]
@@ -69,7 +58,7 @@ impl Projects {
 pub struct Tree {
     system: Mailbox<SystemMsg>,
     projects: Projects,
-    wiring: Arc<Wiring>,
+    context: Arc<ActorContext>,
 }
 
 impl Tree {
@@ -78,16 +67,16 @@ impl Tree {
     ///
     /// # Errors
     /// The root could not be started.
-    pub async fn start(wiring: Wiring, relay: &EventRelay) -> Result<Self, TreeError> {
-        let wiring = Arc::new(wiring);
+    pub async fn start(context: ActorContext, relay: &EventRelay) -> Result<Self, TreeError> {
+        let context = Arc::new(context);
         let projects = Projects::default();
-        let card = Card::new("system".into(), Kind::System, None, None);
-        let actor = SystemActor { wiring: Arc::clone(&wiring), card: Arc::clone(&card), projects: projects.clone() };
+        let info = ActorInfo::new("system".into(), ActorKind::System, None, None);
+        let actor = SystemActor { context: Arc::clone(&context), info: Arc::clone(&info), projects: projects.clone() };
         let (actor, _) = Actor::spawn(None, actor, ()).await.map_err(|_| TreeError::NoAnswer)?;
-        let system = Mailbox::new(actor, card);
-        wiring.registry.list(system.card(), Some(Inspectable::System(system.clone())));
+        let system = Mailbox::new(actor, info);
+        context.registry.register(system.info(), ActorStatus::Running(Arc::new(system.clone())));
         relay.connect(system.clone());
-        Ok(Self { system, projects, wiring })
+        Ok(Self { system, projects, context })
     }
 
     /// Stops every actor, children first, each after the message it is at.
@@ -112,10 +101,10 @@ impl Tree {
         self.system.call(SystemMsg::Inspect, patience).await.map(|_| ()).map_err(|_| TreeError::NoAnswer)
     }
 
-    /// What the actors share.
+    /// Returns the list of all actors.
     #[must_use]
-    pub fn wiring(&self) -> &Arc<Wiring> {
-        &self.wiring
+    pub fn registry(&self) -> &ActorRegistry {
+        &self.context.registry
     }
 
     /// Makes a room. `limit` is the plan's ceiling of rooms open at once.
@@ -148,7 +137,7 @@ impl Tree {
         &self,
         project: ProjectId,
         name: RoomName,
-        wanted: WantedRole,
+        wanted: ChangeRoleRequest,
         keep: Option<KeepAnswer<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
         self.ask(project, |reply| ProjectMsg::ChangeRole { name, wanted, keep, reply }).await
@@ -158,21 +147,21 @@ impl Tree {
     ///
     /// # Errors
     /// Refused when the room has ended meanwhile, or the media plane names an egress that is known; the media plane's own.
-    pub async fn start_job(
+    pub async fn start_egress(
         &self,
         project: ProjectId,
-        wanted: WantedJob,
+        wanted: StartEgressRequest,
         keep: Option<KeepAnswer<Job>>,
     ) -> Result<Job, TreeError> {
         let wanted = Box::new(wanted);
-        self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::StartJob { wanted, keep, reply }).await
+        self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::StartEgress { wanted, keep, reply }).await
     }
 
     /// Asks the media plane how a job stands, writes it, and gives the record. One that is final is given as it is.
     ///
     /// # Errors
     /// The media plane's own.
-    pub async fn refresh_job(&self, project: ProjectId, id: EgressId) -> Result<Job, TreeError> {
+    pub async fn refresh_egress(&self, project: ProjectId, id: EgressId) -> Result<Job, TreeError> {
         self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Refresh(reply) }).await
     }
 
@@ -180,7 +169,7 @@ impl Tree {
     ///
     /// # Errors
     /// The media plane's own.
-    pub async fn stop_job(
+    pub async fn stop_egress(
         &self,
         project: ProjectId,
         id: EgressId,
@@ -193,7 +182,11 @@ impl Tree {
     ///
     /// # Errors
     /// Refused when the room has ended meanwhile, or the media plane names an endpoint that is known; the media plane's own.
-    pub async fn create_ingress(&self, project: ProjectId, wanted: WantedIngress) -> Result<Registered, TreeError> {
+    pub async fn create_ingress(
+        &self,
+        project: ProjectId,
+        wanted: CreateIngressRequest,
+    ) -> Result<CreatedIngress, TreeError> {
         let wanted = Box::new(wanted);
         self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress { wanted, reply }).await
     }

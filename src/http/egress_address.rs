@@ -3,7 +3,7 @@
 //! The media plane dials these, with a resolver of its own, so this is no more than an early refusal of what is plainly
 //! inside the operator's network. A name that does not resolve here is accepted: it may well resolve there.
 
-use conclave_actors::webhook_endpoint::resolver::{parse_url, permits_host};
+use conclave_actors::delivery::resolver::{parse_url, permits_host};
 use conclave_model::address::AddressFilter;
 use conclave_model::rtmp::{REDACTED, RtmpUrl};
 

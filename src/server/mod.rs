@@ -16,9 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
-use conclave_actors::card::Registry;
-use conclave_actors::webhook_endpoint::sender::Sender;
-use conclave_actors::{EventRelay, Settings, Tree, Wiring};
+use conclave_actors::delivery::sender::Sender;
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree};
 use conclave_db::Store;
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane};
@@ -119,8 +118,8 @@ impl Server {
         let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
         let guard = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(guard.clone());
-        let wiring = wire(&config, &store, &media, (&clock, &metrics));
-        let tree = Tree::start(wiring, &relay).await?;
+        let context = actor_context(&config, &store, &media, (&clock, &metrics));
+        let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
         let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
         let (returned, monitor) = (tree.clone(), livekit_config.clone());
@@ -192,9 +191,14 @@ fn media_url(config: &Config, api: SocketAddr) -> String {
     media.public_url.clone().or_else(|| near().filter(|_| media.kind == MediaKind::Livekit)).unwrap_or_else(own)
 }
 
-fn wire(config: &Config, store: &Store, media: &Arc<dyn MediaPlane>, (clock, metrics): (&Clock, &Metrics)) -> Wiring {
+fn actor_context(
+    config: &Config,
+    store: &Store,
+    media: &Arc<dyn MediaPlane>,
+    (clock, metrics): (&Clock, &Metrics),
+) -> ActorContext {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
-    Wiring {
+    ActorContext {
         store: store.clone(),
         media: Arc::clone(media),
         clock: clock.clone(),
@@ -205,7 +209,7 @@ fn wire(config: &Config, store: &Store, media: &Arc<dyn MediaPlane>, (clock, met
             retention: config.webhooks.retention,
             reconcile: config.media.reconcile,
         },
-        registry: Registry::default(),
+        registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),
     }
 }

@@ -49,7 +49,7 @@ fn an_actor_shows_its_card_and_its_own_state() {
     let room = &page["actors"][0];
     let expected = json!({
         "id": format!("{}/room/standup", app.project), "kind": "room", "parent": app.project,
-        "project_id": app.project, "name": "standup", "status": "at_rest", "started_at": app.now(), "restarts": 0,
+        "project_id": app.project, "name": "standup", "status": "hibernating", "started_at": app.now(), "restarts": 0,
         "mailbox": room["mailbox"], "handled": room["handled"],
         "timers": [{"name": "empty_timeout", "fires_at": "2026-03-01T12:05:00.000Z"}],
         "state": {
@@ -147,7 +147,10 @@ fn the_tree_reads_as_indented_text() {
     assert_eq!(starts[2], "    room standup");
     assert!(tree.lines().last().unwrap().contains("room=1"), "{tree}");
     let one = text(&format!("/debug/actors/{}/room/standup", app.project)).text();
-    assert!(one.contains("room standup [at_rest]") && one.contains("empty_timeout@2026-03-01T12:05:00.000Z"), "{one}");
+    assert!(
+        one.contains("room standup [hibernating]") && one.contains("empty_timeout@2026-03-01T12:05:00.000Z"),
+        "{one}"
+    );
 }
 
 #[test]

@@ -9,18 +9,18 @@ use conclave_model::idempotency::KeepAnswer;
 
 use super::{EgressActor, EgressActorState, EgressMsg};
 use crate::answer::LastAnswer;
-use crate::card::Mailbox;
+use crate::error::TreeError;
+use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use crate::tree::TreeError;
 
 /// How often a job that should become final soon is asked whether it has.
-const SETTLING: Duration = Duration::from_secs(5);
+const SETTLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// What the record says of a job that the media plane lost.
 const FORGOTTEN: &str = "the media plane no longer knows this egress: it was restarted, or its worker died";
 
 impl EgressActor {
     /// Takes a report: durable when this returns `Ok`.
-    pub(super) async fn take(
+    pub(super) async fn handle_report(
         &self,
         state: &mut EgressActorState,
         said: EgressState,
@@ -28,7 +28,7 @@ impl EgressActor {
     ) -> Result<(), ReportError> {
         self.note(state, &Ok(Some(said.clone())));
         self.record(state, said, at, None).await.map_err(|error| {
-            log::error!(actor = &*self.card.id; "a report could not be written: {error}");
+            log::error!(actor = &*self.info.id; "a report could not be written: {error}");
             ReportError::Unavailable
         })
     }
@@ -36,7 +36,7 @@ impl EgressActor {
     /// Asks how the job stands, and writes it.
     pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Job, TreeError> {
         if !state.job.status.is_final() {
-            let said = self.wiring.media.egress(&state.job.namespaced_room(), &self.id).await;
+            let said = self.context.media.egress(&state.job.namespaced_room(), &self.id).await;
             self.record_answer(state, said, None).await?;
         }
         Ok(state.job.clone())
@@ -49,7 +49,7 @@ impl EgressActor {
         keep: Option<KeepAnswer<Job>>,
     ) -> Result<Job, TreeError> {
         if !state.job.status.is_final() {
-            let said = self.wiring.media.stop_egress(&state.job.namespaced_room(), &self.id).await;
+            let said = self.context.media.stop_egress(&state.job.namespaced_room(), &self.id).await;
             // A plane may answer before its worker has taken it in; the job has been told all the same.
             let at_least_ending = |said: EgressState| match said.status {
                 JobStatus::Starting | JobStatus::Active => EgressState { status: JobStatus::Ending, ..said },
@@ -62,11 +62,11 @@ impl EgressActor {
     }
 
     /// Looks after the job by itself: a report may have been lost. Without its room it is also told to finish.
-    pub(super) async fn look(&self, state: &mut EgressActorState) {
+    pub(super) async fn poll(&self, state: &mut EgressActorState) {
         state.settle = None;
         let looked = if state.room_open { self.refresh(state).await } else { self.stop(state, None).await };
         if let Err(error) = looked {
-            log::warn!(actor = &*self.card.id; "a job could not be looked after and will be again: {error}");
+            log::warn!(actor = &*self.info.id; "a job could not be looked after and will be again: {error}");
         }
     }
 
@@ -76,14 +76,14 @@ impl EgressActor {
         if !settling || state.job.status.is_final() {
             state.settle = None;
         } else if state.settle.is_none() {
-            let at = self.wiring.clock.now().after(SETTLING);
-            state.settle = Some(Timer::arm(&self.wiring.clock, "settle", at, me, EgressMsg::Look));
+            let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
+            state.settle = Some(Timer::arm(&self.context.clock, "settle", at, me, EgressMsg::Poll));
         }
     }
 
     fn note(&self, state: &mut EgressActorState, said: &Result<Option<EgressState>, MediaError>) {
         let read = |said: &EgressState| (said.status, said.error.clone());
-        state.last_answer = Some(LastAnswer::of(said, self.wiring.clock.now(), read));
+        state.last_answer = Some(LastAnswer::of(said, self.context.clock.now(), read));
     }
 
     /// Writes what the media plane answered. A job that it does not know has failed.
@@ -93,7 +93,7 @@ impl EgressActor {
         said: Result<Option<EgressState>, MediaError>,
         keep: Option<KeepAnswer<Job>>,
     ) -> Result<(), TreeError> {
-        let now = self.wiring.clock.now();
+        let now = self.context.clock.now();
         self.note(state, &said);
         let said = said?.unwrap_or_else(|| EgressState {
             egress_id: self.id.clone(),
@@ -114,7 +114,7 @@ impl EgressActor {
     ) -> Result<(), TreeError> {
         // Most reports say what is known.
         if keep.is_some() || state.job.status.may_become(said.status) {
-            state.job = self.wiring.store.record_egress(state.job.project_id.clone(), said, at, keep).await?;
+            state.job = self.context.store.record_egress(state.job.project_id.clone(), said, at, keep).await?;
         }
         Ok(())
     }

@@ -18,13 +18,15 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::answer::LastAnswer;
-use crate::card::{Card, Inspection, Mailbox};
+use crate::context::ActorContext;
+use crate::error::TreeError;
+use crate::info::ActorInfo;
+use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use crate::tree::TreeError;
-use crate::wiring::Wiring;
 
 /// The reply to whoever asked for a job, or for its end.
-pub type JobReply = RpcReplyPort<Result<Job, TreeError>>;
+pub type EgressReply = RpcReplyPort<Result<Job, TreeError>>;
 
 /// What an egress actor understands.
 #[derive(Debug)]
@@ -39,18 +41,18 @@ pub enum EgressMsg {
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Ask the media plane how the job stands, and give the record as it is then.
-    Refresh(JobReply),
+    Refresh(EgressReply),
     /// Tell the job to finish.
     Stop {
         /// The answer to keep with it.
         keep: Option<KeepAnswer<Job>>,
         /// Answered once it is durable.
-        reply: JobReply,
+        reply: EgressReply,
     },
     /// The room has ended.
     RoomEnded,
     /// Ask the media plane how the job stands; it may have said so and not been heard.
-    Look,
+    Poll,
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -62,18 +64,24 @@ impl EgressMsg {
             Self::Refresh(_) => "refresh",
             Self::Stop { .. } => "stop",
             Self::RoomEnded => "room_ended",
-            Self::Look => "look",
+            Self::Poll => "poll",
             Self::Inspect(_) => "inspect",
         }
+    }
+}
+
+impl InspectMessage for EgressMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
     }
 }
 
 /// The actor's read-only parts.
 pub struct EgressActor {
     /// Shared parts.
-    pub wiring: Arc<Wiring>,
-    /// Its card.
-    pub card: Arc<Card>,
+    pub context: Arc<ActorContext>,
+    /// Its info.
+    pub info: Arc<ActorInfo>,
     /// Which job.
     pub id: EgressId,
 }
@@ -109,8 +117,8 @@ impl Actor for EgressActor {
         myself: ActorRef<EgressMsg>,
         running: RunningEgress,
     ) -> Result<EgressActorState, ActorProcessingErr> {
-        self.card.started(self.wiring.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        self.info.record_start(self.context.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
         let RunningEgress { egress: job, room_open } = running;
         let mut state = EgressActorState { job, room_open, settle: None, last_answer: None };
         self.arm_settle(&me, &mut state);
@@ -123,11 +131,11 @@ impl Actor for EgressActor {
         message: EgressMsg,
         state: &mut EgressActorState,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
-        self.card.handling(self.wiring.clock.now(), message.name());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
+        self.info.record_message(self.context.clock.now(), message.name());
         match message {
             EgressMsg::Report { said, at, answer } => {
-                let taken = self.take(state, said, at).await;
+                let taken = self.handle_report(state, said, at).await;
                 // A reporter that stopped waiting reports again, or is asked.
                 let _ = answer.send(taken);
             }
@@ -140,7 +148,7 @@ impl Actor for EgressActor {
                 let _ = reply.send(stopped);
             }
             EgressMsg::RoomEnded => state.room_open = false,
-            EgressMsg::Look => self.look(state).await,
+            EgressMsg::Poll => self.poll(state).await,
             EgressMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
                 return Ok(());

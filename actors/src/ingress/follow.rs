@@ -10,9 +10,9 @@ use conclave_model::{IngressId, Timestamp};
 
 use super::{IngressActor, IngressActorState};
 use crate::answer::LastAnswer;
+use crate::error::TreeError;
 use crate::project::ProjectMsg;
 use crate::system::SystemMsg;
-use crate::tree::TreeError;
 
 /// How long an endpoint waits for its room.
 const TURN: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const FORGOTTEN: &str = "the media plane no longer knows this ingress: delete it
 
 impl IngressActor {
     /// Takes a report: durable when this returns `Ok`.
-    pub(super) async fn take(
+    pub(super) async fn handle_report(
         &self,
         state: &mut IngressActorState,
         said: IngressState,
@@ -29,7 +29,7 @@ impl IngressActor {
     ) -> Result<(), ReportError> {
         self.note(state, &Ok(Some(said.clone())));
         self.record(state, said, at).await.map_err(|error| {
-            log::error!(actor = &*self.card.id; "a report could not be written: {error}");
+            log::error!(actor = &*self.info.id; "a report could not be written: {error}");
             ReportError::Unavailable
         })
     }
@@ -39,25 +39,25 @@ impl IngressActor {
         let ingress = &state.ingress;
         if ingress.status.is_final() {
             // What made it final may have been written by others.
-            return Ok(self.wiring.store.ingress(ingress.project_id.clone(), ingress.ingress_id.clone()).await?);
+            return Ok(self.context.store.ingress(ingress.project_id.clone(), ingress.ingress_id.clone()).await?);
         }
-        let said = self.wiring.media.ingress(&KnownIngress::from(ingress)).await;
+        let said = self.context.media.ingress(&KnownIngress::from(ingress)).await;
         self.note(state, &said);
         let said = said?.unwrap_or_else(|| IngressState {
             ingress_id: state.ingress.ingress_id.clone(),
             status: IngressStatus::Error,
             error: Some(FORGOTTEN.into()),
         });
-        self.record(state, said, self.wiring.clock.now()).await?;
+        self.record(state, said, self.context.clock.now()).await?;
         Ok(state.ingress.clone())
     }
 
     /// Takes the endpoint off the media plane, so that its key opens nothing from then on, and writes that.
     pub(super) async fn delete(&self, state: &mut IngressActorState) -> Result<Ingress, TreeError> {
         let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
-        self.wiring.media.delete_ingress(&id).await.inspect_err(|error| self.note(state, &Err(error.clone())))?;
-        self.wait_turn(&state.ingress).await;
-        state.ingress = self.wiring.store.delete_ingress(project, id).await?;
+        self.context.media.delete_ingress(&id).await.inspect_err(|error| self.note(state, &Err(error.clone())))?;
+        self.wait_for_room(&state.ingress).await;
+        state.ingress = self.context.store.delete_ingress(project, id).await?;
         Ok(state.ingress.clone())
     }
 
@@ -67,41 +67,41 @@ impl IngressActor {
             return;
         }
         state.ingress.status = IngressStatus::Complete;
-        let (media, id) = (Arc::clone(&self.wiring.media), state.ingress.ingress_id.clone());
+        let (media, id) = (Arc::clone(&self.context.media), state.ingress.ingress_id.clone());
         tokio::spawn(async move { take_off(&*media, &id).await });
     }
 
     /// Looks after the endpoint by itself: a report may have been lost.
-    pub(super) async fn look(&self, state: &mut IngressActorState) {
+    pub(super) async fn poll(&self, state: &mut IngressActorState) {
         if let Err(error) = self.refresh(state).await {
-            log::warn!(actor = &*self.card.id; "an ingress could not be looked after and will be again: {error}");
+            log::warn!(actor = &*self.info.id; "an ingress could not be looked after and will be again: {error}");
         }
     }
 
     fn note(&self, state: &mut IngressActorState, said: &Result<Option<IngressState>, MediaError>) {
         let read = |said: &IngressState| (said.status, said.error.clone());
-        state.last_answer = Some(LastAnswer::of(said, self.wiring.clock.now(), read));
+        state.last_answer = Some(LastAnswer::of(said, self.context.clock.now(), read));
     }
 
     async fn record(&self, state: &mut IngressActorState, said: IngressState, at: Timestamp) -> Result<(), StoreError> {
         // Most reports say what is known; an error is held against the record by the store, which knows its words.
         let known = state.ingress.status == said.status && said.status != IngressStatus::Error;
         if !known && !state.ingress.status.is_final() {
-            self.wait_turn(&state.ingress).await;
-            state.ingress = self.wiring.store.record_ingress(state.ingress.project_id.clone(), said, at).await?;
+            self.wait_for_room(&state.ingress).await;
+            state.ingress = self.context.store.record_ingress(state.ingress.project_id.clone(), said, at).await?;
         }
         Ok(())
     }
 
     /// Waits until the room's actor has written what the encoder did before: it reached the room on the same way, ahead of
     /// this. A room that takes longer than [`TURN`] is in trouble, and the order of two events is not worth more.
-    async fn wait_turn(&self, ingress: &Ingress) {
+    async fn wait_for_room(&self, ingress: &Ingress) {
         let turn = |reply| SystemMsg::ToProject {
             project: ingress.project_id.clone(),
-            message: Box::new(ProjectMsg::RoomTurn { name: ingress.room.clone(), reply }),
+            message: Box::new(ProjectMsg::RoomBarrier { name: ingress.room.clone(), reply }),
         };
         if self.system.call(turn, TURN).await.is_err() {
-            log::warn!(actor = &*self.card.id, room = ingress.room.as_str(); "the room did not give an ingress its turn");
+            log::warn!(actor = &*self.info.id, room = ingress.room.as_str(); "the room did not give an ingress its turn");
         }
     }
 }

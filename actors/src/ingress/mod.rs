@@ -17,10 +17,12 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::answer::LastAnswer;
-use crate::card::{Card, Inspection, Mailbox};
+use crate::context::ActorContext;
+use crate::error::TreeError;
+use crate::info::ActorInfo;
+use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Mailbox;
 use crate::system::SystemMsg;
-use crate::tree::TreeError;
-use crate::wiring::Wiring;
 
 pub(crate) use follow::take_off;
 
@@ -29,7 +31,7 @@ pub type IngressReply = RpcReplyPort<Result<Ingress, TreeError>>;
 
 /// An endpoint that was made and written.
 #[derive(Debug)]
-pub struct Registered {
+pub struct CreatedIngress {
     /// The record.
     pub ingress: Ingress,
     /// What lets an encoder in; this is the one time that it is there to be shown.
@@ -55,7 +57,7 @@ pub enum IngressMsg {
     /// The room has ended, and the record with it.
     RoomEnded,
     /// Ask the media plane how the endpoint stands; it may have said so and not been heard.
-    Look,
+    Poll,
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -67,18 +69,24 @@ impl IngressMsg {
             Self::Refresh(_) => "refresh",
             Self::Delete(_) => "delete",
             Self::RoomEnded => "room_ended",
-            Self::Look => "look",
+            Self::Poll => "poll",
             Self::Inspect(_) => "inspect",
         }
+    }
+}
+
+impl InspectMessage for IngressMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
     }
 }
 
 /// The actor's read-only parts.
 pub struct IngressActor {
     /// Shared parts.
-    pub wiring: Arc<Wiring>,
-    /// Its card.
-    pub card: Arc<Card>,
+    pub context: Arc<ActorContext>,
+    /// Its info.
+    pub info: Arc<ActorInfo>,
     /// The way to the room's actor that the media plane's reports take, too.
     pub system: Mailbox<SystemMsg>,
 }
@@ -113,7 +121,7 @@ impl Actor for IngressActor {
         _: ActorRef<IngressMsg>,
         ingress: Ingress,
     ) -> Result<IngressActorState, ActorProcessingErr> {
-        self.card.started(self.wiring.clock.now());
+        self.info.record_start(self.context.clock.now());
         Ok(IngressActorState { ingress, last_answer: None })
     }
 
@@ -123,10 +131,10 @@ impl Actor for IngressActor {
         message: IngressMsg,
         state: &mut IngressActorState,
     ) -> Result<(), ActorProcessingErr> {
-        self.card.handling(self.wiring.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), message.name());
         match message {
             IngressMsg::Report { said, at, answer } => {
-                let taken = self.take(state, said, at).await;
+                let taken = self.handle_report(state, said, at).await;
                 // A reporter that stopped waiting reports again, or is asked.
                 let _ = answer.send(taken);
             }
@@ -139,7 +147,7 @@ impl Actor for IngressActor {
                 let _ = reply.send(deleted);
             }
             IngressMsg::RoomEnded => self.complete(state),
-            IngressMsg::Look => self.look(state).await,
+            IngressMsg::Poll => self.poll(state).await,
             IngressMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
                 return Ok(());

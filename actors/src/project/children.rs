@@ -5,12 +5,12 @@ use conclave_model::{EndpointId, RoomName};
 use ractor::actor::messages::BoxedState;
 use ractor::{ActorId, ActorProcessingErr};
 
-use super::family::FamilyOf;
+use super::child_set::ChildSetOf;
 use super::{ChildKey, ProjectActor, ProjectMsg, ProjectState};
-use crate::card::Mailbox;
 use crate::child::Child;
+use crate::mailbox::Mailbox;
 use crate::room::{RoomActor, RoomMsg};
-use crate::webhook_endpoint::{EndpointActor, EndpointMsg};
+use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg};
 
 impl ProjectActor {
     /// Takes up everything that lives, and holds it against the media plane at once: nobody reported while we were away.
@@ -19,20 +19,20 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        for snapshot in self.wiring.store.open_rooms(self.id.clone()).await? {
+        for snapshot in self.context.store.open_rooms(self.id.clone()).await? {
             // Nobody inside: it rests. A deadline that has passed wakes it at once.
-            let idle = snapshot.participants.is_empty() && self.lay_to_rest(me, state, &snapshot.room, None);
+            let idle = snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);
             if !idle {
                 self.spawn_room(me, state, snapshot).await;
             }
         }
-        for running in self.wiring.store.running_egresses(self.id.clone()).await? {
+        for running in self.context.store.running_egresses(self.id.clone()).await? {
             self.spawn_job(me, state, running).await;
         }
-        for ingress in self.wiring.store.live_ingresses(self.id.clone()).await? {
+        for ingress in self.context.store.live_ingresses(self.id.clone()).await? {
             self.spawn_ingress(me, state, ingress).await;
         }
-        for endpoint in self.wiring.store.active_webhook_endpoint_ids(self.id.clone()).await? {
+        for endpoint in self.context.store.active_webhook_endpoint_ids(self.id.clone()).await? {
             self.spawn_endpoint(me, state, endpoint).await;
         }
         self.reconcile(me, state);
@@ -41,15 +41,15 @@ impl ProjectActor {
 
     /// Spawns a room's actor, for the first time or again.
     pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
-        let family: FamilyOf<RoomName, RoomActor> = |state| &mut state.rooms;
+        let children: ChildSetOf<RoomName, RoomActor> = |state| &mut state.rooms;
         let (name, system) = (snapshot.room.name.clone(), self.system.clone());
-        let make = |wiring, card| RoomActor { wiring, card, system };
-        self.spawn(me, state, (family, name), make, snapshot).await;
+        let make = |context, info| RoomActor { context, info, system };
+        self.spawn(me, state, (children, name), make, snapshot).await;
     }
 
     async fn spawn_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
-        let family: FamilyOf<EndpointId, EndpointActor> = |state| &mut state.endpoints;
-        self.spawn(me, state, (family, id), |wiring, card| EndpointActor { wiring, card, id }, ()).await;
+        let children: ChildSetOf<EndpointId, WebhookEndpointActor> = |state| &mut state.endpoints;
+        self.spawn(me, state, (children, id), |context, info| WebhookEndpointActor { context, info, id }, ()).await;
     }
 
     /// Tells endpoints that something is queued. One that has no actor yet gets it now, and looks by itself.
@@ -61,7 +61,7 @@ impl ProjectActor {
     ) {
         for id in endpoints {
             if state.endpoints.contains(&id) {
-                state.endpoints.send(&id, EndpointMsg::Queued);
+                state.endpoints.send(&id, WebhookEndpointMsg::Queued);
             } else {
                 self.spawn_endpoint(me, state, id).await;
             }
@@ -70,7 +70,7 @@ impl ProjectActor {
 
     /// Stops the actor of a deleted endpoint.
     pub(super) fn drop_endpoint(&self, state: &mut ProjectState, id: EndpointId) {
-        let endpoint = state.endpoints.strike(self, &id);
+        let endpoint = state.endpoints.remove(self, &id);
         if let Some(mailbox) = endpoint.as_ref().and_then(Child::mailbox) {
             mailbox.actor().stop(Some("deleted".into()));
         }
@@ -97,7 +97,7 @@ impl ProjectActor {
     pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
         self.end_jobs_of(state, name);
         self.end_ingresses_of(state, name);
-        let Some(child) = state.rooms.strike(self, name) else { return };
+        let Some(child) = state.rooms.remove(self, name) else { return };
         child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
     }
 
@@ -135,10 +135,10 @@ impl ProjectActor {
 
     /// Reads a room's records, to rebuild its actor from.
     pub(super) fn take_up_again(&self, me: &Mailbox<ProjectMsg>, name: RoomName) {
-        let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
+        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
         tokio::spawn(async move {
             let snapshot = Box::new(store.open_room(project, name.clone()).await);
-            let _ = me.cast(ProjectMsg::Found { name, snapshot });
+            let _ = me.cast(ProjectMsg::RoomLoaded { name, snapshot });
         });
     }
 

@@ -9,19 +9,19 @@ use conclave_model::{ErrorCode, IngressId, RoomId, RoomName, Timestamp};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
-use super::family::FamilyOf;
+use super::child_set::ChildSetOf;
 use super::{ProjectActor, ProjectMsg, ProjectState};
-use crate::card::Mailbox;
-use crate::ingress::{IngressActor, IngressMsg, Registered, take_off};
-use crate::tree::TreeError;
-use crate::wiring::Wiring;
+use crate::context::ActorContext;
+use crate::error::TreeError;
+use crate::ingress::{CreatedIngress, IngressActor, IngressMsg, take_off};
+use crate::mailbox::Mailbox;
 
 /// The reply to making an endpoint.
-pub type RegisteredReply = RpcReplyPort<Result<Registered, TreeError>>;
+pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
 
 /// An ingress endpoint to be made.
 #[derive(Debug)]
-pub struct WantedIngress {
+pub struct CreateIngressRequest {
     /// In which room.
     pub room: RoomId,
     /// What is asked of the media plane.
@@ -29,8 +29,8 @@ pub struct WantedIngress {
 }
 
 /// Makes an endpoint on the media plane, then writes it. What cannot be written is taken off again.
-async fn make(wiring: &Wiring, wanted: WantedIngress) -> Result<Registered, TreeError> {
-    let made = wiring.media.create_ingress(wanted.ingress.clone()).await?;
+async fn make(context: &ActorContext, wanted: CreateIngressRequest) -> Result<CreatedIngress, TreeError> {
+    let made = context.media.create_ingress(wanted.ingress.clone()).await?;
     let new = NewIngress {
         room: wanted.room,
         ingress_id: made.ingress_id.clone(),
@@ -40,12 +40,12 @@ async fn make(wiring: &Wiring, wanted: WantedIngress) -> Result<Registered, Tree
         url: format!("{}/REDACTED", made.url),
         key_hash: StreamKeyHash::of(made.stream_key.reveal()),
     };
-    let written = wiring.store.create_ingress(new).await;
+    let written = context.store.create_ingress(new).await;
     // One that is known already is somebody else's, and stays.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
-        take_off(&*wiring.media, &made.ingress_id).await;
+        take_off(&*context.media, &made.ingress_id).await;
     }
-    Ok(Registered { ingress: written?, stream_key: made.stream_key })
+    Ok(CreatedIngress { ingress: written?, stream_key: made.stream_key })
 }
 
 fn is_known(error: &StoreError) -> bool {
@@ -58,27 +58,27 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        wanted: WantedIngress,
-        reply: RegisteredReply,
+        wanted: CreateIngressRequest,
+        reply: CreateIngressReply,
     ) {
-        state.ingresses_in_making.expect();
-        let (wiring, me) = (Arc::clone(&self.wiring), me.clone());
+        state.pending_ingresses.expect();
+        let (context, me) = (Arc::clone(&self.context), me.clone());
         tokio::spawn(async move {
-            let result = Box::new(make(&wiring, wanted).await);
+            let result = Box::new(make(&context, wanted).await);
             // A project that stops now finds the endpoint in the database when it starts again.
-            let _ = me.cast(ProjectMsg::IngressMade { result, reply });
+            let _ = me.cast(ProjectMsg::IngressCreated { result, reply });
         });
     }
 
     /// An endpoint was made and written, or was not: it gets its actor, and what was reported of it meanwhile.
-    pub(super) async fn ingress_made(
+    pub(super) async fn ingress_created(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        result: Result<Registered, TreeError>,
-        reply: RegisteredReply,
+        result: Result<CreatedIngress, TreeError>,
+        reply: CreateIngressReply,
     ) {
-        if let Ok(Registered { ingress, .. }) = &result {
+        if let Ok(CreatedIngress { ingress, .. }) = &result {
             self.spawn_ingress(me, state, ingress.clone()).await;
             if !state.rooms.contains(&ingress.room) {
                 // The room ended in between, and the record was completed with it.
@@ -86,18 +86,18 @@ impl ProjectActor {
             }
         }
         let _ = reply.send(result);
-        for (id, message) in state.ingresses_in_making.made(&mut state.ingresses) {
+        for (id, message) in state.pending_ingresses.made(&mut state.ingresses) {
             drop_unknown(&id, message);
         }
     }
 
     /// Spawns an endpoint's actor, for the first time or again.
     pub(super) async fn spawn_ingress(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, ingress: Ingress) {
-        let family: FamilyOf<IngressId, IngressActor> = |state| &mut state.ingresses;
+        let children: ChildSetOf<IngressId, IngressActor> = |state| &mut state.ingresses;
         let id = ingress.ingress_id.clone();
         state.ingress_rooms.insert(id.clone(), ingress.room.clone());
         let system = self.system.clone();
-        self.spawn(me, state, (family, id), |wiring, card| IngressActor { wiring, card, system }, ingress).await;
+        self.spawn(me, state, (children, id), |context, info| IngressActor { context, info, system }, ingress).await;
     }
 
     /// Something was reported of an endpoint.
@@ -110,7 +110,7 @@ impl ProjectActor {
     ) {
         let id = said.ingress_id.clone();
         let message = IngressMsg::Report { said, at, answer };
-        if let Some(message) = state.ingresses_in_making.pass(&mut state.ingresses, id.clone(), message) {
+        if let Some(message) = state.pending_ingresses.pass(&mut state.ingresses, id.clone(), message) {
             drop_unknown(&id, message);
         }
     }
@@ -120,15 +120,15 @@ impl ProjectActor {
         if state.ingresses.contains(&id) {
             return state.ingresses.send(&id, message);
         }
-        let (wiring, project) = (Arc::clone(&self.wiring), self.id.clone());
+        let (context, project) = (Arc::clone(&self.context), self.id.clone());
         match message {
             IngressMsg::Refresh(reply) => drop(tokio::spawn(async move {
-                let ingress = wiring.store.ingress(project, id).await;
+                let ingress = context.store.ingress(project, id).await;
                 let _ = reply.send(ingress.map_err(TreeError::from));
             })),
             IngressMsg::Delete(reply) => drop(tokio::spawn(async move {
-                let deleted = match wiring.media.delete_ingress(&id).await {
-                    Ok(()) => wiring.store.delete_ingress(project, id).await.map_err(TreeError::from),
+                let deleted = match context.media.delete_ingress(&id).await {
+                    Ok(()) => context.store.delete_ingress(project, id).await.map_err(TreeError::from),
                     Err(error) => Err(error.into()),
                 };
                 let _ = reply.send(deleted);
@@ -148,7 +148,7 @@ impl ProjectActor {
     /// An endpoint's actor has stopped: the endpoint is final.
     pub(super) fn forget_ingress(&self, state: &mut ProjectState, id: &IngressId) {
         state.ingress_rooms.remove(id);
-        let Some(child) = state.ingresses.strike(self, id) else { return };
+        let Some(child) = state.ingresses.remove(self, id) else { return };
         // Whoever came too late is told what stands in the record.
         for message in child.into_waiting() {
             self.pass_to_ingress(state, id.clone(), message);
@@ -157,15 +157,15 @@ impl ProjectActor {
 
     /// Reads an endpoint's record, to rebuild its actor from.
     pub(super) fn take_up_ingress_again(&self, me: &Mailbox<ProjectMsg>, id: IngressId) {
-        let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
+        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
         tokio::spawn(async move {
             let live = Box::new(store.live_ingress(project, id.clone()).await);
-            let _ = me.cast(ProjectMsg::IngressFound { id, live });
+            let _ = me.cast(ProjectMsg::IngressLoaded { id, live });
         });
     }
 
     /// The record of an endpoint without a running actor is here.
-    pub(super) async fn ingress_found(
+    pub(super) async fn ingress_loaded(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
@@ -178,11 +178,11 @@ impl ProjectActor {
             Ok(Some(ingress)) => {
                 self.spawn_ingress(me, state, ingress).await;
                 // Reports may have been lost with the actor.
-                state.ingresses.send(&id, IngressMsg::Look);
+                state.ingresses.send(&id, IngressMsg::Poll);
             }
             Ok(None) => {
                 // The media plane may still have an endpoint that the records do not know, or know as final.
-                let (media, of) = (Arc::clone(&self.wiring.media), id.clone());
+                let (media, of) = (Arc::clone(&self.context.media), id.clone());
                 tokio::spawn(async move { take_off(&*media, &of).await });
                 self.forget_ingress(state, &id);
             }

@@ -3,13 +3,13 @@
 //! Everything that concerns a room goes through here, so that it waits when the room's actor is being restored and keeps
 //! its order. The handlers are short: writes run beside the actor and come back as messages.
 
+mod child_set;
 mod children;
-mod family;
+mod egresses;
+mod hibernation;
 mod ingresses;
-mod jobs;
-mod nursery;
+mod pending;
 mod reconcile;
-mod rest;
 mod rooms;
 
 use std::collections::{BTreeSet, HashMap};
@@ -27,20 +27,22 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use self::family::Family;
-use self::nursery::Nursery;
-use crate::card::{Card, Inspectable, Inspection, Kind, Mailbox};
-use crate::egress::{EgressMsg, JobReply};
-use crate::ingress::{IngressMsg, Registered};
-use crate::room::{RoleReply, RoomMsg, WantedRole};
+use self::child_set::ChildSet;
+use self::pending::PendingSpawns;
+use crate::context::ActorContext;
+use crate::egress::{EgressMsg, EgressReply};
+use crate::error::TreeError;
+use crate::info::{ActorInfo, ActorKind};
+use crate::ingress::{CreatedIngress, IngressMsg};
+use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Mailbox;
+use crate::room::{ChangeRoleRequest, RoleReply, RoomMsg};
 use crate::system::SystemMsg;
 use crate::timer::Timer;
-use crate::tree::TreeError;
-use crate::webhook_endpoint::EndpointMsg;
-use crate::wiring::Wiring;
+use crate::webhook_endpoint::WebhookEndpointMsg;
 
-pub use self::ingresses::{RegisteredReply, WantedIngress};
-pub use self::jobs::WantedJob;
+pub use self::egresses::StartEgressRequest;
+pub use self::ingresses::{CreateIngressReply, CreateIngressRequest};
 
 /// The reply to making a room.
 pub type RoomReply = RpcReplyPort<Result<Room, StoreError>>;
@@ -80,7 +82,7 @@ pub enum ProjectMsg {
         /// In which room.
         name: RoomName,
         /// Who gets which role, by whom.
-        wanted: WantedRole,
+        wanted: ChangeRoleRequest,
         /// The answer to keep with it.
         keep: Option<KeepAnswer<RoleChanged>>,
         /// Answered once it is durable.
@@ -94,20 +96,20 @@ pub enum ProjectMsg {
         message: RoomMsg,
     },
     /// Start a recording or a broadcast.
-    StartJob {
+    StartEgress {
         /// Which.
-        wanted: Box<WantedJob>,
+        wanted: Box<StartEgressRequest>,
         /// The answer to keep with it.
         keep: Option<KeepAnswer<Job>>,
         /// Answered once it is durable.
-        reply: JobReply,
+        reply: EgressReply,
     },
     /// A job was started, or was not.
-    JobStarted {
+    EgressStarted {
         /// What came of it.
         result: Box<Result<Job, TreeError>>,
         /// Who waits for it.
-        reply: JobReply,
+        reply: EgressReply,
     },
     /// Something for a job.
     ToJob {
@@ -117,7 +119,7 @@ pub enum ProjectMsg {
         message: EgressMsg,
     },
     /// What a failed job's actor is rebuilt from.
-    JobFound {
+    EgressLoaded {
         /// Which job.
         id: EgressId,
         /// Its record; `None` when it is final.
@@ -126,16 +128,16 @@ pub enum ProjectMsg {
     /// Make an ingress endpoint.
     CreateIngress {
         /// Which.
-        wanted: Box<WantedIngress>,
+        wanted: Box<CreateIngressRequest>,
         /// Answered once it is durable.
-        reply: RegisteredReply,
+        reply: CreateIngressReply,
     },
     /// An ingress endpoint was made, or was not.
-    IngressMade {
+    IngressCreated {
         /// What came of it.
-        result: Box<Result<Registered, TreeError>>,
+        result: Box<Result<CreatedIngress, TreeError>>,
         /// Who waits for it.
-        reply: RegisteredReply,
+        reply: CreateIngressReply,
     },
     /// Something for an ingress endpoint.
     ToIngress {
@@ -145,14 +147,14 @@ pub enum ProjectMsg {
         message: IngressMsg,
     },
     /// Say when a room's actor has handled what was reported of its room before.
-    RoomTurn {
+    RoomBarrier {
         /// Which room.
         name: RoomName,
         /// Answered then; at once, when the room rests or has ended.
         reply: RpcReplyPort<()>,
     },
     /// What an ingress actor is rebuilt from.
-    IngressFound {
+    IngressLoaded {
         /// Which endpoint.
         id: IngressId,
         /// Its record; `None` when it is final.
@@ -172,14 +174,14 @@ pub enum ProjectMsg {
     /// The wait before rebuilding a failed child is over.
     Restore(ChildKey),
     /// What a failed room is rebuilt from.
-    Found {
+    RoomLoaded {
         /// Which room.
         name: RoomName,
         /// Its records; `None` when it has ended meanwhile.
         snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
     },
     /// The deadline of a room at rest has come.
-    RestOver,
+    HibernationDeadline,
     /// Hold the records against the media plane, and arm the timer for the next time.
     Reconcile,
     /// What is live on the media plane.
@@ -197,21 +199,21 @@ impl ProjectMsg {
             Self::EndRoom { .. } => "end_room",
             Self::ChangeRole { .. } => "change_role",
             Self::ToRoom { .. } => "to_room",
-            Self::StartJob { .. } => "start_job",
-            Self::JobStarted { .. } => "job_started",
+            Self::StartEgress { .. } => "start_egress",
+            Self::EgressStarted { .. } => "egress_started",
             Self::ToJob { .. } => "to_job",
-            Self::JobFound { .. } => "job_found",
+            Self::EgressLoaded { .. } => "egress_loaded",
             Self::CreateIngress { .. } => "create_ingress",
-            Self::IngressMade { .. } => "ingress_made",
+            Self::IngressCreated { .. } => "ingress_created",
             Self::ToIngress { .. } => "to_ingress",
-            Self::RoomTurn { .. } => "room_turn",
-            Self::IngressFound { .. } => "ingress_found",
+            Self::RoomBarrier { .. } => "room_barrier",
+            Self::IngressLoaded { .. } => "ingress_loaded",
             Self::Report { .. } => "report",
             Self::Queued(_) => "queued",
             Self::EndpointDeleted(_) => "endpoint_deleted",
             Self::Restore(_) => "restore",
-            Self::Found { .. } => "found",
-            Self::RestOver => "rest_over",
+            Self::RoomLoaded { .. } => "room_loaded",
+            Self::HibernationDeadline => "hibernation_deadline",
             Self::Reconcile => "reconcile",
             Self::Surveyed(_) => "surveyed",
             Self::Inspect(_) => "inspect",
@@ -232,12 +234,18 @@ pub enum ChildKey {
     Endpoint(EndpointId),
 }
 
+impl InspectMessage for ProjectMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
+    }
+}
+
 /// The actor's read-only parts.
 pub struct ProjectActor {
     /// Shared parts.
-    pub wiring: Arc<Wiring>,
-    /// Its card.
-    pub card: Arc<Card>,
+    pub context: Arc<ActorContext>,
+    /// Its info.
+    pub info: Arc<ActorInfo>,
     /// The path its children name as their parent, shared by all of them.
     pub path: Arc<str>,
     /// Which project.
@@ -248,25 +256,25 @@ pub struct ProjectActor {
 
 /// The children, by what they are and by actor, and what is being counted.
 pub struct ProjectState {
-    rooms: Family<RoomName, RoomMsg>,
-    jobs: Family<EgressId, EgressMsg>,
-    ingresses: Family<IngressId, IngressMsg>,
-    endpoints: Family<EndpointId, EndpointMsg>,
+    rooms: ChildSet<RoomName, RoomMsg>,
+    jobs: ChildSet<EgressId, EgressMsg>,
+    ingresses: ChildSet<IngressId, IngressMsg>,
+    endpoints: ChildSet<EndpointId, WebhookEndpointMsg>,
     by_actor: HashMap<ActorId, ChildKey>,
     /// Rooms being written: they count against the plan's ceiling before they exist.
-    rooms_in_making: usize,
+    pending_rooms: usize,
     /// The rooms of the jobs.
     job_rooms: HashMap<EgressId, RoomName>,
     /// Jobs that the media plane may have started and that are not written yet.
-    jobs_in_making: Nursery<EgressId, EgressMsg>,
+    pending_egresses: PendingSpawns<EgressId, EgressMsg>,
     /// The rooms of the ingress endpoints.
     ingress_rooms: HashMap<IngressId, RoomName>,
     /// Ingress endpoints that the media plane may have made and that are not written yet.
-    ingresses_in_making: Nursery<IngressId, IngressMsg>,
+    pending_ingresses: PendingSpawns<IngressId, IngressMsg>,
     /// Ingress endpoints on the media plane that none of the actors knows, and since when they have been seen.
     strays: HashMap<IngressId, Timestamp>,
     /// Rooms that nobody is in, by the deadline they end at.
-    at_rest: BTreeSet<(Timestamp, RoomName)>,
+    hibernating: BTreeSet<(Timestamp, RoomName)>,
     rest: Option<Timer>,
     reconcile: Option<Timer>,
 }
@@ -274,18 +282,18 @@ pub struct ProjectState {
 impl ProjectState {
     fn new() -> Self {
         Self {
-            rooms: Family::new(Kind::Room, "room", ChildKey::Room, Inspectable::Room),
-            endpoints: Family::new(Kind::WebhookEndpoint, "webhook", ChildKey::Endpoint, Inspectable::WebhookEndpoint),
-            jobs: Family::new(Kind::Egress, "egress", ChildKey::Job, Inspectable::Egress),
-            ingresses: Family::new(Kind::Ingress, "ingress", ChildKey::Ingress, Inspectable::Ingress),
+            rooms: ChildSet::new(ActorKind::Room, "room", ChildKey::Room),
+            endpoints: ChildSet::new(ActorKind::WebhookEndpoint, "webhook", ChildKey::Endpoint),
+            jobs: ChildSet::new(ActorKind::Egress, "egress", ChildKey::Job),
+            ingresses: ChildSet::new(ActorKind::Ingress, "ingress", ChildKey::Ingress),
             by_actor: HashMap::new(),
-            rooms_in_making: 0,
+            pending_rooms: 0,
             job_rooms: HashMap::new(),
-            jobs_in_making: Nursery::default(),
+            pending_egresses: PendingSpawns::default(),
             ingress_rooms: HashMap::new(),
-            ingresses_in_making: Nursery::default(),
+            pending_ingresses: PendingSpawns::default(),
             strays: HashMap::new(),
-            at_rest: BTreeSet::new(),
+            hibernating: BTreeSet::new(),
             rest: None,
             reconcile: None,
         }
@@ -296,12 +304,12 @@ impl ProjectActor {
     fn inspect(state: &ProjectState) -> Inspection {
         let state_json = json!({
             "open_rooms": state.rooms.len(),
-            "rooms_at_rest": state.at_rest.len(),
-            "rooms_in_making": state.rooms_in_making,
+            "rooms_at_rest": state.hibernating.len(),
+            "rooms_in_making": state.pending_rooms,
             "jobs": state.jobs.len(),
-            "jobs_in_making": state.jobs_in_making.len(),
+            "jobs_in_making": state.pending_egresses.len(),
             "ingresses": state.ingresses.len(),
-            "ingresses_in_making": state.ingresses_in_making.len(),
+            "ingresses_in_making": state.pending_ingresses.len(),
             "webhook_endpoints": state.endpoints.len(),
         });
         let timers = state.rest.iter().chain(&state.reconcile).map(Timer::view).collect();
@@ -315,9 +323,9 @@ impl Actor for ProjectActor {
     type Arguments = ();
 
     async fn pre_start(&self, myself: ActorRef<ProjectMsg>, (): ()) -> Result<ProjectState, ActorProcessingErr> {
-        self.card.started(self.wiring.clock.now());
+        self.info.record_start(self.context.clock.now());
         // Before anybody else can send: nothing is handled until the children are there.
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
         me.cast(ProjectMsg::Populate).map_err(|_| "the mailbox is closed")?;
         Ok(ProjectState::new())
     }
@@ -328,8 +336,8 @@ impl Actor for ProjectActor {
         message: ProjectMsg,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
-        self.card.handling(self.wiring.clock.now(), message.name());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
+        self.info.record_message(self.context.clock.now(), message.name());
         match message {
             ProjectMsg::Populate => self.populate(&me, state).await?,
             ProjectMsg::CreateRoom { new, limit, keep, reply } => {
@@ -344,21 +352,21 @@ impl Actor for ProjectActor {
                 self.pass_to_room(&me, state, &name, change);
             }
             ProjectMsg::ToRoom { name, message } => self.pass_to_room(&me, state, &name, message),
-            ProjectMsg::StartJob { wanted, keep, reply } => self.start_job(&me, state, *wanted, keep, reply),
-            ProjectMsg::JobStarted { result, reply } => self.job_started(&me, state, *result, reply).await,
+            ProjectMsg::StartEgress { wanted, keep, reply } => self.start_egress(&me, state, *wanted, keep, reply),
+            ProjectMsg::EgressStarted { result, reply } => self.egress_started(&me, state, *result, reply).await,
             ProjectMsg::ToJob { id, message } => self.pass_to_job(state, id, message),
-            ProjectMsg::JobFound { id, running } => self.job_found(&me, state, id, *running).await,
+            ProjectMsg::EgressLoaded { id, running } => self.egress_loaded(&me, state, id, *running).await,
             ProjectMsg::CreateIngress { wanted, reply } => self.create_ingress(&me, state, *wanted, reply),
-            ProjectMsg::IngressMade { result, reply } => self.ingress_made(&me, state, *result, reply).await,
+            ProjectMsg::IngressCreated { result, reply } => self.ingress_created(&me, state, *result, reply).await,
             ProjectMsg::ToIngress { id, message } => self.pass_to_ingress(state, id, message),
-            ProjectMsg::RoomTurn { name, reply } => self.give_turn(&me, state, &name, reply),
-            ProjectMsg::IngressFound { id, live } => self.ingress_found(&me, state, id, *live).await,
+            ProjectMsg::RoomBarrier { name, reply } => self.pass_barrier(&me, state, &name, reply),
+            ProjectMsg::IngressLoaded { id, live } => self.ingress_loaded(&me, state, id, *live).await,
             ProjectMsg::Report { report, answer } => self.pass_report(&me, state, report, answer),
             ProjectMsg::Queued(endpoints) => self.wake_endpoints(&me, state, endpoints).await,
             ProjectMsg::EndpointDeleted(id) => self.drop_endpoint(state, id),
             ProjectMsg::Restore(key) => self.restore(&me, state, key).await,
-            ProjectMsg::Found { name, snapshot } => self.found(&me, state, &name, *snapshot).await,
-            ProjectMsg::RestOver => self.rest_over(&me, state),
+            ProjectMsg::RoomLoaded { name, snapshot } => self.found(&me, state, &name, *snapshot).await,
+            ProjectMsg::HibernationDeadline => self.hibernation_deadline(&me, state),
             ProjectMsg::Reconcile => self.reconcile(&me, state),
             ProjectMsg::Surveyed(survey) => self.surveyed(&me, state, *survey),
             ProjectMsg::Inspect(reply) => {
@@ -374,7 +382,7 @@ impl Actor for ProjectActor {
         event: SupervisionEvent,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
         match event {
             SupervisionEvent::ActorTerminated(who, last_state, _) => {
                 self.child_stopped(&me, state, who.get_id(), last_state).await;

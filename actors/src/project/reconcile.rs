@@ -13,9 +13,9 @@ use conclave_model::ingress::IngressState;
 use conclave_model::{NamespacedRoom, ProjectId, RoomName};
 
 use super::{ProjectActor, ProjectMsg, ProjectState};
-use crate::card::Mailbox;
 use crate::egress::EgressMsg;
 use crate::ingress::IngressMsg;
+use crate::mailbox::Mailbox;
 use crate::room::RoomMsg;
 use crate::timer::Timer;
 
@@ -27,15 +27,15 @@ impl ProjectActor {
     pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         // One that ends at this moment is taken up again from its records, and asks then.
         state.rooms.running().for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
-        state.jobs.running().for_each(|job| drop(job.cast(EgressMsg::Look)));
-        state.ingresses.running().for_each(|ingress| drop(ingress.cast(IngressMsg::Look)));
-        let (media, project, survey_of) = (Arc::clone(&self.wiring.media), self.id.clone(), me.clone());
+        state.jobs.running().for_each(|job| drop(job.cast(EgressMsg::Poll)));
+        state.ingresses.running().for_each(|ingress| drop(ingress.cast(IngressMsg::Poll)));
+        let (media, project, survey_of) = (Arc::clone(&self.context.media), self.id.clone(), me.clone());
         tokio::spawn(async move {
             let survey = Box::new(media.survey(&project).await);
             let _ = survey_of.cast(ProjectMsg::Surveyed(survey));
         });
-        let at = self.wiring.clock.now().after(spread(self.wiring.settings.reconcile, &self.id));
-        state.reconcile = Some(Timer::arm(&self.wiring.clock, "reconcile", at, me, ProjectMsg::Reconcile));
+        let at = self.context.clock.now().after(spread(self.context.settings.reconcile, &self.id));
+        state.reconcile = Some(Timer::arm(&self.context.clock, "reconcile", at, me, ProjectMsg::Reconcile));
     }
 
     /// What is live on the media plane.
@@ -50,15 +50,15 @@ impl ProjectActor {
         for room in &rooms {
             self.wake_missed(me, state, &room.split().1);
         }
-        if state.rooms_in_making == 0 {
+        if state.pending_rooms == 0 {
             let ended = rooms.into_iter().chain(empty_rooms).filter(|room| !state.rooms.contains(&room.split().1));
             ended.for_each(|room| self.close_ended(room));
         }
         // What is being started now has no record yet, and must not be taken for an orphan.
-        if state.ingresses_in_making.len() == 0 {
+        if state.pending_ingresses.len() == 0 {
             self.sweep(me, state, ingresses);
         }
-        if state.jobs_in_making.len() == 0 {
+        if state.pending_egresses.len() == 0 {
             let orphans = egresses.into_iter().filter(|(_, seen)| self.is_orphan(state, seen));
             orphans.for_each(|(room, seen)| self.stop_orphan(room, seen));
         }
@@ -74,7 +74,7 @@ impl ProjectActor {
 
     /// A room that has ended is open on the media plane, which was away when it was told.
     fn close_ended(&self, room: NamespacedRoom) {
-        let media = Arc::clone(&self.wiring.media);
+        let media = Arc::clone(&self.context.media);
         tokio::spawn(async move {
             if let Err(error) = media.close_room(&room).await {
                 log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
@@ -85,7 +85,7 @@ impl ProjectActor {
     /// Endpoints that no actor knows are held against the records: those whose room has ended at once, the others once they
     /// cannot be on their way into the records any more.
     fn sweep(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, seen: Vec<(NamespacedRoom, IngressState)>) {
-        let (now, before) = (self.wiring.clock.now(), std::mem::take(&mut state.strays));
+        let (now, before) = (self.context.clock.now(), std::mem::take(&mut state.strays));
         for (room, IngressState { ingress_id: id, .. }) in seen {
             if state.ingresses.contains(&id) {
                 continue;
@@ -100,13 +100,13 @@ impl ProjectActor {
     }
 
     fn is_orphan(&self, state: &ProjectState, seen: &EgressState) -> bool {
-        !state.jobs.contains(&seen.egress_id) && seen.started_at.after(ORPHANED) <= self.wiring.clock.now()
+        !state.jobs.contains(&seen.egress_id) && seen.started_at.after(ORPHANED) <= self.context.clock.now()
     }
 
     /// Ends a job that nobody will ever ask about: it was started, and its record could not be written.
     fn stop_orphan(&self, room: NamespacedRoom, seen: EgressState) {
         log::warn!(egress_id = seen.egress_id.as_str(), room = room.as_str(); "a job without a record is stopped");
-        let media = Arc::clone(&self.wiring.media);
+        let media = Arc::clone(&self.context.media);
         tokio::spawn(async move {
             if let Err(error) = media.stop_egress(&room, &seen.egress_id).await {
                 log::warn!(egress_id = seen.egress_id.as_str(); "a job without a record was not stopped: {error}");

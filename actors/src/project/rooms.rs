@@ -11,7 +11,7 @@ use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
 use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
-use crate::card::Mailbox;
+use crate::mailbox::Mailbox;
 use crate::room::RoomMsg;
 
 impl ProjectActor {
@@ -25,17 +25,17 @@ impl ProjectActor {
         (limit, keep): (Option<u32>, Option<KeepAnswer<Room>>),
         reply: RoomReply,
     ) {
-        let taken = state.rooms.len() + state.rooms_in_making;
+        let taken = state.rooms.len() + state.pending_rooms;
         if let Some(limit) = limit.filter(|limit| taken >= *limit as usize) {
             let message = format!("the plan lets {limit} rooms be open at once, and they are");
             let problem = Problem::new(ErrorCode::RoomLimitReached, message);
             let _ = reply.send(Err(StoreError::Refused(problem)));
             return;
         }
-        state.rooms_in_making += 1;
-        let (wiring, me) = (Arc::clone(&self.wiring), me.clone());
+        state.pending_rooms += 1;
+        let (context, me) = (Arc::clone(&self.context), me.clone());
         tokio::spawn(async move {
-            let result = Box::new(wiring.store.create_room(new, keep).await);
+            let result = Box::new(context.store.create_room(new, keep).await);
             // A project that stops now finds the room in the database when it starts again.
             let _ = me.cast(ProjectMsg::RoomCreated { result, reply });
         });
@@ -49,10 +49,10 @@ impl ProjectActor {
         result: Result<Room, StoreError>,
         reply: RoomReply,
     ) {
-        state.rooms_in_making -= 1;
+        state.pending_rooms -= 1;
         if let Ok(room) = &result {
             // A new room has a deadline and no messages, so it rests.
-            let _ = self.lay_to_rest(me, state, room, None);
+            let _ = self.hibernate(me, state, room, None);
         }
         let _ = reply.send(result);
     }
@@ -74,16 +74,16 @@ impl ProjectActor {
     }
 
     /// Lets somebody have a turn with a room's actor. A room at rest has handled everything, and need not be woken.
-    pub(super) fn give_turn(
+    pub(super) fn pass_barrier(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         name: &RoomName,
         reply: RpcReplyPort<()>,
     ) {
-        let turn = RoomMsg::Turn(reply);
+        let turn = RoomMsg::Barrier(reply);
         match state.rooms.get(name) {
-            Some(room) if !room.is_at_rest() => self.send_to_room(me, state, name, turn),
+            Some(room) if !room.is_hibernating() => self.send_to_room(me, state, name, turn),
             _ => turn.answer_as_ended(),
         }
     }

@@ -20,19 +20,21 @@ use conclave_model::{Identity, Problem, RoleName};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspection, Mailbox};
+use crate::context::ActorContext;
+use crate::error::TreeError;
+use crate::info::ActorInfo;
+use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Mailbox;
 use crate::system::SystemMsg;
-use crate::tree::TreeError;
-use crate::wiring::Wiring;
-pub use repair::Seen;
-pub(crate) use state::{RoomState, inspect_at_rest};
+pub use repair::RoomObservation;
+pub(crate) use state::{HibernatingRoom, RoomState};
 
 /// The reply to changing a role.
 pub type RoleReply = RpcReplyPort<Result<RoleChanged, TreeError>>;
 
 /// Who is to get which role, and who says so.
 #[derive(Debug, Clone)]
-pub struct WantedRole {
+pub struct ChangeRoleRequest {
     /// Who.
     pub identity: Identity,
     /// Which; a role of the room's template.
@@ -52,13 +54,13 @@ pub enum RoomMsg {
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Answer, and so say that whatever came before is handled.
-    Turn(RpcReplyPort<()>),
+    Barrier(RpcReplyPort<()>),
     /// End the room.
     End(RpcReplyPort<Result<(), StoreError>>),
     /// Give somebody another role.
     ChangeRole {
         /// Who gets which role, by whom.
-        wanted: Box<WantedRole>,
+        wanted: Box<ChangeRoleRequest>,
         /// The answer to keep with it.
         keep: Option<KeepAnswer<RoleChanged>>,
         /// Answered once it is durable.
@@ -69,7 +71,7 @@ pub enum RoomMsg {
     /// Hold the records against the media plane.
     Reconcile,
     /// What the media plane says of the room.
-    Seen(Box<Seen>),
+    Observed(Box<RoomObservation>),
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -84,31 +86,37 @@ impl RoomMsg {
                 let nobody = StoreError::Refused(Problem::participant_not_found());
                 let _ = reply.send(Err(nobody.into()));
             }
-            Self::Turn(reply) => drop(reply.send(())),
-            Self::EmptyTimeout | Self::Reconcile | Self::Seen(_) | Self::Inspect(_) => {}
+            Self::Barrier(reply) => drop(reply.send(())),
+            Self::EmptyTimeout | Self::Reconcile | Self::Observed(_) | Self::Inspect(_) => {}
         }
     }
 
     const fn name(&self) -> &'static str {
         match self {
             Self::Report { .. } => "report",
-            Self::Turn(_) => "turn",
+            Self::Barrier(_) => "barrier",
             Self::End(_) => "end",
             Self::ChangeRole { .. } => "change_role",
             Self::EmptyTimeout => "empty_timeout",
             Self::Reconcile => "reconcile",
-            Self::Seen(_) => "seen",
+            Self::Observed(_) => "observed",
             Self::Inspect(_) => "inspect",
         }
+    }
+}
+
+impl InspectMessage for RoomMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
     }
 }
 
 /// The actor's read-only parts.
 pub struct RoomActor {
     /// Shared parts.
-    pub wiring: Arc<Wiring>,
-    /// Its card.
-    pub card: Arc<Card>,
+    pub context: Arc<ActorContext>,
+    /// Its info.
+    pub info: Arc<ActorInfo>,
     /// The way that reports come by. What must not overtake them goes the same way.
     pub system: Mailbox<SystemMsg>,
 }
@@ -123,8 +131,8 @@ impl Actor for RoomActor {
         myself: ActorRef<RoomMsg>,
         snapshot: RoomSnapshot,
     ) -> Result<RoomState, ActorProcessingErr> {
-        self.card.started(self.wiring.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        self.info.record_start(self.context.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
         let mut state = RoomState::new(snapshot);
         self.arm_empty_timer(&me, &mut state);
         Ok(state)
@@ -136,12 +144,12 @@ impl Actor for RoomActor {
         message: RoomMsg,
         state: &mut RoomState,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
-        self.card.handling(self.wiring.clock.now(), message.name());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
+        self.info.record_message(self.context.clock.now(), message.name());
         // Boxed, so that ten thousand idle rooms do not each hold room for the longest of these futures.
         match message {
             RoomMsg::Report { report, answer } => {
-                let taken = Box::pin(self.take(&me, state, report)).await;
+                let taken = Box::pin(self.handle_report(&me, state, report)).await;
                 // A reporter that stopped waiting will report again or reconcile.
                 let _ = answer.send(taken);
             }
@@ -155,8 +163,8 @@ impl Actor for RoomActor {
             }
             RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(&me, state)).await,
             RoomMsg::Reconcile => self.ask_media(state),
-            RoomMsg::Seen(seen) => Box::pin(self.repair(&me, state, *seen)).await,
-            RoomMsg::Turn(reply) => drop(reply.send(())),
+            RoomMsg::Observed(seen) => Box::pin(self.repair(&me, state, *seen)).await,
+            RoomMsg::Barrier(reply) => drop(reply.send(())),
             RoomMsg::Inspect(reply) => {
                 let _ = reply.send(state.inspect());
             }

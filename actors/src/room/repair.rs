@@ -11,19 +11,19 @@ use conclave_model::{ParticipantSid, Timestamp};
 
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
-use crate::card::Mailbox;
+use crate::mailbox::Mailbox;
 use crate::project::ProjectMsg;
 use crate::system::SystemMsg;
 
 /// How long a join may be on its way into the media plane after it was written.
-const SETTLING: Duration = Duration::from_secs(5);
+const JOIN_GRACE: Duration = Duration::from_secs(5);
 
 /// Somebody's track that has not ended.
 type OpenTrack = (ParticipantSid, TrackFacts);
 
 /// What the media plane says of a room, and what the records said when it was asked.
 #[derive(Debug)]
-pub struct Seen {
+pub struct RoomObservation {
     /// Who was in the records.
     known: Vec<ParticipantSid>,
     /// Which tracks were.
@@ -59,24 +59,26 @@ impl RoomActor {
     /// Asks the media plane who is in the room; the answer comes back as a message, by the way that reports come: one that
     /// the plane had sent before it answered must not be overtaken, or a goodbye would be taken for a lost connection.
     pub(super) fn ask_media(&self, state: &RoomState) {
-        let now = self.wiring.clock.now();
+        let now = self.context.clock.now();
         // A join is written before the media plane lets it in: one that is being let in is not missing.
-        let settled = |joined_at: Timestamp| joined_at <= self.card.started_at() || joined_at.after(SETTLING) <= now;
+        let settled = |joined_at: Timestamp| joined_at <= self.info.started_at() || joined_at.after(JOIN_GRACE) <= now;
         let known = state.people.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
-        let (wiring, system) = (Arc::clone(&self.wiring), self.system.clone());
+        let (context, system) = (Arc::clone(&self.context), self.system.clone());
         let (id, room) = (state.room.id, state.room.namespaced_name());
         tokio::spawn(async move {
             // Before the plane is asked: a track that ends in between is no loss.
-            let tracks = wiring.store.open_tracks(id).await;
+            let tracks = context.store.open_tracks(id).await;
             let tracks = tracks.map_err(|error| MediaError::Unavailable(error.to_string()));
             let seen = match tracks {
-                Ok(tracks) => wiring.media.participants(&room).await.map(|people| Seen { known, tracks, people }),
+                Ok(tracks) => {
+                    context.media.participants(&room).await.map(|people| RoomObservation { known, tracks, people })
+                }
                 Err(error) => Err(error),
             };
             match seen {
                 Ok(seen) => {
                     let (project, name) = room.split();
-                    let message = Box::new(ProjectMsg::ToRoom { name, message: RoomMsg::Seen(Box::new(seen)) });
+                    let message = Box::new(ProjectMsg::ToRoom { name, message: RoomMsg::Observed(Box::new(seen)) });
                     let _ = system.cast(SystemMsg::ToProject { project, message });
                 }
                 Err(error) => log::warn!(room = room.as_str(); "a room could not be reconciled: {error}"),
@@ -86,15 +88,15 @@ impl RoomActor {
 
     /// Repairs what reports lost: closes the sessions of who is gone, writes the joins that were missed, and the tracks. Who
     /// came or left since the question was asked is left to its own report.
-    pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, seen: Seen) {
+    pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, seen: RoomObservation) {
         if !state.is_open() {
             return;
         }
-        let Seen { known, tracks, people } = seen;
+        let RoomObservation { known, tracks, people } = seen;
         let gone = known.iter().filter(|sid| people.iter().all(|person| person.sid != **sid)).cloned().collect();
         self.close_lost(me, state, gone).await;
         if !people.is_empty() {
-            self.say_rules_again(state).await;
+            self.resend_subscription_rules(state).await;
         }
         // A join that has not completed may still fail; its own report says which.
         let inside = |person: &Participant| person.state == ParticipantState::Active && person.kind.makes_session();
@@ -110,8 +112,8 @@ impl RoomActor {
 
     /// A plane apart from us keeps people in a room while we start anew, and was told its rules by whom we replaced; and its
     /// clients may have found a way around them.
-    async fn say_rules_again(&self, state: &RoomState) {
-        let said = match self.wiring.store.room_roles(state.room.template_id.clone()).await {
+    async fn resend_subscription_rules(&self, state: &RoomState) {
+        let said = match self.context.store.room_roles(state.room.template_id.clone()).await {
             Ok(roles) => self.set_subscription_rules(state, &roles).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
@@ -124,26 +126,26 @@ impl RoomActor {
         if lost.is_empty() {
             return;
         }
-        match self.wiring.store.record_lost(state.room.id, lost, self.wiring.clock.now()).await {
-            Ok(left) => self.follow(me, state, left),
+        match self.context.store.record_lost(state.room.id, lost, self.context.clock.now()).await {
+            Ok(left) => self.apply_leave(me, state, left),
             Err(error) => log::error!("lost participants could not be written: {error}"),
         }
     }
 
     /// Somebody is inside whose join was not heard of. Whoever would not have been let in goes again.
     async fn admit_missed(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, person: Participant) {
-        let at = person.joined_at.unwrap_or_else(|| self.wiring.clock.now());
+        let at = person.joined_at.unwrap_or_else(|| self.context.clock.now());
         let (sid, room) = (person.sid.clone(), state.room.namespaced_name());
         // Any other refusal has been logged; the next round asks again.
         if self.admit(me, state, person, at).await == Err(ReportError::RoleFull)
-            && let Err(error) = self.wiring.media.remove_participant(&room, &sid).await
+            && let Err(error) = self.context.media.remove_participant(&room, &sid).await
         {
             log::warn!(room = room.as_str(); "somebody too many could not be removed: {error}");
         }
     }
 
     async fn write_missed(&self, state: &RoomState, who: &Who, missed: Vec<Missed>) {
-        let (store, room, at) = (&self.wiring.store, state.room.id, self.wiring.clock.now());
+        let (store, room, at) = (&self.context.store, state.room.id, self.context.clock.now());
         for report in missed {
             let written = match report {
                 Missed::Published(track) => store.record_track(room, who.clone(), track, true, at).await,

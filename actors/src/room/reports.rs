@@ -12,12 +12,12 @@ use conclave_model::{ErrorCode, RoleName, Timestamp};
 
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
-use crate::card::Mailbox;
+use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
 impl RoomActor {
     /// Takes a report: durable when this returns `Ok`.
-    pub(super) async fn take(
+    pub(super) async fn handle_report(
         &self,
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
@@ -26,7 +26,7 @@ impl RoomActor {
         if !state.is_open() {
             return Err(ReportError::RoomEnded);
         }
-        let (store, id, at) = (&self.wiring.store, state.room.id, report.at);
+        let (store, id, at) = (&self.context.store, state.room.id, report.at);
         let written = match report.event {
             MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, at).await;
@@ -34,7 +34,7 @@ impl RoomActor {
             MediaEvent::ParticipantLeft { participant, clean } => {
                 match store.record_leave(id, participant.sid, at, clean).await {
                     Ok(left) => {
-                        self.follow(me, state, left);
+                        self.apply_leave(me, state, left);
                         Ok(())
                     }
                     Err(error) => Err(error),
@@ -65,7 +65,7 @@ impl RoomActor {
         participant: Participant,
         at: Timestamp,
     ) -> Result<(), ReportError> {
-        let roles = self.wiring.store.room_roles(state.room.template_id.clone()).await;
+        let roles = self.context.store.room_roles(state.room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.refusal(&error))?;
         if role_is_full(state, &participant, &roles) {
             return self.turn_away(state, &participant, at).await;
@@ -76,9 +76,9 @@ impl RoomActor {
             log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not taken: {error}");
             ReportError::Unavailable
         })?;
-        let joined = self.wiring.store.record_join(state.room.id, participant, at).await;
+        let joined = self.context.store.record_join(state.room.id, participant, at).await;
         let joined = joined.map_err(|error| self.refusal(&error))?;
-        state.renew(joined);
+        state.refresh(joined);
         self.arm_empty_timer(me, state);
         Ok(())
     }
@@ -89,14 +89,14 @@ impl RoomActor {
             room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
             "a join was turned away: the role is full"
         );
-        let aborted = self.wiring.store.record_join_aborted(state.room.id, Who::from(participant), at).await;
+        let aborted = self.context.store.record_join_aborted(state.room.id, Who::from(participant), at).await;
         aborted.map_err(|error| self.refusal(&error))?;
         Err(ReportError::RoleFull)
     }
 
     /// Somebody left: the people and perhaps the deadline are new.
-    pub(super) fn follow(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
-        state.renew(left);
+    pub(super) fn apply_leave(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
+        state.refresh(left);
         self.arm_empty_timer(me, state);
     }
 
@@ -104,7 +104,7 @@ impl RoomActor {
     pub(super) fn arm_empty_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let wanted = state.room.empty_deadline;
         if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.wiring.clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout);
+            let arm = |at| Timer::arm(&self.context.clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout);
             state.empty_timer = wanted.map(arm);
         }
     }
@@ -112,7 +112,7 @@ impl RoomActor {
     /// Ends the room if its deadline has really passed. A store that is away is asked again: the room goes back to rest,
     /// and its project wakes it a little later.
     pub(super) async fn end_if_empty(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
-        let now = self.wiring.clock.now();
+        let now = self.context.clock.now();
         if state.room.empty_deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
@@ -124,10 +124,10 @@ impl RoomActor {
 
     /// Ends the record, then the live side, then itself. The live side may be away: the record does not wait for it.
     pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
-        let ended = self.wiring.store.end_room(state.room.id).await?;
-        state.renew(RoomSnapshot { room: ended, participants: Vec::new() });
+        let ended = self.context.store.end_room(state.room.id).await?;
+        state.refresh(RoomSnapshot { room: ended, participants: Vec::new() });
         state.empty_timer = None;
-        let (media, room) = (Arc::clone(&self.wiring.media), state.room.namespaced_name());
+        let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
         tokio::spawn(async move {
             if let Err(error) = media.close_room(&room).await {
                 log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
@@ -144,7 +144,7 @@ impl RoomActor {
         match error {
             StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => ReportError::RoomEnded,
             error => {
-                log::error!(actor = &*self.card.id; "a report could not be written: {error}");
+                log::error!(actor = &*self.info.id; "a report could not be written: {error}");
                 ReportError::Unavailable
             }
         }

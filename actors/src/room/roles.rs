@@ -10,8 +10,8 @@ use conclave_model::role_change::RoleChanged;
 use conclave_model::{ErrorCode, Problem, RoleName};
 
 use super::state::RoomState;
-use super::{RoomActor, WantedRole};
-use crate::tree::TreeError;
+use super::{ChangeRoleRequest, RoomActor};
+use crate::error::TreeError;
 
 impl RoomActor {
     /// Gives somebody another role. The media plane goes first: a change that it did not take is not written. One that it
@@ -19,21 +19,21 @@ impl RoomActor {
     pub(super) async fn change_role(
         &self,
         state: &mut RoomState,
-        wanted: WantedRole,
+        wanted: ChangeRoleRequest,
         keep: Option<KeepAnswer<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
         if !state.is_open() || !state.holds(&wanted.identity) {
             return Err(refused(Problem::participant_not_found()));
         }
-        let roles = self.wiring.store.room_roles(state.room.template_id.clone()).await?;
+        let roles = self.context.store.room_roles(state.room.template_id.clone()).await?;
         let role = role_of(state, &roles, &wanted.role)?;
         // The template may have changed since the rules were said at the last join, to no rule at all even.
         let room = state.room.namespaced_name();
-        self.wiring.media.set_subscription_rules(&room, rules_of(&roles)).await?;
-        let changed = self.wiring.media.set_role(&room, &wanted.identity, RoleGrant::from(role)).await?;
+        self.context.media.set_subscription_rules(&room, rules_of(&roles)).await?;
+        let changed = self.context.media.set_role(&room, &wanted.identity, RoleGrant::from(role)).await?;
         let Some(participant) = changed else { return Err(refused(Problem::participant_not_found())) };
         let new = NewRoleChange { room: state.room.id, role: wanted.role, participant, by: wanted.by };
-        let changed = self.wiring.store.record_role_change(new, keep).await?;
+        let changed = self.context.store.record_role_change(new, keep).await?;
         state.give_role(&changed.change.participant_sid, &changed.change.role);
         Ok(changed)
     }
@@ -48,7 +48,7 @@ impl RoomActor {
         if rules.is_empty() {
             return Ok(());
         }
-        self.wiring.media.set_subscription_rules(&state.room.namespaced_name(), rules).await
+        self.context.media.set_subscription_rules(&state.room.namespaced_name(), rules).await
     }
 }
 

@@ -1,19 +1,32 @@
 //! A room actor's state, and what it shows of itself.
 
 use std::collections::BTreeMap;
+use std::future::ready;
+use std::time::Duration;
 
 use conclave_db::{ConnectedParticipant, RoomSnapshot};
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use crate::card::Inspection;
+use crate::inspection::{Inspect, Inspection};
 use crate::timer::{Timer, TimerView};
 
-/// What the debug endpoint shows of a room at rest.
-pub(crate) fn inspect_at_rest(deadline: Timestamp) -> Inspection {
-    let state = json!({"status": "open", "participants": {}, "holders": {}, "empty_deadline": deadline});
-    Inspection { timers: vec![TimerView { name: "empty_timeout", fires_at: deadline }], state }
+/// A hibernating room as the debug endpoint shows it: open, without participants, until its deadline.
+pub(crate) struct HibernatingRoom {
+    /// The instant at which the room ends.
+    pub deadline: Timestamp,
+}
+
+impl Inspect for HibernatingRoom {
+    fn inspect(&self, _: Duration) -> BoxFuture<'_, Option<Inspection>> {
+        let deadline = self.deadline;
+        let state = json!({"status": "open", "participants": {}, "holders": {}, "empty_deadline": deadline});
+        let timers = vec![TimerView { name: "empty_timeout", fires_at: deadline }];
+        ready(Some(Inspection { timers, state })).boxed()
+    }
 }
 
 /// The record as last written, who is inside, and the timer.
@@ -73,7 +86,7 @@ impl RoomState {
     }
 
     /// Takes over what a write gave back.
-    pub(super) fn renew(&mut self, now: RoomSnapshot) {
+    pub(super) fn refresh(&mut self, now: RoomSnapshot) {
         *self.room = now.room;
         self.people = now.participants;
     }

@@ -11,12 +11,15 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::card::{Card, Inspectable, Inspection, Kind, Mailbox};
 use crate::child::Child;
+use crate::context::ActorContext;
+use crate::info::{ActorInfo, ActorKind};
+use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Mailbox;
 use crate::project::{ProjectActor, ProjectMsg};
+use crate::registry::ActorStatus;
 use crate::timer::Timer;
 use crate::tree::Projects;
-use crate::wiring::Wiring;
 
 /// How often what is past its time is forgotten.
 const HOUSEKEEPING: Duration = Duration::from_secs(10 * 60);
@@ -55,7 +58,7 @@ pub enum SystemMsg {
     /// The wait before starting a failed project again is over.
     Restore(ProjectId),
     /// Forget what is past its time.
-    KeepHouse,
+    RunHousekeeping,
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -69,18 +72,24 @@ impl SystemMsg {
             Self::Queued { .. } => "queued",
             Self::MediaReturned => "media_returned",
             Self::Restore(_) => "restore",
-            Self::KeepHouse => "keep_house",
+            Self::RunHousekeeping => "run_housekeeping",
             Self::Inspect(_) => "inspect",
         }
+    }
+}
+
+impl InspectMessage for SystemMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
     }
 }
 
 /// The actor's read-only parts.
 pub struct SystemActor {
     /// Shared parts.
-    pub wiring: Arc<Wiring>,
-    /// Its card.
-    pub card: Arc<Card>,
+    pub context: Arc<ActorContext>,
+    /// Its info.
+    pub info: Arc<ActorInfo>,
     /// Where callers outside find a project's mailbox without asking.
     pub projects: Projects,
 }
@@ -96,29 +105,29 @@ pub struct SystemState {
 impl SystemActor {
     /// Starts what lives. A store that does not answer yet is asked again: the root has nobody to restart it.
     async fn populate(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
-        match self.wiring.store.live_projects().await {
+        match self.context.store.live_projects().await {
             Ok(projects) => {
                 for project in projects {
                     self.spawn(me, state, project).await;
                 }
-                self.keep_house(me, state);
+                self.run_housekeeping(me, state);
             }
             Err(error) => {
                 log::error!("the projects could not be read and will be tried again: {error}");
-                let at = self.wiring.clock.now().after(POPULATE_AGAIN);
-                state.housekeeping = Some(Timer::arm(&self.wiring.clock, "populate", at, me, SystemMsg::Populate));
+                let at = self.context.clock.now().after(POPULATE_AGAIN);
+                state.housekeeping = Some(Timer::arm(&self.context.clock, "populate", at, me, SystemMsg::Populate));
             }
         }
     }
 
     async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
-        let card = state.projects.get(&id).map_or_else(
-            || Card::new(id.to_string(), Kind::Project, Some((*self.card.id).into()), Some(id.clone())),
-            |child| Arc::clone(child.card()),
+        let info = state.projects.get(&id).map_or_else(
+            || ActorInfo::new(id.to_string(), ActorKind::Project, Some((*self.info.id).into()), Some(id.clone())),
+            |child| Arc::clone(child.info()),
         );
         let actor = ProjectActor {
-            wiring: Arc::clone(&self.wiring),
-            card: Arc::clone(&card),
+            context: Arc::clone(&self.context),
+            info: Arc::clone(&info),
             path: id.as_str().into(),
             id: id.clone(),
             system: me.clone(),
@@ -126,8 +135,8 @@ impl SystemActor {
         match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
             Ok((actor, _)) => {
                 state.by_actor.insert(actor.get_id(), id.clone());
-                let mailbox = Mailbox::new(actor, card);
-                self.wiring.registry.list(mailbox.card(), Some(Inspectable::Project(mailbox.clone())));
+                let mailbox = Mailbox::new(actor, info);
+                self.context.registry.register(mailbox.info(), ActorStatus::Running(Arc::new(mailbox.clone())));
                 self.projects.set(id.clone(), mailbox.clone());
                 match state.projects.get_mut(&id) {
                     Some(child) => child.restored(mailbox),
@@ -165,20 +174,20 @@ impl SystemActor {
         let Some(child) = state.projects.get_mut(&id) else { return };
         log::error!(project = id.as_str(); "a project failed and will be restored: {reason}");
         self.projects.unset(&id);
-        let clock = &self.wiring.clock;
+        let clock = &self.context.clock;
         let now = clock.now();
         let delay = child.failed(now, reason);
-        self.wiring.registry.list(child.card(), None);
-        self.wiring.metrics.restarted(Kind::Project);
+        self.context.registry.register(child.info(), ActorStatus::Restarting);
+        self.context.metrics.restarted(ActorKind::Project);
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
     }
 
     /// Forgets what is past its time, beside the actor, and comes back later.
-    fn keep_house(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
-        let wiring = Arc::clone(&self.wiring);
+    fn run_housekeeping(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
+        let context = Arc::clone(&self.context);
         tokio::spawn(async move {
             loop {
-                match wiring.store.delete_expired(wiring.settings.retention).await {
+                match context.store.delete_expired(context.settings.retention).await {
                     Ok(0) => break,
                     Ok(rows) => log::debug!(rows = rows; "forgot what was past its time"),
                     Err(error) => {
@@ -188,9 +197,9 @@ impl SystemActor {
                 }
             }
         });
-        let clock = &self.wiring.clock;
+        let clock = &self.context.clock;
         let at = clock.now().after(HOUSEKEEPING);
-        state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, me, SystemMsg::KeepHouse));
+        state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, me, SystemMsg::RunHousekeeping));
     }
 }
 
@@ -200,8 +209,8 @@ impl Actor for SystemActor {
     type Arguments = ();
 
     async fn pre_start(&self, myself: ActorRef<SystemMsg>, (): ()) -> Result<SystemState, ActorProcessingErr> {
-        self.card.started(self.wiring.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
+        self.info.record_start(self.context.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
         me.cast(SystemMsg::Populate).map_err(|_| "the mailbox is closed")?;
         Ok(SystemState::default())
     }
@@ -212,8 +221,8 @@ impl Actor for SystemActor {
         message: SystemMsg,
         state: &mut SystemState,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
-        self.card.handling(self.wiring.clock.now(), message.name());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
+        self.info.record_message(self.context.clock.now(), message.name());
         match message {
             SystemMsg::Populate => self.populate(&me, state).await,
             SystemMsg::ToProject { project, message } => self.send(&me, state, project, *message).await,
@@ -226,10 +235,10 @@ impl Actor for SystemActor {
             }
             SystemMsg::MediaReturned => Self::reconcile(state),
             SystemMsg::Restore(project) => self.spawn(&me, state, project).await,
-            SystemMsg::KeepHouse => self.keep_house(&me, state),
+            SystemMsg::RunHousekeeping => self.run_housekeeping(&me, state),
             SystemMsg::Inspect(reply) => {
                 let timers = state.housekeeping.iter().map(Timer::view).collect();
-                let media = self.wiring.media.kind();
+                let media = self.context.media.kind();
                 let inspection =
                     Inspection { timers, state: json!({"projects": state.projects.len(), "media": media}) };
                 let _ = reply.send(inspection);
@@ -245,7 +254,7 @@ impl Actor for SystemActor {
         state: &mut SystemState,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(who, reason) = event {
-            let me = Mailbox::new(myself, Arc::clone(&self.card));
+            let me = Mailbox::new(myself, Arc::clone(&self.info));
             self.project_failed(&me, state, who.get_id(), reason.to_string());
         }
         Ok(())

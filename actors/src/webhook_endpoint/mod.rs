@@ -3,15 +3,8 @@
 //! The state of a delivery lives in its table; this actor only drives it. At each tick something is due it starts one run
 //! ([`run`]), which takes batches until none is due; then it sleeps until the tick after the next due instant. An endpoint
 //! with nothing on its way costs nothing.
-//!
-//! - [`signature`]: the two signatures a delivery carries.
-//! - [`resolver`]: resolves, checks and hands out the very address that is dialled.
-//! - [`sender`]: posts one delivery.
 
-pub mod resolver;
 mod run;
-pub mod sender;
-pub mod signature;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,9 +18,11 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::card::{Card, Inspection, Mailbox};
+use crate::context::ActorContext;
+use crate::info::ActorInfo;
+use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use crate::wiring::Wiring;
 use run::Run;
 
 /// How long a stopping endpoint waits for the posts that are on their way.
@@ -35,23 +30,23 @@ const LAST_POSTS: Duration = Duration::from_secs(10);
 
 /// What an endpoint actor understands.
 #[derive(Debug)]
-pub enum EndpointMsg {
+pub enum WebhookEndpointMsg {
     /// Something was queued for this receiver.
     Queued,
     /// The tick something is due at.
     Tick,
     /// A run is over.
-    Rested(Rested),
+    RunFinished(RunFinished),
     /// Tell about yourself.
     Inspect(RpcReplyPort<Inspection>),
 }
 
-impl EndpointMsg {
+impl WebhookEndpointMsg {
     const fn name(&self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Tick => "tick",
-            Self::Rested(_) => "rested",
+            Self::RunFinished(_) => "run_finished",
             Self::Inspect(_) => "inspect",
         }
     }
@@ -59,7 +54,7 @@ impl EndpointMsg {
 
 /// How a run ended.
 #[derive(Debug)]
-pub struct Rested {
+pub struct RunFinished {
     /// When something is due next.
     next_due: Option<Timestamp>,
     /// The receiver was deleted: there is nothing left to do.
@@ -77,18 +72,24 @@ pub struct LastResponse {
     attempt: u32,
 }
 
+impl InspectMessage for WebhookEndpointMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
+    }
+}
+
 /// The actor's read-only parts.
-pub struct EndpointActor {
+pub struct WebhookEndpointActor {
     /// Shared parts.
-    pub wiring: Arc<Wiring>,
-    /// Its card.
-    pub card: Arc<Card>,
+    pub context: Arc<ActorContext>,
+    /// Its info.
+    pub info: Arc<ActorInfo>,
     /// Which receiver.
     pub id: EndpointId,
 }
 
 /// When it works next, what it does now, and how it last went.
-pub struct EndpointState {
+pub struct WebhookEndpointState {
     tick: Option<Timer>,
     run: Option<Running>,
     /// Something was queued while a run was on; the run may have looked already.
@@ -103,21 +104,21 @@ struct Running {
     in_flight: Arc<std::sync::atomic::AtomicUsize>,
 }
 
-impl EndpointActor {
+impl WebhookEndpointActor {
     /// Sleeps until the first tick to come at which `due` has passed. Ticks lie at whole multiples of the interval.
-    fn sleep_until(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState, due: Timestamp) {
-        let at = next_tick(self.wiring.clock.now(), due, self.wiring.settings.webhook_tick);
+    fn sleep_until(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, due: Timestamp) {
+        let at = next_tick(self.context.clock.now(), due, self.context.settings.webhook_tick);
         if state.tick.as_ref().is_none_or(|tick| tick.view().fires_at > at) {
-            state.tick = Some(Timer::arm(&self.wiring.clock, "tick", at, me, EndpointMsg::Tick));
+            state.tick = Some(Timer::arm(&self.context.clock, "tick", at, me, WebhookEndpointMsg::Tick));
         }
     }
 
-    fn start_run(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState) {
+    fn start_run(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState) {
         let stopping = Arc::new(AtomicBool::new(false));
         let in_flight = Arc::default();
         let good_standing = state.last_response.as_ref().is_some_and(|last| last.error.is_none());
         let run = Run {
-            wiring: Arc::clone(&self.wiring),
+            context: Arc::clone(&self.context),
             endpoint: self.id,
             stopping: Arc::clone(&stopping),
             in_flight: Arc::clone(&in_flight),
@@ -126,19 +127,19 @@ impl EndpointActor {
         let me = me.clone();
         let task = tokio::spawn(async move {
             // A run that panics must not leave its endpoint waiting for it: the next tick starts another.
-            let rested = AssertUnwindSafe(run.work_off()).catch_unwind().await;
-            let rested = rested.unwrap_or(Rested {
+            let rested = AssertUnwindSafe(run.drain_due()).catch_unwind().await;
+            let rested = rested.unwrap_or(RunFinished {
                 next_due: Some(Timestamp::from_millis(0)),
                 gone: false,
                 last_response: None,
             });
-            let _ = me.cast(EndpointMsg::Rested(rested));
+            let _ = me.cast(WebhookEndpointMsg::RunFinished(rested));
         });
         state.run = Some(Running { task, stopping, in_flight });
         state.queued_meanwhile = false;
     }
 
-    fn rest(&self, me: &Mailbox<EndpointMsg>, state: &mut EndpointState, rested: Rested) {
+    fn rest(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, rested: RunFinished) {
         state.run = None;
         if rested.gone {
             return me.actor().stop(Some("deleted".into()));
@@ -146,13 +147,13 @@ impl EndpointActor {
         if rested.last_response.is_some() {
             state.last_response = rested.last_response;
         }
-        let due = if state.queued_meanwhile { Some(self.wiring.clock.now()) } else { rested.next_due };
+        let due = if state.queued_meanwhile { Some(self.context.clock.now()) } else { rested.next_due };
         if let Some(due) = due {
             self.sleep_until(me, state, due);
         }
     }
 
-    fn inspect(state: &EndpointState) -> Inspection {
+    fn inspect(state: &WebhookEndpointState) -> Inspection {
         let in_flight = state.run.as_ref().map_or(0, |run| run.in_flight.load(Ordering::Relaxed));
         let backoff = state.last_response.as_ref().is_some_and(|last| last.error.is_some());
         let due = state.tick.as_ref().map(|tick| tick.view().fires_at);
@@ -167,17 +168,21 @@ impl EndpointActor {
     }
 }
 
-impl Actor for EndpointActor {
-    type Msg = EndpointMsg;
-    type State = EndpointState;
+impl Actor for WebhookEndpointActor {
+    type Msg = WebhookEndpointMsg;
+    type State = WebhookEndpointState;
     type Arguments = ();
 
-    async fn pre_start(&self, myself: ActorRef<EndpointMsg>, (): ()) -> Result<EndpointState, ActorProcessingErr> {
-        self.card.started(self.wiring.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
-        let mut state = EndpointState { tick: None, run: None, queued_meanwhile: false, last_response: None };
+    async fn pre_start(
+        &self,
+        myself: ActorRef<WebhookEndpointMsg>,
+        (): (),
+    ) -> Result<WebhookEndpointState, ActorProcessingErr> {
+        self.info.record_start(self.context.clock.now());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
+        let mut state = WebhookEndpointState { tick: None, run: None, queued_meanwhile: false, last_response: None };
         // What is pending from before is found by looking; the first tick looks.
-        let queue = self.wiring.store.endpoint_queue(self.id).await?;
+        let queue = self.context.store.endpoint_queue(self.id).await?;
         if let Some(due) = queue.next_due {
             self.sleep_until(&me, &mut state, due);
         }
@@ -186,23 +191,23 @@ impl Actor for EndpointActor {
 
     async fn handle(
         &self,
-        myself: ActorRef<EndpointMsg>,
-        message: EndpointMsg,
-        state: &mut EndpointState,
+        myself: ActorRef<WebhookEndpointMsg>,
+        message: WebhookEndpointMsg,
+        state: &mut WebhookEndpointState,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.card));
-        self.card.handling(self.wiring.clock.now(), message.name());
+        let me = Mailbox::new(myself, Arc::clone(&self.info));
+        self.info.record_message(self.context.clock.now(), message.name());
         match message {
-            EndpointMsg::Queued if state.run.is_some() => state.queued_meanwhile = true,
-            EndpointMsg::Queued => self.sleep_until(&me, state, self.wiring.clock.now()),
-            EndpointMsg::Tick => {
+            WebhookEndpointMsg::Queued if state.run.is_some() => state.queued_meanwhile = true,
+            WebhookEndpointMsg::Queued => self.sleep_until(&me, state, self.context.clock.now()),
+            WebhookEndpointMsg::Tick => {
                 state.tick = None;
                 if state.run.is_none() {
                     self.start_run(&me, state);
                 }
             }
-            EndpointMsg::Rested(rested) => self.rest(&me, state, rested),
-            EndpointMsg::Inspect(reply) => {
+            WebhookEndpointMsg::RunFinished(rested) => self.rest(&me, state, rested),
+            WebhookEndpointMsg::Inspect(reply) => {
                 let _ = reply.send(Self::inspect(state));
             }
         }
@@ -210,7 +215,11 @@ impl Actor for EndpointActor {
     }
 
     /// Lets the posts on their way finish, so that what was taken is written down as taken.
-    async fn post_stop(&self, _: ActorRef<EndpointMsg>, state: &mut EndpointState) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(
+        &self,
+        _: ActorRef<WebhookEndpointMsg>,
+        state: &mut WebhookEndpointState,
+    ) -> Result<(), ActorProcessingErr> {
         if let Some(run) = state.run.take() {
             run.stopping.store(true, Ordering::Relaxed);
             let _ = tokio::time::timeout(LAST_POSTS, run.task).await;

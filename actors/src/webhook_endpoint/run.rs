@@ -14,9 +14,9 @@ use conclave_model::{EndpointId, Timestamp};
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use super::sender::{AttemptOutcome, DeliveryRequest};
-use super::{LastResponse, Rested};
-use crate::wiring::Wiring;
+use super::{LastResponse, RunFinished};
+use crate::context::ActorContext;
+use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
 
 /// Deliveries taken at a time (contract "Retry schedule").
 const BATCH: u32 = 50;
@@ -25,7 +25,7 @@ const ROOMS_AT_ONCE: usize = 4;
 
 /// What a run needs.
 pub(super) struct Run {
-    pub(super) wiring: Arc<Wiring>,
+    pub(super) context: Arc<ActorContext>,
     pub(super) endpoint: EndpointId,
     pub(super) stopping: Arc<AtomicBool>,
     pub(super) in_flight: Arc<AtomicUsize>,
@@ -44,7 +44,7 @@ enum Halt {
 
 impl Run {
     /// Takes batches until none is due.
-    pub(super) async fn work_off(self) -> Rested {
+    pub(super) async fn drain_due(self) -> RunFinished {
         let mut last_response = None;
         let halted = loop {
             match self.batch(&mut last_response).await {
@@ -54,31 +54,31 @@ impl Run {
             }
         };
         let next_due = match halted {
-            Some(Halt::Gone) => return Rested { next_due: None, gone: true, last_response },
+            Some(Halt::Gone) => return RunFinished { next_due: None, gone: true, last_response },
             Some(Halt::Stopping) => None,
             Some(Halt::Store(error)) => {
                 log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
-                Some(self.wiring.clock.now())
+                Some(self.context.clock.now())
             }
             None => self.next_due().await,
         };
-        Rested { next_due, gone: false, last_response }
+        RunFinished { next_due, gone: false, last_response }
     }
 
     async fn next_due(&self) -> Option<Timestamp> {
-        match self.wiring.store.endpoint_queue(self.endpoint).await {
+        match self.context.store.endpoint_queue(self.endpoint).await {
             Ok(queue) => queue.next_due,
             // Not knowing is no reason to forget: the next tick looks again.
-            Err(_) => Some(self.wiring.clock.now()),
+            Err(_) => Some(self.context.clock.now()),
         }
     }
 
     /// Posts one batch and says how many it held.
     async fn batch(&self, last: &mut Option<LastResponse>) -> Result<usize, Halt> {
-        let store = &self.wiring.store;
+        let store = &self.context.store;
         // Read anew for each batch: a receiver that was deleted gets nothing more.
         let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Gone)?;
-        let due = store.due_deliveries(self.endpoint, self.wiring.clock.now(), BATCH).await.map_err(Halt::Store)?;
+        let due = store.due_deliveries(self.endpoint, self.context.clock.now(), BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
         let at_once =
             if last.as_ref().map_or(self.good_standing, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
@@ -104,8 +104,8 @@ impl Run {
     async fn attempt(&self, endpoint: &Endpoint, delivery: DueDelivery) -> Result<LastResponse, Halt> {
         let (id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await;
-        let at = self.wiring.clock.now();
-        let retry_at = outcome.error.as_ref().and_then(|_| self.wiring.settings.retry.next_attempt(number, at));
+        let at = self.context.clock.now();
+        let retry_at = outcome.error.as_ref().and_then(|_| self.context.settings.retry.next_attempt(number, at));
         let response =
             LastResponse { at, response_status: outcome.response_status, error: outcome.error, attempt: number };
         let attempt = Attempt {
@@ -121,9 +121,9 @@ impl Run {
             (Some(_), Some(_)) => "retried",
             (Some(_), None) => "failed",
         };
-        self.wiring.store.record_attempt(attempt).await.map_err(Halt::Store)?;
-        self.wiring.metrics.deliveries.with_label_values(&[outcome]).inc();
-        self.wiring.metrics.delivery_lag.observe(at.since(due).as_secs_f64());
+        self.context.store.record_attempt(attempt).await.map_err(Halt::Store)?;
+        self.context.metrics.deliveries.with_label_values(&[outcome]).inc();
+        self.context.metrics.delivery_lag.observe(at.since(due).as_secs_f64());
         Ok(response)
     }
 
@@ -134,9 +134,9 @@ impl Run {
             delivery_id: delivery.id,
             event_type: delivery.event_type,
             payload: delivery.payload,
-            at: self.wiring.clock.now(),
+            at: self.context.clock.now(),
         };
-        let sender = Arc::clone(&self.wiring.sender);
+        let sender = Arc::clone(&self.context.sender);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let outcome = tokio::task::spawn_blocking(move || sender.post(&request)).await;
         self.in_flight.fetch_sub(1, Ordering::Relaxed);

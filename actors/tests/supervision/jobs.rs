@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_actors::TreeError;
 use conclave_actors::debug::ActorView;
-use conclave_actors::project::{WantedIngress, WantedJob};
+use conclave_actors::project::{CreateIngressRequest, StartEgressRequest};
 use conclave_media::{EgressOutput, EgressRequest, IngressRequest, MediaEvent};
 use conclave_model::egress::{
     CompositeMedia, EgressSource, EgressState, Job, JobDetail, JobKind, JobStatus, Layout, RecordingType,
@@ -28,7 +28,7 @@ impl Stage {
     async fn start_recording(&self) -> EgressId {
         let source = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both };
         let filepath: conclave_model::filepath::FilePath = "stage.mp4".parse().unwrap();
-        let wanted = WantedJob {
+        let wanted = StartEgressRequest {
             room: self.record("stage").await.id,
             detail: JobDetail::Recording { recording_type: RecordingType::from(&source), filepath: filepath.clone() },
             egress: EgressRequest {
@@ -39,7 +39,7 @@ impl Stage {
             },
             destination: None,
         };
-        self.tree.start_job(self.project.clone(), wanted, None).await.unwrap().egress_id
+        self.tree.start_egress(self.project.clone(), wanted, None).await.unwrap().egress_id
     }
 
     async fn make_ingress(&self) -> IngressId {
@@ -51,7 +51,7 @@ impl Stage {
             name: None,
             enable_transcoding: None,
         };
-        let wanted = WantedIngress { room: self.record("stage").await.id, ingress };
+        let wanted = CreateIngressRequest { room: self.record("stage").await.id, ingress };
         self.tree.create_ingress(self.project.clone(), wanted).await.unwrap().ingress.ingress_id
     }
 
@@ -63,8 +63,8 @@ impl Stage {
         self.store.ingress(self.project.clone(), id.clone()).await.unwrap()
     }
 
-    async fn refresh_job(&self, id: &EgressId) -> Result<Job, TreeError> {
-        self.tree.refresh_job(self.project.clone(), id.clone()).await
+    async fn refresh_egress(&self, id: &EgressId) -> Result<Job, TreeError> {
+        self.tree.refresh_egress(self.project.clone(), id.clone()).await
     }
 
     async fn refresh_ingress(&self, id: &IngressId) -> Result<Ingress, TreeError> {
@@ -96,24 +96,24 @@ impl Stage {
         wait_until(async || self.child(place).await, |child| holds(child.as_ref())).await
     }
 
-    /// Makes a question that a child is asked fail it, and gives its card as it waits to be rebuilt.
+    /// Makes a question that a child is asked fail it, and gives its info as it waits to be rebuilt.
     async fn fail_by<T>(&self, place: &str, question: impl Future<Output = Result<T, TreeError>>) -> ActorView {
         let before = self.child(place).await.unwrap().restarts;
         self.plane.panics.store(1, Ordering::SeqCst);
         let answer = question.await;
         assert!(matches!(answer, Err(TreeError::NoAnswer)), "who failed it has no answer");
         let fallen = |child: &ActorView| child.restarts == before + 1 && child.status == "restarting";
-        let card = self.child_until(place, |child| child.is_some_and(fallen)).await.unwrap();
-        let failure = card.last_failure.as_ref().expect("a failure on its card");
+        let info = self.child_until(place, |child| child.is_some_and(fallen)).await.unwrap();
+        let failure = info.last_failure.as_ref().expect("a failure on its info");
         assert_eq!(failure.at, self.clock.now());
         assert!(failure.reason.contains("the plane was told to panic"), "{}", failure.reason);
-        card
+        info
     }
 
     async fn child_is_back(&self, place: &str, restarts: u32) -> ActorView {
         let running = |child: &ActorView| child.status == "running" && child.restarts == restarts;
         let back = self.child_until(place, |child| child.is_some_and(running)).await.unwrap();
-        assert!(back.last_failure.is_some(), "the card keeps the failure");
+        assert!(back.last_failure.is_some(), "the info keeps the failure");
         back
     }
 }
@@ -135,12 +135,13 @@ fn a_failed_job_is_rebuilt_from_its_record_and_answers_who_waited() {
         stage.report("stage", MediaEvent::Egress(said)).await.unwrap().unwrap();
         stage.clock.advance(Duration::from_secs(30));
         let place = place_of_job(&id);
-        let fallen = stage.fail_by(&place, stage.refresh_job(&id)).await;
+        let fallen = stage.fail_by(&place, stage.refresh_egress(&id)).await;
         assert_eq!((fallen.restarts, fallen.state), (1, json!(null)));
 
         // Both are sent before the clock moves, so both wait for it.
-        let stop = stage.tree.stop_job(stage.project.clone(), id.clone(), None);
-        let (refreshed, stopped, ()) = tokio::join!(stage.refresh_job(&id), stop, async { stage.clock.advance(DELAY) });
+        let stop = stage.tree.stop_egress(stage.project.clone(), id.clone(), None);
+        let (refreshed, stopped, ()) =
+            tokio::join!(stage.refresh_egress(&id), stop, async { stage.clock.advance(DELAY) });
         assert_eq!(refreshed.unwrap().status, JobStatus::Active);
         assert_eq!(stopped.unwrap().status, JobStatus::Ending);
         let back = stage.child_is_back(&place, 1).await;
@@ -162,7 +163,7 @@ fn what_a_job_did_while_its_actor_was_away_is_asked_for() {
         let stage = Stage::set().await;
         let id = stage.start_recording().await;
         let place = place_of_job(&id);
-        stage.fail_by(&place, stage.refresh_job(&id)).await;
+        stage.fail_by(&place, stage.refresh_egress(&id)).await;
         // Nobody reports it.
         stage.job_is(&id, JobStatus::Complete);
         stage.clock.advance(DELAY);
@@ -179,7 +180,7 @@ fn the_end_of_its_room_reaches_a_job_that_waits_to_be_rebuilt() {
         let stage = Stage::set().await;
         let id = stage.start_recording().await;
         let place = place_of_job(&id);
-        stage.fail_by(&place, stage.refresh_job(&id)).await;
+        stage.fail_by(&place, stage.refresh_egress(&id)).await;
         stage.tree.end_room(stage.project.clone(), "stage".parse().unwrap()).await.unwrap();
         stage.clock.advance(DELAY);
         let back = stage.child_is_back(&place, 1).await;

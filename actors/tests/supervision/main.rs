@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use conclave_actors::card::Registry;
+
 use conclave_actors::debug::ActorView;
+use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
-use conclave_actors::room::WantedRole;
-use conclave_actors::webhook_endpoint::sender::Sender;
-use conclave_actors::{EventRelay, Settings, Tree, TreeError, Wiring};
+use conclave_actors::room::ChangeRoleRequest;
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree, TreeError};
 use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane, MuteOutcome,
@@ -185,16 +185,16 @@ impl Stage {
             metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
         };
         let (store, plane) = (Store::open(options).unwrap(), Arc::new(BrittlePlane::default()));
-        let wiring = Wiring {
+        let context = ActorContext {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
             sender: Arc::new(Sender::new(AddressFilter::new(Vec::new()), Duration::from_secs(1))),
             settings: Settings::default(),
-            registry: Registry::default(),
+            registry: ActorRegistry::default(),
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };
-        let tree = Tree::start(wiring, &relay).await.unwrap();
+        let tree = Tree::start(context, &relay).await.unwrap();
         let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;
         let template = store.create_template(template(&project), None).await.unwrap();
         for name in ["stage", "sibling"] {
@@ -304,9 +304,9 @@ async fn wait_until<T: Debug>(look: impl AsyncFn() -> T, holds: impl Fn(&T) -> b
     }
 }
 
-fn run(story: impl Future<Output = ()>) {
+fn run(diagnostics: impl Future<Output = ()>) {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    actix::System::with_tokio_rt(runtime).block_on(story);
+    actix::System::with_tokio_rt(runtime).block_on(diagnostics);
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_failed_room_is_rebuilt_with_everybody_who_was_in_it() {
         stage.clock.advance(Duration::from_secs(30));
         stage.fail("stage").await;
         let failed = stage.actor("stage").await;
-        let failure = failed.last_failure.expect("a failure on its card");
+        let failure = failed.last_failure.expect("a failure on its info");
         assert_eq!((failed.restarts, failure.at), (1, stage.clock.now()));
         assert!(failure.reason.contains("the plane was told to panic"), "{}", failure.reason);
 
@@ -325,7 +325,7 @@ fn a_failed_room_is_rebuilt_with_everybody_who_was_in_it() {
         let back = stage.until("stage", |actor| actor.status == "running").await;
         assert_eq!(back.state["participants"], serde_json::json!({"host": ["alice"]}));
         assert_eq!((back.restarts, back.started_at), (1, stage.clock.now()));
-        assert!(back.last_failure.is_some(), "the card keeps the failure");
+        assert!(back.last_failure.is_some(), "the info keeps the failure");
         assert_eq!(stage.open_sessions().await, ["alice"]);
     });
 }
@@ -394,7 +394,7 @@ fn a_rebuilt_room_still_ends_at_its_deadline() {
         stage.fail("stage").await;
         stage.clock.advance(Duration::from_millis(100));
         // Nobody is inside, so it rests until then.
-        let back = stage.until("stage", |actor| actor.status == "at_rest").await;
+        let back = stage.until("stage", |actor| actor.status == "hibernating").await;
         assert_eq!(back.timers.iter().map(|timer| timer.fires_at).collect::<Vec<_>>(), [deadline]);
     });
 }
@@ -424,7 +424,7 @@ fn a_role_that_the_media_plane_does_not_take_is_not_written() {
     run(async {
         let stage = Stage::set().await;
         stage.join("stage", "alice").await.unwrap().unwrap();
-        let wanted = |identity: &str, role: &str| WantedRole {
+        let wanted = |identity: &str, role: &str| ChangeRoleRequest {
             identity: identity.parse().unwrap(),
             role: role.parse().unwrap(),
             by: ChangedBy::ApiKey("vk_test_0123".parse().unwrap()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix_web::http::header::{Accept, CACHE_CONTROL, Header, Quality};
 use actix_web::{HttpRequest, HttpResponse, web};
-use conclave_actors::card::Kind;
+use conclave_actors::ActorKind;
 use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
 use conclave_model::{ErrorCode, ProjectId};
 use futures_util::stream;
@@ -52,8 +52,8 @@ fn wants_text(request: &HttpRequest) -> bool {
     text.is_some_and(|text| json.is_none_or(|json| text > json))
 }
 
-fn kind(word: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.as_str() == word)
+fn kind(word: &str) -> Option<ActorKind> {
+    ActorKind::ALL.into_iter().find(|kind| kind.as_str() == word)
 }
 
 async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
@@ -93,9 +93,9 @@ async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse,
 /// One actor, indented by how deep it stands.
 fn line(actor: &ActorView) -> String {
     let depth = match actor.kind {
-        Kind::System => 0,
-        Kind::Project => 1,
-        Kind::Room | Kind::Egress | Kind::Ingress | Kind::WebhookEndpoint => 2,
+        ActorKind::System => 0,
+        ActorKind::Project => 1,
+        ActorKind::Room | ActorKind::Egress | ActorKind::Ingress | ActorKind::WebhookEndpoint => 2,
     };
     let indent = "  ".repeat(depth);
     let mut line = format!("{indent}{} {} [{}]", actor.kind.as_str(), actor.name, actor.status);

@@ -23,7 +23,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 }
 
 fn show(state: &AppState) -> HttpResponse {
-    state.metrics.actors.count(&state.tree.wiring().registry);
+    state.metrics.actors.update_gauges(state.tree.registry());
     match state.metrics.text() {
         Ok(text) => HttpResponse::Ok().content_type(CONTENT_TYPE).body(text),
         Err(error) => {

@@ -1,6 +1,6 @@
 //! Ingress endpoints (contract "Ingress"): where an encoder publishes into a room as an ordinary participant.
 
-use conclave_actors::project::WantedIngress;
+use conclave_actors::project::CreateIngressRequest;
 use conclave_db::IngressFilter;
 use conclave_media::IngressRequest;
 use conclave_model::ingress::{Ingress, IngressStatus, InputType};
@@ -207,7 +207,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
         name: body.participant_name,
         enable_transcoding: body.enable_transcoding,
     };
-    let wanted = WantedIngress { room: room.id, ingress };
+    let wanted = CreateIngressRequest { room: room.id, ingress };
     let made = call.state.tree.create_ingress(call.project(), wanted).await.map_err(of_tree)?;
     let ingress = IngressJson::from(&made.ingress);
     Ok(answer::created(&IngressCreated { ingress, stream_key: made.stream_key.reveal() }))

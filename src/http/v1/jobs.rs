@@ -1,6 +1,6 @@
 //! What recordings and broadcasts have in common as resources: filters, pages, finding one, refreshing and stopping it.
 
-use conclave_actors::project::WantedJob;
+use conclave_actors::project::StartEgressRequest;
 use conclave_db::EgressFilter;
 use conclave_media::{EgressOutput, EgressRequest};
 use conclave_model::destination::{DestinationConfig, DestinationKind};
@@ -106,8 +106,8 @@ impl Resource {
     ) -> Result<Answer, Problem> {
         let max_participants = call.plan().await?.effective_cap(room.max_participants);
         let egress = EgressRequest { room: room.namespaced_name(), max_participants, source, output };
-        let wanted = WantedJob { room: room.id, egress, detail, destination };
-        let started = call.state.tree.start_job(call.project(), wanted, call.keep(render)).await;
+        let wanted = StartEgressRequest { room: room.id, egress, detail, destination };
+        let started = call.state.tree.start_egress(call.project(), wanted, call.keep(render)).await;
         started.map(|job| render(&job)).map_err(of_tree)
     }
 
@@ -134,7 +134,7 @@ impl Resource {
         if job.status.is_final() {
             return Ok(job);
         }
-        call.state.tree.refresh_job(job.project_id, job.egress_id).await.map_err(of_tree)
+        call.state.tree.refresh_egress(job.project_id, job.egress_id).await.map_err(of_tree)
     }
 
     /// The job that a path names, to somebody who may stop it.
@@ -163,7 +163,7 @@ impl Resource {
         if job.status.is_final() {
             return Ok(render(&job));
         }
-        let stopped = call.state.tree.stop_job(job.project_id, job.egress_id, call.keep(render)).await;
+        let stopped = call.state.tree.stop_egress(job.project_id, job.egress_id, call.keep(render)).await;
         stopped.map(|job| render(&job)).map_err(of_tree)
     }
 

@@ -1,6 +1,6 @@
 //! Role changes: giving somebody in a room another role, and the log of it (contract "Participants and data").
 
-use conclave_actors::room::WantedRole;
+use conclave_actors::room::ChangeRoleRequest;
 use conclave_model::key::ApiKeyPrefix;
 use conclave_model::page::Page;
 use conclave_model::participant::Participant;
@@ -153,7 +153,7 @@ async fn change(call: Call) -> Result<Answer, Problem> {
     let ChangeRole { role } = call.read()?;
     call.permit(Permission::ChangeRole).await?;
     let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
-    let wanted = WantedRole { identity, role, by: call.changed_by()? };
+    let wanted = ChangeRoleRequest { identity, role, by: call.changed_by()? };
     let changed = call.state.tree.change_role(room.project_id, room.name, wanted, call.keep(render)).await;
     changed.map(|changed| render(&changed)).map_err(of_tree)
 }

@@ -1,7 +1,7 @@
 //! Webhook endpoints (contract "Webhooks").
 
-use conclave_actors::webhook_endpoint::resolver::{UrlRefusal, check_url};
-use conclave_actors::webhook_endpoint::signature::generate_secret;
+use conclave_actors::delivery::resolver::{UrlError, check_url};
+use conclave_actors::delivery::signature::generate_secret;
 use conclave_model::webhook::Endpoint;
 use conclave_model::{EndpointId, ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -140,8 +140,8 @@ async fn check(call: &Call, url: String) -> Result<(), Problem> {
     let checked = checked.map_err(|error| Problem::internal().because(error))?;
     match checked {
         Ok(_) => Ok(()),
-        Err(UrlRefusal::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url")),
-        Err(UrlRefusal::Blocked) => {
+        Err(UrlError::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url")),
+        Err(UrlError::Blocked) => {
             let message = "the url resolves to an address that is not public";
             Err(Problem::new(ErrorCode::BlockedUrl, message).at("url"))
         }

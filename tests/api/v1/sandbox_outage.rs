@@ -65,7 +65,7 @@ impl TestApp {
     #[track_caller]
     pub fn wait_until_seen(&self, room: &str) {
         let path = format!("/debug/actors/{}/room/{room}", self.project);
-        let seen = json!({"at": self.now(), "message": "seen"});
+        let seen = json!({"at": self.now(), "message": "observed"});
         eventually(|| self.admin("GET", &path).send().json()["history"].as_array().is_some_and(|h| h.contains(&seen)));
     }
 

@@ -154,7 +154,7 @@ fn a_restart_with_nobody_inside_reports_nothing() {
     let app = app.restart();
     let actor = || app.admin("GET", &format!("/debug/actors/{}/room/standup", app.project)).send();
     eventually(|| actor().status == 200);
-    assert_eq!(actor().expect(200)["status"], "at_rest");
+    assert_eq!(actor().expect(200)["status"], "hibernating");
     assert_eq!(app.events(&receiver), Vec::<Value>::new());
 }
 

@@ -5,33 +5,30 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use ractor::{Actor, Message};
+use ractor::Actor;
 
 use super::{ChildKey, ProjectActor, ProjectMsg, ProjectState};
-use crate::card::{Card, Inspectable, Kind, Mailbox};
 use crate::child::Child;
+use crate::context::ActorContext;
+use crate::info::{ActorInfo, ActorKind};
+use crate::inspection::InspectMessage;
+use crate::mailbox::Mailbox;
+use crate::registry::ActorStatus;
 use crate::timer::Timer;
-use crate::wiring::Wiring;
 
 /// Children of one kind, by what they are called.
-pub(super) struct Family<K, M> {
+pub(super) struct ChildSet<K, M> {
     members: HashMap<K, Child<M>>,
-    kind: Kind,
+    kind: ActorKind,
     /// What stands between the project's path and a child's name.
     folder: &'static str,
     key: fn(K) -> ChildKey,
-    inspect: fn(Mailbox<M>) -> Inspectable,
 }
 
-impl<K: Clone + Eq + Hash + Display, M: Message> Family<K, M> {
-    /// A family without members.
-    pub fn new(
-        kind: Kind,
-        folder: &'static str,
-        key: fn(K) -> ChildKey,
-        inspect: fn(Mailbox<M>) -> Inspectable,
-    ) -> Self {
-        Self { members: HashMap::new(), kind, folder, key, inspect }
+impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
+    /// A children without members.
+    pub fn new(kind: ActorKind, folder: &'static str, key: fn(K) -> ChildKey) -> Self {
+        Self { members: HashMap::new(), kind, folder, key }
     }
 
     /// How many there are, at rest and waiting to be restored included.
@@ -59,7 +56,7 @@ impl<K: Clone + Eq + Hash + Display, M: Message> Family<K, M> {
         self.members.insert(name, child);
     }
 
-    /// Sends to a child of a family whose members do not rest. One that is not there misses it.
+    /// Sends to a child of a children whose members do not rest. One that is not there misses it.
     pub fn send(&mut self, name: &K, message: M) {
         if let Some(child) = self.members.get_mut(name) {
             // Nobody rests, so there is nobody to wake.
@@ -72,20 +69,20 @@ impl<K: Clone + Eq + Hash + Display, M: Message> Family<K, M> {
         self.members.values().filter_map(Child::mailbox)
     }
 
-    /// The card of a child: the one it had, or a new one.
-    pub fn card(&self, project: &ProjectActor, name: &K) -> Arc<Card> {
+    /// The info of a child: the one it had, or a new one.
+    pub fn info(&self, project: &ProjectActor, name: &K) -> Arc<ActorInfo> {
         self.get(name).map_or_else(
             || {
                 let id = format!("{}/{}/{name}", project.id, self.folder);
-                Card::new(id, self.kind, Some(Arc::clone(&project.path)), Some(project.id.clone()))
+                ActorInfo::new(id, self.kind, Some(Arc::clone(&project.path)), Some(project.id.clone()))
             },
-            |child| Arc::clone(child.card()),
+            |child| Arc::clone(child.info()),
         )
     }
 
     /// Files a child that was spawned, for the first time or again.
-    fn place(&mut self, wiring: &Wiring, name: K, mailbox: Mailbox<M>) {
-        wiring.registry.list(mailbox.card(), Some((self.inspect)(mailbox.clone())));
+    fn place(&mut self, context: &ActorContext, name: K, mailbox: Mailbox<M>) {
+        context.registry.register(mailbox.info(), ActorStatus::Running(Arc::new(mailbox.clone())));
         match self.members.get_mut(&name) {
             Some(child) => child.restored(mailbox),
             None => self.insert(name, Child::running(mailbox)),
@@ -94,26 +91,26 @@ impl<K: Clone + Eq + Hash + Display, M: Message> Family<K, M> {
 
     /// Notes that a child failed, or could not even start, and arms the timer that tries again.
     pub fn restore_later(&mut self, project: &ProjectActor, me: &Mailbox<ProjectMsg>, name: K, reason: &str) {
-        let (clock, card) = (&project.wiring.clock, self.card(project, &name));
-        let child = self.members.entry(name.clone()).or_insert_with(|| Child::unborn(card));
+        let (clock, info) = (&project.context.clock, self.info(project, &name));
+        let child = self.members.entry(name.clone()).or_insert_with(|| Child::failed_to_start(info));
         let now = clock.now();
         let delay = child.failed(now, reason.to_owned());
-        project.wiring.registry.list(child.card(), None);
-        project.wiring.metrics.restarted(self.kind);
+        project.context.registry.register(child.info(), ActorStatus::Restarting);
+        project.context.metrics.restarted(self.kind);
         let restore = ProjectMsg::Restore((self.key)(name));
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, restore));
     }
 
     /// Takes a child away for good.
-    pub fn strike(&mut self, project: &ProjectActor, name: &K) -> Option<Child<M>> {
+    pub fn remove(&mut self, project: &ProjectActor, name: &K) -> Option<Child<M>> {
         let child = self.members.remove(name)?;
-        project.wiring.registry.strike(child.card());
+        project.context.registry.deregister(child.info());
         Some(child)
     }
 }
 
-/// Where a project keeps the family of one kind of actor.
-pub(super) type FamilyOf<K, A> = fn(&mut ProjectState) -> &mut Family<K, <A as Actor>::Msg>;
+/// Where a project keeps the children of one kind of actor.
+pub(super) type ChildSetOf<K, A> = fn(&mut ProjectState) -> &mut ChildSet<K, <A as Actor>::Msg>;
 
 impl ProjectActor {
     /// Spawns a child, for the first time or again. One that cannot even start must not take the project along: it is
@@ -122,24 +119,24 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        (family, name): (FamilyOf<K, A>, K),
-        make: impl FnOnce(Arc<Wiring>, Arc<Card>) -> A,
+        (children, name): (ChildSetOf<K, A>, K),
+        make: impl FnOnce(Arc<ActorContext>, Arc<ActorInfo>) -> A,
         arguments: A::Arguments,
     ) where
         K: Clone + Eq + Hash + Display,
-        A: Actor,
+        A: Actor<Msg: InspectMessage>,
     {
-        let card = family(state).card(self, &name);
-        let actor = make(Arc::clone(&self.wiring), Arc::clone(&card));
+        let info = children(state).info(self, &name);
+        let actor = make(Arc::clone(&self.context), Arc::clone(&info));
         match Actor::spawn_linked(None, actor, arguments, me.actor().get_cell()).await {
             Ok((actor, _)) => {
-                let key = (family(state).key)(name.clone());
+                let key = (children(state).key)(name.clone());
                 state.by_actor.insert(actor.get_id(), key);
-                family(state).place(&self.wiring, name, Mailbox::new(actor, card));
+                children(state).place(&self.context, name, Mailbox::new(actor, info));
             }
             Err(error) => {
-                log::error!(actor = &*card.id; "could not be started: {error}");
-                family(state).restore_later(self, me, name, &error.to_string());
+                log::error!(actor = &*info.id; "could not be started: {error}");
+                children(state).restore_later(self, me, name, &error.to_string());
             }
         }
     }

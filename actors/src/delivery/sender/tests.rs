@@ -15,7 +15,7 @@ const AMPLE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(300);
 
 /// A request as the receiver read it: the head's lines, and the body.
-type Seen = (Vec<String>, Vec<u8>);
+type RoomObservation = (Vec<String>, Vec<u8>);
 
 fn local_sender(timeout: Duration) -> Sender {
     Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout)
@@ -32,7 +32,7 @@ fn request(url: &str) -> DeliveryRequest {
     }
 }
 
-fn read_request(stream: &TcpStream) -> Seen {
+fn read_request(stream: &TcpStream) -> RoomObservation {
     let mut reader = BufReader::new(stream);
     let head: Vec<String> = reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
     let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
@@ -42,7 +42,7 @@ fn read_request(stream: &TcpStream) -> Seen {
 }
 
 /// A receiver that reads each request, passes it on, and hands the connection to `answer`.
-fn receiver(answer: impl Fn(TcpStream) + Send + 'static) -> (String, Receiver<Seen>) {
+fn receiver(answer: impl Fn(TcpStream) + Send + 'static) -> (String, Receiver<RoomObservation>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?a=1", listener.local_addr().unwrap());
     let (requests, seen) = channel();

@@ -1,6 +1,6 @@
 //! Rooms at rest: open, with nobody inside, and no process of their own.
 //!
-//! Most open rooms are empty most of the time: made ahead, or left a minute ago. Such a room is a card and a deadline, and
+//! Most open rooms are empty most of the time: made ahead, or left a minute ago. Such a room is a info and a deadline, and
 //! the project keeps one timer for the earliest of them. Whatever comes for the room wakes it: its actor is rebuilt from
 //! the records, as after a failure, and handles what waited.
 
@@ -12,9 +12,10 @@ use conclave_model::{RoomName, Timestamp};
 use ractor::actor::messages::BoxedState;
 
 use super::{ProjectActor, ProjectMsg, ProjectState};
-use crate::card::{Inspectable, Mailbox};
 use crate::child::{Child, Sent};
-use crate::room::{RoomMsg, RoomState};
+use crate::mailbox::Mailbox;
+use crate::registry::ActorStatus;
+use crate::room::{HibernatingRoom, RoomMsg, RoomState};
 use crate::timer::Timer;
 
 /// How soon a room that could not be ended is woken again.
@@ -23,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 impl ProjectActor {
     /// Lets a room rest until its deadline; one that has passed wakes it at once, but not before `not_before`. Says
     /// whether it rests: one without a deadline has somebody inside, and one that something waits for is wanted.
-    pub(super) fn lay_to_rest(
+    pub(super) fn hibernate(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
@@ -32,7 +33,7 @@ impl ProjectActor {
     ) -> bool {
         let Some(deadline) = room.empty_deadline else { return false };
         let due = not_before.map_or(deadline, |at| at.max(deadline));
-        let card = state.rooms.card(self, &room.name);
+        let info = state.rooms.info(self, &room.name);
         match state.rooms.get_mut(&room.name) {
             Some(child) => {
                 if !child.rest(due) {
@@ -40,29 +41,29 @@ impl ProjectActor {
                 }
             }
             None => {
-                card.started(self.wiring.clock.now());
-                state.rooms.insert(room.name.clone(), Child::at_rest(Arc::clone(&card), due));
+                info.record_start(self.context.clock.now());
+                state.rooms.insert(room.name.clone(), Child::hibernating(Arc::clone(&info), due));
             }
         }
-        self.wiring.registry.list(&card, Some(Inspectable::RoomAtRest(deadline)));
-        state.at_rest.insert((due, room.name.clone()));
+        self.context.registry.register(&info, ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })));
+        state.hibernating.insert((due, room.name.clone()));
         self.arm_rest(me, state);
         true
     }
 
     /// Makes the one timer agree with the earliest deadline.
     fn arm_rest(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let wanted = state.at_rest.first().map(|(deadline, _)| *deadline);
+        let wanted = state.hibernating.first().map(|(deadline, _)| *deadline);
         if state.rest.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.wiring.clock, "rest", at, me, ProjectMsg::RestOver);
+            let arm = |at| Timer::arm(&self.context.clock, "rest", at, me, ProjectMsg::HibernationDeadline);
             state.rest = wanted.map(arm);
         }
     }
 
     /// Wakes the rooms whose deadline has come; each sees for itself whether it ends.
-    pub(super) fn rest_over(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let now = self.wiring.clock.now();
-        let due: Vec<_> = state.at_rest.iter().take_while(|(deadline, _)| *deadline <= now).cloned().collect();
+    pub(super) fn hibernation_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
+        let now = self.context.clock.now();
+        let due: Vec<_> = state.hibernating.iter().take_while(|(deadline, _)| *deadline <= now).cloned().collect();
         state.rest = None;
         for entry in due {
             self.send_to_room(me, state, &entry.1, RoomMsg::EmptyTimeout);
@@ -80,7 +81,7 @@ impl ProjectActor {
     ) {
         let Some(room) = state.rooms.get_mut(name) else { return };
         if let Sent::Wake(due) = room.send(message) {
-            state.at_rest.remove(&(due, name.clone()));
+            state.hibernating.remove(&(due, name.clone()));
             self.take_up_again(me, name.clone());
         }
     }
@@ -96,9 +97,9 @@ impl ProjectActor {
         let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
         let open = last.filter(|last| last.is_open());
         let Some(last) = open else { return self.forget_room(state, &name) };
-        let again = last.end_failed().then(|| self.wiring.clock.now().after(AGAIN));
+        let again = last.end_failed().then(|| self.context.clock.now().after(AGAIN));
         let (idle, snapshot) = (last.is_idle(), last.into_snapshot());
-        if !(idle && self.lay_to_rest(me, state, &snapshot.room, again)) {
+        if !(idle && self.hibernate(me, state, &snapshot.room, again)) {
             self.spawn_room(me, state, snapshot).await;
         }
     }

@@ -8,12 +8,12 @@ use conclave_media::MediaPlane;
 use conclave_model::Clock;
 use conclave_model::webhook::RetrySchedule;
 
-use crate::card::Registry;
+use crate::delivery::sender::Sender;
 use crate::metrics::ActorMetrics;
-use crate::webhook_endpoint::sender::Sender;
+use crate::registry::ActorRegistry;
 
 /// The shared parts.
-pub struct Wiring {
+pub struct ActorContext {
     /// Durable records.
     pub store: Store,
     /// Live state.
@@ -25,7 +25,7 @@ pub struct Wiring {
     /// Numbers an operator may set.
     pub settings: Settings,
     /// Who is alive, for the debug endpoint.
-    pub registry: Registry,
+    pub registry: ActorRegistry,
     /// Where they count.
     pub metrics: ActorMetrics,
 }

@@ -9,16 +9,16 @@ use conclave_model::idempotency::KeepAnswer;
 use conclave_model::{EgressId, ErrorCode, RoomId, RoomName, Timestamp};
 use tokio::sync::oneshot;
 
-use super::family::FamilyOf;
+use super::child_set::ChildSetOf;
 use super::{ProjectActor, ProjectMsg, ProjectState};
-use crate::card::Mailbox;
-use crate::egress::{EgressActor, EgressMsg, JobReply};
-use crate::tree::TreeError;
-use crate::wiring::Wiring;
+use crate::context::ActorContext;
+use crate::egress::{EgressActor, EgressMsg, EgressReply};
+use crate::error::TreeError;
+use crate::mailbox::Mailbox;
 
 /// A recording or a broadcast to be started.
 #[derive(Debug)]
-pub struct WantedJob {
+pub struct StartEgressRequest {
     /// Of which room.
     pub room: RoomId,
     /// What is asked of the media plane.
@@ -30,16 +30,20 @@ pub struct WantedJob {
 }
 
 /// Starts a job on the media plane, then writes it. What cannot be written is stopped again.
-async fn start(wiring: &Wiring, wanted: WantedJob, keep: Option<KeepAnswer<Job>>) -> Result<Job, TreeError> {
+async fn start(
+    context: &ActorContext,
+    wanted: StartEgressRequest,
+    keep: Option<KeepAnswer<Job>>,
+) -> Result<Job, TreeError> {
     let room = wanted.egress.room.clone();
-    let state = wiring.media.start_egress(wanted.egress).await?;
+    let state = context.media.start_egress(wanted.egress).await?;
     let egress_id = state.egress_id.clone();
     let new = NewEgress { room: wanted.room, detail: wanted.detail, destination: wanted.destination, state };
-    let written = wiring.store.start_egress(new, keep).await;
+    let written = context.store.start_egress(new, keep).await;
     // One that is known already is somebody else's, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "a job was started and could not be written; it is stopped");
-        if let Err(error) = wiring.media.stop_egress(&room, &egress_id).await {
+        if let Err(error) = context.media.stop_egress(&room, &egress_id).await {
             log::error!(egress_id = egress_id.as_str(); "a job without a record could not be stopped: {error}");
         }
     }
@@ -54,48 +58,48 @@ fn is_known(error: &StoreError) -> bool {
 
 impl ProjectActor {
     /// Starts a job beside the actor: a media plane may take long.
-    pub(super) fn start_job(
+    pub(super) fn start_egress(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        wanted: WantedJob,
+        wanted: StartEgressRequest,
         keep: Option<KeepAnswer<Job>>,
-        reply: JobReply,
+        reply: EgressReply,
     ) {
-        state.jobs_in_making.expect();
-        let (wiring, me) = (Arc::clone(&self.wiring), me.clone());
+        state.pending_egresses.expect();
+        let (context, me) = (Arc::clone(&self.context), me.clone());
         tokio::spawn(async move {
-            let result = Box::new(start(&wiring, wanted, keep).await);
+            let result = Box::new(start(&context, wanted, keep).await);
             // A project that stops now finds the job in the database when it starts again.
-            let _ = me.cast(ProjectMsg::JobStarted { result, reply });
+            let _ = me.cast(ProjectMsg::EgressStarted { result, reply });
         });
     }
 
     /// A job was started and written, or was not: it gets its actor, and what was reported of it meanwhile.
-    pub(super) async fn job_started(
+    pub(super) async fn egress_started(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         result: Result<Job, TreeError>,
-        reply: JobReply,
+        reply: EgressReply,
     ) {
         if let Ok(job) = &result {
             let room_open = state.rooms.contains(&job.room);
             self.spawn_job(me, state, RunningEgress { egress: job.clone(), room_open }).await;
         }
         let _ = reply.send(result);
-        for (id, message) in state.jobs_in_making.made(&mut state.jobs) {
+        for (id, message) in state.pending_egresses.made(&mut state.jobs) {
             drop_unknown(&id, message);
         }
     }
 
     /// Spawns a job's actor, for the first time or again.
     pub(super) async fn spawn_job(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, running: RunningEgress) {
-        let family: FamilyOf<EgressId, EgressActor> = |state| &mut state.jobs;
+        let children: ChildSetOf<EgressId, EgressActor> = |state| &mut state.jobs;
         let id = running.egress.egress_id.clone();
         state.job_rooms.insert(id.clone(), running.egress.room.clone());
         let name = id.clone();
-        self.spawn(me, state, (family, name), |wiring, card| EgressActor { wiring, card, id }, running).await;
+        self.spawn(me, state, (children, name), |context, info| EgressActor { context, info, id }, running).await;
     }
 
     /// Something was reported of a job. One that nobody knows may be on its way into the records; when nothing is, it is
@@ -109,7 +113,7 @@ impl ProjectActor {
     ) {
         let id = said.egress_id.clone();
         let message = EgressMsg::Report { said, at, answer };
-        if let Some(message) = state.jobs_in_making.pass(&mut state.jobs, id.clone(), message) {
+        if let Some(message) = state.pending_egresses.pass(&mut state.jobs, id.clone(), message) {
             drop_unknown(&id, message);
         }
     }
@@ -120,7 +124,7 @@ impl ProjectActor {
             return state.jobs.send(&id, message);
         }
         let (EgressMsg::Refresh(reply) | EgressMsg::Stop { reply, .. }) = message else { return };
-        let (store, project) = (self.wiring.store.clone(), self.id.clone());
+        let (store, project) = (self.context.store.clone(), self.id.clone());
         tokio::spawn(async move {
             let job = store.egress_by_id(project, id).await;
             let _ = reply.send(job.map_err(TreeError::from));
@@ -138,7 +142,7 @@ impl ProjectActor {
     /// A job's actor has stopped: the job is final.
     pub(super) fn forget_job(&self, state: &mut ProjectState, id: &EgressId) {
         state.job_rooms.remove(id);
-        let Some(child) = state.jobs.strike(self, id) else { return };
+        let Some(child) = state.jobs.remove(self, id) else { return };
         // Whoever came too late is told what stands in the record.
         for message in child.into_waiting() {
             self.pass_to_job(state, id.clone(), message);
@@ -147,15 +151,15 @@ impl ProjectActor {
 
     /// Reads a job's record, to rebuild its actor from.
     pub(super) fn take_up_job_again(&self, me: &Mailbox<ProjectMsg>, id: EgressId) {
-        let (store, project, me) = (self.wiring.store.clone(), self.id.clone(), me.clone());
+        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
         tokio::spawn(async move {
             let running = Box::new(store.running_egress(project, id.clone()).await);
-            let _ = me.cast(ProjectMsg::JobFound { id, running });
+            let _ = me.cast(ProjectMsg::EgressLoaded { id, running });
         });
     }
 
     /// The record of a job that failed is here.
-    pub(super) async fn job_found(
+    pub(super) async fn egress_loaded(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
@@ -166,7 +170,7 @@ impl ProjectActor {
             Ok(Some(running)) => {
                 self.spawn_job(me, state, running).await;
                 // Reports may have been lost with the actor.
-                state.jobs.send(&id, EgressMsg::Look);
+                state.jobs.send(&id, EgressMsg::Poll);
             }
             Ok(None) => self.forget_job(state, &id),
             Err(error) => state.jobs.restore_later(self, me, id, &error.to_string()),

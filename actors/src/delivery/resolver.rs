@@ -59,7 +59,7 @@ pub struct AddressBlocked {
 
 /// Why a url cannot be a receiver's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UrlRefusal {
+pub enum UrlError {
     /// Not an http(s) url with a host; says what is wrong.
     #[error("{0}")]
     Invalid(&'static str),
@@ -76,13 +76,13 @@ pub enum UrlRefusal {
 /// Blocks for as long as the system's resolver takes, so it belongs on a blocking thread.
 ///
 /// # Errors
-/// [`UrlRefusal::Invalid`] for a text that is no usable url, [`UrlRefusal::Blocked`] when any address behind it is not
+/// [`UrlError::Invalid`] for a text that is no usable url, [`UrlError::Blocked`] when any address behind it is not
 /// permitted by `filter`.
-pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlRefusal> {
+pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
     let url = parse_url(url)?;
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default().unwrap_or_default();
-    if permits_host(host, port, filter) { Ok(url) } else { Err(UrlRefusal::Blocked) }
+    if permits_host(host, port, filter) { Ok(url) } else { Err(UrlError::Blocked) }
 }
 
 /// Whether `filter` permits every address behind a host (an IPv6 address in brackets). A name that does not resolve has
@@ -109,24 +109,24 @@ fn is_loopback_name(host: &str) -> bool {
 /// The part of [`check_url`] that asks nobody: an http(s) url with a host and no credentials in it.
 ///
 /// # Errors
-/// [`UrlRefusal::Invalid`], and never the other.
-pub fn parse_url(url: &str) -> Result<Url, UrlRefusal> {
+/// [`UrlError::Invalid`], and never the other.
+pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     // The parser repairs what follows silently, and others repair it otherwise.
     if url.split_once("://").is_none_or(|(_, rest)| rest.starts_with('/')) {
-        return Err(UrlRefusal::Invalid("must be an absolute http or https url"));
+        return Err(UrlError::Invalid("must be an absolute http or https url"));
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-        return Err(UrlRefusal::Invalid("must not hold white space, control characters or backslashes"));
+        return Err(UrlError::Invalid("must not hold white space, control characters or backslashes"));
     }
-    let url = Url::parse(url).map_err(|_| UrlRefusal::Invalid("must be an absolute http or https url"))?;
+    let url = Url::parse(url).map_err(|_| UrlError::Invalid("must be an absolute http or https url"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(UrlRefusal::Invalid("must be an http or https url"));
+        return Err(UrlError::Invalid("must be an http or https url"));
     }
     if url.host_str().is_none_or(|host| host.is_empty() || host.starts_with('.') || host.contains("..")) {
-        return Err(UrlRefusal::Invalid("must name a host"));
+        return Err(UrlError::Invalid("must name a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(UrlRefusal::Invalid("must not hold a user name or password"));
+        return Err(UrlError::Invalid("must not hold a user name or password"));
     }
     Ok(url)
 }
@@ -135,7 +135,7 @@ pub fn parse_url(url: &str) -> Result<Url, UrlRefusal> {
 mod tests {
     use super::*;
 
-    fn refusal(url: &str) -> UrlRefusal {
+    fn refusal(url: &str) -> UrlError {
         check_url(url, &AddressFilter::default()).expect_err(url)
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn a_text_that_is_no_http_url_with_a_host_is_invalid() {
         for url in ["", "example.com/hook", "ftp://example.com", "file:///etc/passwd", "http://", "https://:443/", "/x"]
         {
-            assert!(matches!(refusal(url), UrlRefusal::Invalid(_)), "{url}");
+            assert!(matches!(refusal(url), UrlError::Invalid(_)), "{url}");
         }
         for url in [
             "http:///x",
@@ -164,10 +164,10 @@ mod tests {
             "http://1.1.1.1\\@10.0.0.1/",
             "http://a..b/",
         ] {
-            assert!(matches!(refusal(url), UrlRefusal::Invalid(_)), "{url}");
+            assert!(matches!(refusal(url), UrlError::Invalid(_)), "{url}");
         }
         for url in ["https://user@example.com/", "https://:word@example.com/", "http://127.0.0.1@8.8.8.8/"] {
-            assert_eq!(refusal(url), UrlRefusal::Invalid("must not hold a user name or password"), "{url}");
+            assert_eq!(refusal(url), UrlError::Invalid("must not hold a user name or password"), "{url}");
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
                      127.0.0.1. localhost. LOCALHOST a.localhost ip6-localhost \
                      [::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [fe80::1] [fd00::1] [64:ff9b::7f00:1] [2002:7f00:1::]";
         for host in hosts.split_whitespace() {
-            assert_eq!(refusal(&format!("http://{host}/hook")), UrlRefusal::Blocked, "{host}");
+            assert_eq!(refusal(&format!("http://{host}/hook")), UrlError::Blocked, "{host}");
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
     fn an_allowed_network_is_accepted() {
         let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
         assert!(check_url("http://127.0.0.1:9/", &filter).is_ok());
-        assert_eq!(check_url("http://[::1]:9/", &filter), Err(UrlRefusal::Blocked));
+        assert_eq!(check_url("http://[::1]:9/", &filter), Err(UrlError::Blocked));
     }
 
     #[test]

@@ -1,0 +1,9 @@
+//! Delivery of one webhook: what the actor of a webhook endpoint uses to post, and registration to check a url.
+//!
+//! - [`signature`]: the two signatures of a delivery.
+//! - [`resolver`]: resolves a host, checks its addresses and returns the very address that is dialled.
+//! - [`sender`]: posts one delivery.
+
+pub mod resolver;
+pub mod sender;
+pub mod signature;

@@ -1,0 +1,185 @@
+//! An actor's identity and counters, readable without sending it a message.
+//!
+//! An [`ActorInfo`] outlives the actor's process: a child that fails and is rebuilt keeps it, with the number of its
+//! restarts and its last failure.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use conclave_model::{ProjectId, Timestamp};
+use serde::Serialize;
+
+/// Number of recent messages kept for each actor.
+const HISTORY: usize = 16;
+
+/// The type of an actor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    /// The root of the supervision tree.
+    System,
+    /// The supervisor of one project's actors.
+    Project,
+    /// The actor of an open room.
+    Room,
+    /// The actor of a recording or a broadcast that is not final.
+    Egress,
+    /// The actor of an ingress endpoint that is not final.
+    Ingress,
+    /// The actor that delivers to one webhook endpoint.
+    WebhookEndpoint,
+}
+
+impl ActorKind {
+    /// Every kind, the root first.
+    pub const ALL: [Self; 6] =
+        [Self::System, Self::Project, Self::Room, Self::Egress, Self::Ingress, Self::WebhookEndpoint];
+
+    /// Returns the kind's name in the debug endpoint and in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Project => "project",
+            Self::Room => "room",
+            Self::Egress => "egress",
+            Self::Ingress => "ingress",
+            Self::WebhookEndpoint => "webhook_endpoint",
+        }
+    }
+}
+
+/// An actor's identity and counters.
+#[derive(Debug)]
+pub struct ActorInfo {
+    /// The actor's path, as in `prj_0123456789ab/room/standup`.
+    pub id: Box<str>,
+    /// The type of the actor.
+    pub kind: ActorKind,
+    /// The supervisor's path; absent for the root.
+    pub parent: Option<Arc<str>>,
+    /// The project that the actor belongs to; absent for the root.
+    pub project_id: Option<ProjectId>,
+    started_at: AtomicI64,
+    restarts: AtomicU32,
+    sent: AtomicU64,
+    handled: AtomicU64,
+    diagnostics: Mutex<Diagnostics>,
+}
+
+#[derive(Debug, Default)]
+struct Diagnostics {
+    last_failure: Option<Failure>,
+    history: VecDeque<HandledMessage>,
+}
+
+/// The failure of an actor.
+#[derive(Debug, Clone, Serialize)]
+pub struct Failure {
+    /// The instant at which the supervisor noticed it.
+    pub at: Timestamp,
+    /// The error or the panic's message.
+    pub reason: String,
+}
+
+/// A message that an actor handled.
+#[derive(Debug, Clone, Serialize)]
+pub struct HandledMessage {
+    /// The instant at which its handling began.
+    pub at: Timestamp,
+    /// The message's name in snake case.
+    pub message: &'static str,
+}
+
+impl ActorInfo {
+    /// Returns the info of an actor that has not been started.
+    #[must_use]
+    pub fn new(id: String, kind: ActorKind, parent: Option<Arc<str>>, project_id: Option<ProjectId>) -> Arc<Self> {
+        Arc::new(Self {
+            id: id.into(),
+            kind,
+            parent,
+            project_id,
+            started_at: AtomicI64::new(0),
+            restarts: AtomicU32::new(0),
+            sent: AtomicU64::new(0),
+            handled: AtomicU64::new(0),
+            diagnostics: Mutex::default(),
+        })
+    }
+
+    /// Returns the last segment of the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.id.rsplit('/').next().unwrap_or(&self.id)
+    }
+
+    /// Records that the actor's process started.
+    pub fn record_start(&self, at: Timestamp) {
+        self.started_at.store(at.millis(), Ordering::Relaxed);
+    }
+
+    /// Records a failure, which a restart follows.
+    pub fn record_failure(&self, at: Timestamp, reason: String) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        // The messages in a failed actor's mailbox are lost.
+        self.handled.store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.diagnostics().last_failure = Some(Failure { at, reason });
+    }
+
+    /// Records that a message was put into the mailbox.
+    pub(crate) fn record_sent(&self) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that the actor begins to handle a message.
+    pub fn record_message(&self, at: Timestamp, message: &'static str) {
+        self.handled.fetch_add(1, Ordering::Relaxed);
+        let mut diagnostics = self.diagnostics();
+        if diagnostics.history.len() == HISTORY {
+            diagnostics.history.pop_front();
+        }
+        diagnostics.history.push_back(HandledMessage { at, message });
+    }
+
+    /// Returns the instant of the last start.
+    #[must_use]
+    pub fn started_at(&self) -> Timestamp {
+        Timestamp::from_millis(self.started_at.load(Ordering::Relaxed))
+    }
+
+    /// Returns how often the actor failed and was rebuilt.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of messages handled.
+    #[must_use]
+    pub fn handled(&self) -> u64 {
+        self.handled.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of messages that wait in the mailbox.
+    #[must_use]
+    pub fn mailbox(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed).saturating_sub(self.handled())
+    }
+
+    /// Returns the last failure, if there was one.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<Failure> {
+        self.diagnostics().last_failure.clone()
+    }
+
+    /// Returns the most recent messages, oldest first.
+    #[must_use]
+    pub fn history(&self) -> Vec<HandledMessage> {
+        self.diagnostics().history.iter().cloned().collect()
+    }
+
+    fn diagnostics(&self) -> MutexGuard<'_, Diagnostics> {
+        self.diagnostics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

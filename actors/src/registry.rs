@@ -1,0 +1,59 @@
+//! The list of all actors, for the debug endpoint and the metrics alone: actors find each other through the tree.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::info::ActorInfo;
+use crate::inspection::Inspect;
+
+/// Whether a registered actor has a process.
+#[derive(Clone)]
+pub enum ActorStatus {
+    /// It runs and can be asked for a snapshot.
+    Running(Arc<dyn Inspect>),
+    /// It has no process until a message or its deadline comes; its snapshot is made without it.
+    Hibernating(Arc<dyn Inspect>),
+    /// It failed and waits to be rebuilt from the database.
+    Restarting,
+}
+
+/// A registered actor.
+#[derive(Clone)]
+pub struct RegistryEntry {
+    /// Identity and counters.
+    pub info: Arc<ActorInfo>,
+    /// Whether it has a process.
+    pub status: ActorStatus,
+}
+
+/// Registered actors by path, so that the actors of one project are adjacent.
+#[derive(Default)]
+pub struct ActorRegistry(Mutex<BTreeMap<Arc<str>, RegistryEntry>>);
+
+impl ActorRegistry {
+    /// Adds an actor, or replaces its status.
+    pub fn register(&self, info: &Arc<ActorInfo>, status: ActorStatus) {
+        let entry = RegistryEntry { info: Arc::clone(info), status };
+        self.entries().insert((*info.id).into(), entry);
+    }
+
+    /// Removes an actor that has stopped for good.
+    pub fn deregister(&self, info: &ActorInfo) {
+        self.entries().remove(&*info.id);
+    }
+
+    /// Returns the actor with this path.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<RegistryEntry> {
+        self.entries().get(id).cloned()
+    }
+
+    /// Calls `visit` for every actor in the order of their paths.
+    pub fn for_each(&self, mut visit: impl FnMut(&RegistryEntry)) {
+        self.entries().values().for_each(&mut visit);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, RegistryEntry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
