@@ -27,6 +27,7 @@ mod live;
 mod metrics;
 mod migrate;
 mod outbox;
+pub mod private_file;
 mod projects;
 mod query_builder;
 mod reader;

@@ -57,7 +57,7 @@ pub enum VaultError {
 impl SealKey {
     fn new(key: &[u8; 32]) -> Self {
         let id = blake3::derive_key("conclave 2026 encryption key id", key);
-        let id = id[..4].iter().map(|b| format!("{b:02x}")).collect();
+        let id = hex::encode(&id[..4]);
         Self { id, cipher: XChaCha20Poly1305::new(key.into()) }
     }
 }

@@ -222,7 +222,7 @@ impl NamespacedRoom {
 /// Six random bytes as twelve lower-case hex digits.
 fn random_hex12() -> String {
     let bytes: [u8; 6] = crate::secret::random_bytes();
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    hex::encode(bytes)
 }
 
 text_id!(

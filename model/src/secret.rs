@@ -1,24 +1,34 @@
-//! Values that must never be printed, and where random ones come from.
+//! Secrets that are never printed, and the generation of random text.
 
 use std::fmt;
 
-/// Text that neither `Debug` nor `Display` shows. [`Secret::reveal`] is the one way to its inside, so that every use can
-/// be found by that name.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Box<str>);
+use secrecy::{ExposeSecret, SecretString};
+
+/// Text that `Debug` shows as `***` and whose memory is overwritten with zeros when it is dropped. There is no `Display`;
+/// every use of the text is a call of [`Secret::reveal`].
+#[derive(Clone)]
+pub struct Secret(SecretString);
 
 impl Secret {
     /// Wraps a secret text.
     pub fn new(text: impl Into<Box<str>>) -> Self {
-        Self(text.into())
+        Self(SecretString::new(text.into()))
     }
 
-    /// The text itself. Only for what must be signed, sent or shown once.
+    /// Returns the text, to sign with it, to send it or to show it once.
     #[must_use]
     pub fn reveal(&self) -> &str {
-        &self.0
+        self.0.expose_secret()
     }
 }
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.reveal() == other.reveal()
+    }
+}
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,10 +36,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// `N` bytes from the operating system's generator.
+/// Returns `N` random bytes from the operating system.
 ///
 /// # Panics
-/// When the operating system has no randomness to give: nothing secret can be made then, and going on would be worse.
+/// The operating system provides no random bytes. Without them, secrets would be predictable.
 #[must_use]
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -37,7 +47,7 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// `len` characters drawn evenly from `alphabet`, by refusing bytes past its last whole multiple.
+/// Returns `len` characters drawn uniformly from `alphabet`; bytes beyond its largest multiple are discarded.
 #[must_use]
 pub fn random_text(len: usize, alphabet: &[u8]) -> String {
     let limit = 256 - 256 % alphabet.len();
@@ -50,11 +60,10 @@ pub fn random_text(len: usize, alphabet: &[u8]) -> String {
     text
 }
 
-/// Letters and digits: the alphabet of API keys and sids.
+/// Digits and letters, the alphabet of API keys and sids.
 pub const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// 32 lower-case characters that nobody takes for one another, for what is read out or typed: `0`, `1`, `i` and `l` are
-/// not among them.
+/// 32 lower-case characters without the similar `0`, `1`, `i` and `l`, for codes that are read aloud or typed.
 pub const UNAMBIGUOUS: &[u8] = b"abcdefghjkmnopqrstuvwxyz23456789";
 
 #[cfg(test)]
@@ -62,19 +71,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unambiguous_alphabet_has_32_characters_none_of_them_twice_or_easily_mistaken() {
+    fn the_unambiguous_alphabet_has_32_distinct_characters_without_similar_ones() {
         let distinct: std::collections::BTreeSet<_> = UNAMBIGUOUS.iter().collect();
         assert_eq!((UNAMBIGUOUS.len(), distinct.len()), (32, 32));
         assert!(UNAMBIGUOUS.iter().all(|b| !b.is_ascii_uppercase() && !b"01il".contains(b)));
     }
 
     #[test]
-    fn debug_shows_nothing() {
+    fn debug_output_does_not_contain_the_secret() {
         assert_eq!(format!("{:?}", Secret::new("whsec_abc")), "***");
     }
 
     #[test]
-    fn random_text_has_the_length_and_alphabet_asked_for() {
+    fn random_text_has_the_requested_length_and_alphabet() {
         let text = random_text(43, BASE62);
         assert_eq!(text.len(), 43);
         assert!(text.bytes().all(|b| BASE62.contains(&b)));

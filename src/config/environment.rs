@@ -1,7 +1,8 @@
-//! The environment as a layer of settings: `CONCLAVE_SECTION__KEY`.
+//! The environment as a layer of settings: variables named `CONCLAVE_SECTION__KEY`.
 //!
-//! A variable is text, so its setting says how to read it: the shape of the defaults is the schema. A token of digits
-//! stays a text that way, and an unknown name is noticed at once.
+//! The type of a setting's default determines how its variable is parsed, so that a token of digits stays text and lists
+//! can be comma-separated. figment's own `Env` provider guesses the type from the text instead, and does not report which
+//! variable is unknown or invalid.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +10,24 @@ use figment::value::{Dict, Tag, Value};
 
 use super::ConfigError;
 
-/// What every variable of ours begins with.
+/// Prefix of the variables that are settings.
 const PREFIX: &str = "CONCLAVE_";
 
-/// The layer, and which variable set what.
+/// The settings found in the environment, and the variable that each of them came from.
 #[derive(Debug, Default)]
-pub(super) struct Environment {
-    /// Sections of settings.
+pub(super) struct EnvironmentLayer {
+    /// Settings by section.
     pub(super) settings: Dict,
-    /// The variable behind a dotted path.
+    /// Name of the variable by dotted setting path.
     pub(super) origins: BTreeMap<String, String>,
 }
 
-impl Environment {
-    /// Reads variables against `schema`, the defaults. Those of other programs are passed over.
+impl EnvironmentLayer {
+    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored.
     ///
     /// # Errors
-    /// A variable of ours that names no setting.
-    pub(super) fn read<'a>(
+    /// A variable with the prefix names no setting.
+    pub(super) fn parse<'a>(
         variables: impl IntoIterator<Item = &'a (String, String)>,
         schema: &Dict,
     ) -> Result<Self, ConfigError> {
@@ -42,20 +43,21 @@ impl Environment {
     fn set(&mut self, variable: &str, name: &str, text: &str, schema: &Dict) -> Result<(), ConfigError> {
         let (section, key) = name.split_once("__").ok_or_else(|| unknown_section(variable, schema))?;
         let known = schema.get(section).and_then(Value::as_dict).ok_or_else(|| unknown_section(variable, schema))?;
-        let like = known.get(key).ok_or_else(|| unknown_key(variable, section, known))?;
+        let default = known.get(key).ok_or_else(|| unknown_key(variable, section, known))?;
         self.origins.insert(format!("{section}.{key}"), variable.to_owned());
         let section = self.settings.entry(section.to_owned()).or_insert_with(|| Dict::new().into());
         if let Value::Dict(_, keys) = section {
-            keys.insert(key.to_owned(), typed(text, like));
+            keys.insert(key.to_owned(), parse_value(text, default));
         }
         Ok(())
     }
 }
 
-/// Reads a text as its setting's default is. One that does not read stays a text, for serde to refuse with the path.
-fn typed(text: &str, like: &Value) -> Value {
+/// Parses a text as the type of the setting's default. Text that cannot be parsed stays text: serde then rejects it and
+/// reports its path.
+fn parse_value(text: &str, default: &Value) -> Value {
     let parsed = || text.trim().parse::<Value>().unwrap_or_else(|never| match never {});
-    match (like, parsed()) {
+    match (default, parsed()) {
         (Value::Array(..), array @ Value::Array(..)) => array,
         (Value::Array(..), _) => comma_separated(text),
         (Value::Num(..), number @ Value::Num(..)) => number,

@@ -1,17 +1,17 @@
-//! The one error of the configuration: which setting, where it was set, what is allowed. One line, for a terminal.
+//! The error of the configuration: the setting, where it was set, and what is allowed, in one line.
 
 use std::fmt;
 
 use figment::error::{Actual, Kind};
 
-/// A setting that does not hold.
+/// An unknown or invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The setting's dotted path, or the variable, option or file at fault.
+    /// The setting's dotted path, or else the name of the variable, option or file.
     pub setting: String,
-    /// Where it was set, when that is known: a variable or a file.
+    /// The variable or file that set it, if known.
     pub origin: Option<String>,
-    /// What was wrong and what is allowed.
+    /// What is wrong and what is allowed.
     pub problem: String,
 }
 
@@ -25,34 +25,34 @@ impl fmt::Display for ConfigError {
 }
 
 impl ConfigError {
-    /// An error at `setting`.
+    /// Creates an error of unknown origin.
     pub fn new(setting: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { setting: setting.into(), origin: None, problem: problem.into() }
     }
 
-    /// The same error, set by `origin`.
+    /// Adds the variable or file that set the setting.
     #[must_use]
-    pub fn set_by(mut self, origin: Option<String>) -> Self {
+    pub fn with_origin(mut self, origin: Option<String>) -> Self {
         self.origin = origin;
         self
     }
 
-    /// What figment found, in this program's words.
-    pub(super) fn of_figment(error: &figment::Error) -> Self {
+    /// Rewrites figment's error for the operator. Values of secret settings are left out.
+    pub(super) fn from_figment(error: &figment::Error) -> Self {
         let (path, secret) = (dotted(&error.path), is_secret(&error.path));
         match &error.kind {
-            // The path ends in the unknown name itself.
+            // The path includes the unknown name.
             Kind::UnknownField(_, known) => {
                 let parent = error.path.split_last().map(|(_, parent)| dotted(parent)).unwrap_or_default();
                 let parent = if parent.is_empty() { "the file" } else { parent.as_str() };
-                Self::new(path, format!("no such setting; {parent} knows {}", known.join(", ")))
+                Self::new(path, format!("no such setting; the settings of {parent} are {}", known.join(", ")))
             }
             Kind::UnknownVariant(word, known) => {
                 Self::new(path, format!("must be {}, not {word:?}", known.join(" or ")))
             }
             Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
-                let found = if secret { "what is there".into() } else { shown(found) };
-                Self::new(path, format!("must be {}, not {found}", plain(expected)))
+                let found = if secret { "this value".into() } else { describe_found(found) };
+                Self::new(path, format!("must be {}, not {found}", describe_expected(expected)))
             }
             Kind::MissingField(name) => {
                 let setting = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
@@ -64,7 +64,7 @@ impl ConfigError {
     }
 }
 
-/// `["a", "b", "2"]` as `a.b[2]`.
+/// Formats `["a", "b", "2"]` as `a.b[2]`.
 fn dotted(path: &[String]) -> String {
     let mut text = String::new();
     for part in path {
@@ -83,21 +83,21 @@ fn is_secret(path: &[String]) -> bool {
     path.last().is_some_and(|name| matches!(name.as_str(), "token" | "api_secret"))
 }
 
-/// Serde's word for a type, as people say it.
-fn plain(expected: &str) -> &str {
+/// Replaces serde's name of a type with one that operators understand.
+fn describe_expected(expected: &str) -> &str {
     match expected {
         "u32" => "a whole number from 0 to 4294967295",
         "u16" | "u64" | "usize" => "a whole number, 0 or more",
         "i64" => "a whole number",
         "a boolean" => "true or false",
-        "a string" | "string" => "a text in quotes",
+        "a string" | "string" => "a string in quotes",
         "a sequence" => "a list",
         section if section.starts_with("struct ") => "a section",
         other => other,
     }
 }
 
-fn shown(found: &Actual) -> String {
+fn describe_found(found: &Actual) -> String {
     match found {
         Actual::Bool(value) => value.to_string(),
         Actual::Unsigned(value) => value.to_string(),

@@ -1,4 +1,4 @@
-//! The two listeners, and how often callers may call.
+//! Settings of the API listener, the admin listener and the request rates.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::available_parallelism;
@@ -8,88 +8,89 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::text::{self, FromText};
+use super::text::{self, TextSetting};
 
-/// Settings of the API listener.
+/// Section `http`: the API listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Address and port; port 0 is any free one.
-    #[serde(with = "text::one")]
+    /// Address and port. Port 0 takes any free port.
+    #[serde(with = "text::required")]
     pub listen: SocketAddr,
-    /// Threads that serve; 0 is one a core. See [`HttpConfig::worker_threads`].
+    /// Number of worker threads; 0 is one for each core. See [`HttpConfig::worker_threads`].
     pub workers: usize,
-    /// Peers whose forwarded client address is believed.
+    /// Networks of reverse proxies whose `X-Forwarded-For` is trusted.
     #[serde(with = "text::list")]
     pub trusted_proxies: Vec<IpNet>,
-    /// Origins of consoles: they may make every call from a browser.
+    /// Browser origins that may call every operation.
     #[serde(with = "text::list")]
     pub console_origins: Vec<Origin>,
-    /// Origins that may make the moderation calls and the code exchange from a browser.
+    /// Browser origins that may call the moderation operations and the room code exchange.
     #[serde(with = "text::list")]
     pub browser_origins: Vec<Origin>,
 }
 
-/// Settings of the admin listener.
+/// Section `admin`: the admin listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdminConfig {
-    /// Address and port; port 0 is any free one.
-    #[serde(with = "text::one")]
+    /// Address and port. Port 0 takes any free port.
+    #[serde(with = "text::required")]
     pub listen: SocketAddr,
-    /// What admin requests must carry as a bearer token. Needed unless the listener is loopback's.
+    /// Bearer token of admin requests. Required unless the listener is on a loopback address.
     #[serde(with = "text::optional")]
     pub token: Option<Secret>,
 }
 
-/// How often callers may call: token buckets, one an API key, and one an address for calls without a valid key.
+/// Section `limits`: token buckets for each API key, and for each address that calls without a valid key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Requests a second, in the long run.
+    /// Sustained requests per second.
     pub requests_per_second: u32,
-    /// Requests at once.
+    /// Burst of requests.
     pub burst: u32,
-    /// Code exchanges a second, in the long run, for each address and for each code.
+    /// Sustained room code exchanges per second, for each address and for each code.
     pub exchange_per_second: u32,
-    /// Code exchanges at once.
+    /// Burst of room code exchanges.
     pub exchange_burst: u32,
 }
 
-/// A web origin, as browsers send it: `scheme://host[:port]`, lower case, without a default port.
+/// A web origin as browsers send it: `scheme://host[:port]` in lower case, without a default port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin(String);
 
 impl Origin {
-    /// The origin as browsers send it.
+    /// Returns the origin as browsers send it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromText for Origin {
-    const WHAT: &'static str = "an origin such as \"https://console.example.org\" or \"http://localhost:3000\"";
+impl TextSetting for Origin {
+    const EXPECTED: &'static str = "an origin such as \"https://console.example.org\" or \"http://localhost:3000\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        let wrong = || format!("must be {}, not {text:?}", Self::WHAT);
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("must be {}, not {text:?}", Self::EXPECTED);
         let url = Url::parse(text).map_err(|_| wrong())?;
-        let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && !text.ends_with('/');
-        let nobody = url.username().is_empty() && url.password().is_none();
-        if matches!(url.scheme(), "http" | "https") && bare && nobody {
+        let has_no_path =
+            url.path() == "/" && url.query().is_none() && url.fragment().is_none() && !text.ends_with('/');
+        let has_no_user = url.username().is_empty() && url.password().is_none();
+        if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user {
             Ok(Self(url.origin().ascii_serialization()))
         } else {
             Err(wrong())
         }
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         self.0.clone()
     }
 }
 
 impl HttpConfig {
-    /// How many threads serve.
+    /// Returns the number of worker threads.
     #[must_use]
     pub fn worker_threads(&self) -> usize {
         if self.workers == 0 { available_parallelism().map_or(1, usize::from) } else { self.workers }
@@ -125,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_kept_as_browsers_send_it() {
-        let kept = |text| Origin::from_text(text).map(|origin| origin.0);
-        assert_eq!(kept("HTTPS://Console.Example.org:443"), Ok("https://console.example.org".into()));
-        assert_eq!(kept("http://localhost:3000"), Ok("http://localhost:3000".into()));
+    fn an_origin_is_normalised_to_what_browsers_send() {
+        let parsed = |text| Origin::parse(text).map(|origin| origin.0);
+        assert_eq!(parsed("HTTPS://Console.Example.org:443"), Ok("https://console.example.org".into()));
+        assert_eq!(parsed("http://localhost:3000"), Ok("http://localhost:3000".into()));
         for wrong in ["*", "null", "example.org", "https://a.org/", "https://a.org/x", "ftp://a.org", "https://u@a.org"]
         {
-            assert!(kept(wrong).is_err(), "{wrong}");
+            assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }
 }

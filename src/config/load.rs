@@ -1,4 +1,4 @@
-//! The layers put together: defaults, file, environment, command line.
+//! Loads and merges the layers: defaults, file, environment, command line.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,63 +9,62 @@ use figment::Figment;
 use figment::providers::Serialized;
 use figment::value::{Dict, Value};
 
-use super::environment::Environment;
+use super::environment::EnvironmentLayer;
 use super::{Config, ConfigError, Mode};
 
-/// Read when no file is named and it exists.
+/// The settings file that is loaded if it exists and `--config` names no other.
 pub const DEFAULT_FILE: &str = "config/conclave.toml";
 
-/// Where settings come from. Everything that could differ from one run to the next is a field, so that tests need no
-/// environment of their own.
+/// The sources of settings. The environment is a field, so that tests do not depend on the process's environment.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// Which defaults apply.
+    /// The set of defaults.
     pub mode: Mode,
-    /// The file named on the command line; it must exist.
+    /// The file named by `--config`, which must exist.
     pub file: Option<PathBuf>,
-    /// Variables, of other programs too.
+    /// All environment variables, including those of other programs.
     pub environment: Vec<(String, String)>,
-    /// `--listen`: wins over `http.listen`.
+    /// `--listen`, which overrides `http.listen`.
     pub listen: Option<SocketAddr>,
-    /// `--admin`: wins over `admin.listen`.
+    /// `--admin`, which overrides `admin.listen`.
     pub admin: Option<SocketAddr>,
 }
 
-/// A settings file that was read.
+/// A parsed settings file.
 struct File {
     name: String,
     table: toml::Table,
 }
 
 impl Sources {
-    /// The file, and this process's environment.
+    /// Returns the file and the process's environment as sources.
     #[must_use]
     pub fn from_process(mode: Mode, file: Option<&Path>) -> Self {
-        // A variable that is not UTF-8 keeps its place and fails where its text is read.
+        // A variable that is not UTF-8 is not skipped: its lossy text is rejected if it is a setting.
         let texts = std::env::vars_os().map(|(name, text)| (lossy(&name), lossy(&text)));
         Self { mode, file: file.map(Path::to_owned), environment: texts.collect(), listen: None, admin: None }
     }
 
-    /// Reads every layer and checks the result.
+    /// Loads and merges all layers and validates the result.
     ///
     /// # Errors
-    /// The first setting that is unknown, of the wrong type, out of range or at odds with another.
+    /// A setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first is reported.
     pub fn load(&self) -> Result<Config, ConfigError> {
         let defaults = Config::defaults(self.mode);
         let schema = schema(&defaults)?;
-        let environment = Environment::read(&self.environment, &schema)?;
+        let environment = EnvironmentLayer::parse(&self.environment, &schema)?;
         let file = read_file(self.file.as_deref())?;
         let layers = Figment::from(Serialized::defaults(&schema))
             .merge(Serialized::defaults(file.as_ref().map(|file| &file.table).unwrap_or(&toml::Table::new())))
             .merge(Serialized::defaults(&environment.settings));
-        let blamed = |error: ConfigError| {
+        let with_origin = |error: ConfigError| {
             let origin = origin(&error.setting, &environment, file.as_ref());
-            error.set_by(origin)
+            error.with_origin(origin)
         };
-        let mut config: Config = layers.extract().map_err(|error| blamed(ConfigError::of_figment(&error)))?;
+        let mut config: Config = layers.extract().map_err(|error| with_origin(ConfigError::from_figment(&error)))?;
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
-        config.validate().map_err(blamed)?;
+        config.validate().map_err(with_origin)?;
         Ok(config)
     }
 }
@@ -74,9 +73,9 @@ fn lossy(text: &std::ffi::OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// Every setting there is, with its default: what the environment is read against.
+/// Returns all settings with their defaults, which determine the names and types of environment variables.
 pub(super) fn schema(defaults: &Config) -> Result<Dict, ConfigError> {
-    let value = Value::serialize(defaults).map_err(|error| ConfigError::of_figment(&error))?;
+    let value = Value::serialize(defaults).map_err(|error| ConfigError::from_figment(&error))?;
     Ok(value.into_dict().unwrap_or_default())
 }
 
@@ -84,14 +83,14 @@ fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     let name = path.display().to_string();
     match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(File { table: parse(&name, &text)?, name })),
+        Ok(text) => Ok(Some(File { table: parse_toml(&name, &text)?, name })),
         Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => Ok(None),
         Err(error) => Err(ConfigError::new(name, format!("cannot be read: {error}"))),
     }
 }
 
-/// Parses TOML. The parser's own message quotes the line, which may hold a secret; only its number is told.
-pub(super) fn parse(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
+/// Parses TOML. The parser's message quotes the invalid line, which may contain a secret, so only its number is reported.
+pub(super) fn parse_toml(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
@@ -100,8 +99,8 @@ pub(super) fn parse(name: &str, text: &str) -> Result<toml::Table, ConfigError> 
     })
 }
 
-/// Who set a path: the variable, or else the file that names it.
-fn origin(setting: &str, environment: &Environment, file: Option<&File>) -> Option<String> {
+/// Returns the variable or file that set a setting; `None` for a default.
+fn origin(setting: &str, environment: &EnvironmentLayer, file: Option<&File>) -> Option<String> {
     let path = setting.split('[').next().unwrap_or(setting);
     if let Some(variable) = environment.origins.get(path) {
         return Some(variable.clone());

@@ -1,4 +1,4 @@
-//! What carries audio and video, and how patient the control plane is with it.
+//! Settings of the media plane: its address, credentials, timeouts and circuit breaker.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use serde::{Deserialize, Serialize};
 
 use super::text;
 
-/// Settings of the media plane.
+/// Section `media`: the media plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MediaConfig {
-    /// Which media plane.
+    /// The kind of media plane.
     pub kind: MediaKind,
-    /// Whether `/sandbox/*` on the admin listener may stand in for people. Embedded plane only.
+    /// Enables `/sandbox/*` on the admin listener, which simulates participants. Embedded media plane only.
     pub sandbox: bool,
-    /// Where the control plane reaches the media plane.
+    /// URL at which this server reaches the media plane.
     #[serde(with = "text::optional")]
     pub url: Option<String>,
-    /// Where clients reach the media plane, when that is another address.
+    /// URL at which clients reach the media plane. Default: `url`.
     #[serde(with = "text::optional")]
     pub public_url: Option<String>,
-    /// The media plane's API key. The embedded plane makes its own when there is none.
+    /// API key of the media plane. Default: a generated one for the embedded media plane.
     #[serde(with = "text::optional")]
     pub api_key: Option<String>,
-    /// The media plane's API secret, which room tokens are signed with.
+    /// API secret of the media plane, which signs room tokens.
     #[serde(with = "text::optional")]
     pub api_secret: Option<Secret>,
-    /// A file that holds the API secret, instead of `api_secret`.
+    /// File with the API secret, as an alternative to `api_secret`.
     #[serde(with = "text::optional")]
     pub api_secret_file: Option<PathBuf>,
-    /// How long a call to the media plane may take.
-    #[serde(with = "text::one")]
+    /// Timeout of a call to the media plane.
+    #[serde(with = "text::required")]
     pub timeout: Duration,
-    /// How often the records are compared with what the media plane says.
-    #[serde(with = "text::one")]
+    /// Interval at which the records are reconciled with the media plane.
+    #[serde(with = "text::required")]
     pub reconcile: Duration,
-    /// Failures in a row after which calls are refused without trying.
+    /// Consecutive failures that open the circuit: further calls then fail without being tried.
     pub circuit_failures: u32,
-    /// How long they are refused before one is tried again.
-    #[serde(with = "text::one")]
+    /// How long the circuit stays open before one call is tried.
+    #[serde(with = "text::required")]
     pub circuit_open: Duration,
 }
 
-/// The media planes there are.
+/// The kinds of media plane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediaKind {
-    /// In this process.
+    /// The media plane inside this process.
     #[default]
     Embedded,
     /// A LiveKit server.

@@ -1,15 +1,15 @@
-//! What the operator decides: one struct a concern, read once at start and passed down from there.
+//! The operator's settings: one struct for each section, loaded once at start.
 //!
-//! Settings come in layers, the later winning: built-in defaults (`dev` has some of its own), the file, the
-//! environment, the command line. An unknown setting is an error and not ignored, since a misspelt limit or address is
-//! a limit or address that does not hold.
+//! Settings come from four layers, of which a later one overrides an earlier one: built-in defaults (`dev` has some of its
+//! own), the file, the environment, the command line. An unknown setting is an error, because a misspelt limit that is
+//! ignored is a limit that does not apply.
 
 mod environment;
 mod error;
 mod http;
 mod load;
 mod media;
-mod media_secret;
+mod media_credentials;
 mod plans;
 mod storage;
 #[cfg(test)]
@@ -24,48 +24,48 @@ pub use error::ConfigError;
 pub use http::{AdminConfig, HttpConfig, LimitsConfig, Origin};
 pub use load::{DEFAULT_FILE, Sources};
 pub use media::{MediaConfig, MediaKind};
-pub use media_secret::{MediaCredentials, MediaCredentialsError};
+pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{DEFAULT_PLAN, Plans};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
 pub use webhooks::{EgressConfig, WebhooksConfig};
 
-/// Every setting. Printing or serializing it shows no secret.
+/// All settings. `Debug` and `Serialize` output contain no secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The API listener.
+    /// Section `http`: the API listener.
     pub http: HttpConfig,
-    /// The admin listener.
+    /// Section `admin`: the admin listener.
     pub admin: AdminConfig,
-    /// How often callers may call.
+    /// Section `limits`: request rates.
     pub limits: LimitsConfig,
-    /// Telling receivers of events.
+    /// Section `webhooks`: delivery of events.
     pub webhooks: WebhooksConfig,
-    /// What carries audio and video.
+    /// Section `media`: the media plane.
     pub media: MediaConfig,
-    /// Secrets at rest.
+    /// Section `encryption`: the key that seals secrets in the database.
     pub encryption: EncryptionConfig,
-    /// Recordings kept here.
+    /// Section `recordings`: recordings on this machine.
     pub recordings: RecordingsConfig,
-    /// Where recordings and broadcasts may go.
+    /// Section `egress`: allowed destinations of recordings and broadcasts.
     pub egress: EgressConfig,
-    /// What projects may use.
+    /// Section `plans`: the plans file.
     pub plans: PlansConfig,
-    /// Who keeps wallets.
+    /// Section `billing`: the external billing service.
     pub billing: BillingConfig,
 }
 
-/// Which defaults apply.
+/// The set of defaults that applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// `conclave serve`, and every command that is not `dev`.
     Serve,
-    /// `conclave dev`: the sandbox is on, and loopback receivers are let through.
+    /// `conclave dev`: the sandbox is on, and webhooks and egress to loopback addresses are allowed.
     Dev,
 }
 
 impl Config {
-    /// The built-in settings of a mode.
+    /// Returns the built-in settings of a mode.
     #[must_use]
     pub fn defaults(mode: Mode) -> Self {
         let mut config = Self::default();
@@ -77,10 +77,10 @@ impl Config {
         config
     }
 
-    /// Reads the file and the process's environment on top of the defaults, and checks the result.
+    /// Loads the file and the process's environment over the defaults, and validates the result.
     ///
     /// # Errors
-    /// The first setting that is unknown, of the wrong type, out of range or at odds with another.
+    /// A setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first is reported.
     pub fn load(mode: Mode, file: Option<&std::path::Path>) -> Result<Self, ConfigError> {
         Sources::from_process(mode, file).load()
     }

@@ -1,4 +1,4 @@
-//! The plans: what a project of each may use. Built in, or read from `plans.file`.
+//! The plans, which limit what projects may use. Read from `plans.file`, or else built in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,60 +9,61 @@ use figment::Figment;
 use figment::providers::Serialized;
 
 use super::ConfigError;
-use super::load::parse;
+use super::load::parse_toml;
 
-/// The plan of a project that was given none.
+/// Id of the plan of projects that are created without one.
 pub const DEFAULT_PLAN: &str = "self_hosted";
 
 const BUILT_IN: &str = include_str!("../../config/plans.toml");
 
-/// Every plan, by its id.
+/// All plans by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans(BTreeMap<String, Plan>);
 
 impl Plans {
-    /// Reads the plans from a file, or those built in.
+    /// Loads the plans from a file, or the built-in plans.
     ///
     /// # Errors
-    /// A file that cannot be read, or the first thing in it that does not hold.
+    /// The file cannot be read or contains an invalid plan. Only the first invalid setting is reported.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         match file {
-            None => Self::read("config/plans.toml", BUILT_IN),
+            None => Self::parse("config/plans.toml", BUILT_IN),
             Some(path) => {
                 let name = path.display().to_string();
                 let text = fs::read_to_string(path)
                     .map_err(|error| ConfigError::new("plans.file", format!("{name} cannot be read: {error}")))?;
-                Self::read(&name, &text)
+                Self::parse(&name, &text)
             }
         }
     }
 
-    /// The plan by that id.
+    /// Returns the plan with an id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Plan> {
         self.0.get(id)
     }
 
-    /// The ids, in alphabetical order.
+    /// Returns the ids in alphabetical order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    fn read(name: &str, text: &str) -> Result<Self, ConfigError> {
-        let blamed = |error: ConfigError| error.set_by(Some(name.to_owned()));
-        let layer = Figment::from(Serialized::defaults(parse(name, text)?));
-        let plans: BTreeMap<String, Plan> = layer.extract().map_err(|error| blamed(ConfigError::of_figment(&error)))?;
+    fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let with_origin = |error: ConfigError| error.with_origin(Some(name.to_owned()));
+        let layer = Figment::from(Serialized::defaults(parse_toml(name, text)?));
+        let plans: BTreeMap<String, Plan> =
+            layer.extract().map_err(|error| with_origin(ConfigError::from_figment(&error)))?;
         if plans.is_empty() {
-            return Err(ConfigError::new("plans.file", format!("{name} must hold at least one plan")));
+            return Err(ConfigError::new("plans.file", format!("{name} must contain at least one plan")));
         }
-        plans.iter().try_for_each(|(id, plan)| check(id, plan)).map_err(blamed)?;
+        plans.iter().try_for_each(|(id, plan)| validate(id, plan)).map_err(with_origin)?;
         Ok(Self(plans))
     }
 }
 
-fn check(id: &str, plan: &Plan) -> Result<(), ConfigError> {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
-    if id.is_empty() || id.len() > 40 || !id.bytes().all(plain) {
+fn validate(id: &str, plan: &Plan) -> Result<(), ConfigError> {
+    let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    if id.is_empty() || id.len() > 40 || !id.bytes().all(is_allowed) {
         return Err(ConfigError::new(id, "a plan's id must be 1 to 40 of a-z, 0-9, _ and -"));
     }
     if plan.price_ugx < 0 {
@@ -80,7 +81,7 @@ mod tests {
     use conclave_model::plan::PlanLimits;
 
     #[test]
-    fn the_plans_built_in_are_the_four_that_ship() {
+    fn there_are_four_built_in_plans() {
         let plans = Plans::load(None).unwrap();
         assert_eq!(plans.ids().collect::<Vec<_>>(), ["free", "pro", "self_hosted", "starter"]);
         let own = plans.get(DEFAULT_PLAN).unwrap();
@@ -99,11 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_does_not_hold_is_named_by_its_path() {
-        let refusal = |text: &str| Plans::read("plans.toml", text).unwrap_err().to_string();
+    fn the_error_of_an_invalid_plan_names_its_path() {
+        let refusal = |text: &str| Plans::parse("plans.toml", text).unwrap_err().to_string();
         let body = "display_name = 'A'\nprice_ugx = 1\n[a.features]\n";
         let with_limits = |limits: &str| format!("[a]\n{body}[a.limits]\n{limits}\n");
-        assert!(Plans::read("x", &with_limits("concurrent_rooms = 1")).is_ok());
+        assert!(Plans::parse("x", &with_limits("concurrent_rooms = 1")).is_ok());
         for (text, named) in [
             (with_limits("concurrent_rooms = -1"), "a.limits.concurrent_rooms (plans.toml): "),
             (with_limits("rooms = 1"), "a.limits.rooms"),

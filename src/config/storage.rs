@@ -1,4 +1,4 @@
-//! Where things lie: the encryption key, recordings, plans, and the service that keeps wallets.
+//! Settings of files and of the billing service: the encryption key, recordings, the plans file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,47 +7,46 @@ use serde::{Deserialize, Serialize};
 
 use super::text;
 
-/// Secrets at rest.
+/// Section `encryption`: the key that seals secrets in the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EncryptionConfig {
-    /// The key's file. Unset is `encryption.key` in the data directory; empty is a deployment without a key, which
-    /// cannot store destinations.
+    /// The key file. Default: `encryption.key` in the data directory. Empty: no key, so destinations cannot be stored.
     pub key_file: Option<String>,
 }
 
-/// Recordings kept on this machine.
+/// Section `recordings`: recordings on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecordingsConfig {
-    /// Their directory. Unset is `recordings` in the data directory.
+    /// Directory of recordings. Default: `recordings` in the data directory.
     #[serde(with = "text::optional")]
     pub dir: Option<PathBuf>,
 }
 
-/// What projects may use.
+/// Section `plans`: the plans file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlansConfig {
-    /// The plans' file. Unset is the plans built in.
+    /// The plans file. Default: the plans built into the program.
     #[serde(with = "text::optional")]
     pub file: Option<PathBuf>,
 }
 
-/// The service that keeps wallets.
+/// Section `billing`: the external billing service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BillingConfig {
-    /// Where it is. Unset is none: wallets are kept here, and the operator credits them by hand.
+    /// URL of the service. Default: none; wallets are then in the database, and the operator credits them.
     #[serde(with = "text::optional")]
     pub url: Option<String>,
-    /// What it is shown as a bearer token.
+    /// Bearer token of requests to the service.
     #[serde(with = "text::optional")]
     pub token: Option<Secret>,
 }
 
 impl EncryptionConfig {
-    /// The key's file, for a data directory; `None` is a deployment without a key.
+    /// Returns the path of the key file; `None` for a deployment without a key.
     #[must_use]
     pub fn key_path(&self, data: &Path) -> Option<PathBuf> {
         match self.key_file.as_deref() {
@@ -59,7 +58,7 @@ impl EncryptionConfig {
 }
 
 impl RecordingsConfig {
-    /// The recordings' directory, for a data directory.
+    /// Returns the directory of recordings.
     #[must_use]
     pub fn path(&self, data: &Path) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| data.join("recordings"))

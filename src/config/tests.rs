@@ -1,4 +1,4 @@
-//! Settings from every layer, and each way one can be wrong.
+//! Loading of settings from every layer, and the message of every kind of invalid setting.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ fn sources(file: Option<&Path>, environment: &[(&str, &str)]) -> Sources {
     Sources { mode: Mode::Serve, file: file.map(Path::to_owned), environment, listen: None, admin: None }
 }
 
-fn by_environment(environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+fn from_environment(environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
     sources(None, environment).load()
 }
 
-fn by_file(text: &str) -> Result<Config, ConfigError> {
+fn from_file(text: &str) -> Result<Config, ConfigError> {
     let (_dir, file) = file(text);
     sources(Some(&file), &[]).load()
 }
@@ -33,18 +33,18 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn message(result: Result<Config, ConfigError>) -> String {
-    let text = result.expect_err("refused").to_string();
+    let text = result.expect_err("an invalid setting").to_string();
     assert!(!text.contains('\n'), "one line: {text}");
     text
 }
 
 #[test]
-fn the_shipped_file_changes_nothing() {
-    assert_eq!(by_file(SHIPPED).unwrap(), Config::default());
+fn the_shipped_file_sets_nothing() {
+    assert_eq!(from_file(SHIPPED).unwrap(), Config::default());
 }
 
 #[test]
-fn the_shipped_file_shows_every_setting_with_its_default() {
+fn the_shipped_file_lists_every_setting_with_its_default() {
     let uncommented: Vec<_> = SHIPPED
         .lines()
         .map(|line| line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase())))
@@ -52,7 +52,7 @@ fn the_shipped_file_shows_every_setting_with_its_default() {
         .map(|(value, line)| value.unwrap_or(line))
         .collect();
     let text = uncommented.join("\n");
-    assert_eq!(by_file(&text).unwrap(), Config::default());
+    assert_eq!(from_file(&text).unwrap(), Config::default());
     let table: toml::Table = text.parse().unwrap();
     for (section, keys) in schema(&Config::default()).unwrap() {
         for key in keys.as_dict().unwrap().keys() {
@@ -63,7 +63,7 @@ fn the_shipped_file_shows_every_setting_with_its_default() {
 }
 
 #[test]
-fn the_environment_wins_over_the_file_and_the_command_line_over_both() {
+fn the_environment_overrides_the_file_and_the_command_line_overrides_both() {
     let (_dir, file) = file("[http]\nlisten = '127.0.0.1:1'\n[limits]\nburst = 7\n[admin]\nlisten = '127.0.0.1:2'\n");
     let mut sources = sources(Some(&file), &[("CONCLAVE_HTTP__LISTEN", "127.0.0.1:3"), ("PATH", "/bin")]);
     let config = sources.load().unwrap();
@@ -75,7 +75,7 @@ fn the_environment_wins_over_the_file_and_the_command_line_over_both() {
 }
 
 #[test]
-fn development_has_defaults_of_its_own_that_the_environment_can_change() {
+fn the_defaults_of_dev_can_be_overridden_by_the_environment() {
     let mut sources = sources(None, &[("CONCLAVE_EGRESS__ALLOW_NETWORKS", "")]);
     sources.mode = Mode::Dev;
     let config = sources.load().unwrap();
@@ -84,8 +84,8 @@ fn development_has_defaults_of_its_own_that_the_environment_can_change() {
 }
 
 #[test]
-fn every_kind_of_setting_reads_from_the_environment() {
-    let config = by_environment(&[
+fn every_type_of_setting_can_be_set_by_the_environment() {
+    let config = from_environment(&[
         ("CONCLAVE_HTTP__WORKERS", "3"),
         ("CONCLAVE_HTTP__TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.7"),
         ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "[\"https://a.org\",\"http://b.org:81\"]"),
@@ -114,17 +114,17 @@ fn every_kind_of_setting_reads_from_the_environment() {
 }
 
 #[test]
-fn a_variable_that_is_no_setting_is_refused_and_others_are_passed_over() {
+fn an_unknown_conclave_variable_is_an_error_and_other_variables_are_ignored() {
     for name in ["CONCLAVE_HTTP__LISTN", "CONCLAVE_HTPP__LISTEN", "CONCLAVE_HTTP_LISTEN", "CONCLAVE_HTTP__LISTEN__X"] {
-        let text = message(by_environment(&[(name, "x")]));
+        let text = message(from_environment(&[(name, "x")]));
         assert!(text.starts_with(&format!("{name}: no such setting")), "{text}");
     }
-    assert!(message(by_environment(&[("CONCLAVE_HTTP__LISTN", "x")])).contains("LISTEN"));
-    assert!(by_environment(&[("HTTP__LISTN", "x"), ("XCONCLAVE_A", "y"), ("HOME", "/")]).is_ok());
+    assert!(message(from_environment(&[("CONCLAVE_HTTP__LISTN", "x")])).contains("LISTEN"));
+    assert!(from_environment(&[("HTTP__LISTN", "x"), ("XCONCLAVE_A", "y"), ("HOME", "/")]).is_ok());
 }
 
 #[test]
-fn a_bad_value_in_the_environment_names_path_variable_and_what_is_allowed() {
+fn the_error_of_an_invalid_variable_names_path_variable_and_allowed_values() {
     for (variable, value, named) in [
         ("CONCLAVE_HTTP__LISTEN", "8080", "http.listen (CONCLAVE_HTTP__LISTEN): must be an address and a port"),
         ("CONCLAVE_LIMITS__BURST", "many", "limits.burst (CONCLAVE_LIMITS__BURST): must be a whole number from 0"),
@@ -153,16 +153,16 @@ fn a_bad_value_in_the_environment_names_path_variable_and_what_is_allowed() {
         ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "*", "http.console_origins[0] (CONCLAVE_HTTP__CONSOLE_ORIGINS)"),
         ("CONCLAVE_HTTP__WORKERS", "5000", "http.workers (CONCLAVE_HTTP__WORKERS)"),
         ("CONCLAVE_ADMIN__TOKEN", "a b", "admin.token (CONCLAVE_ADMIN__TOKEN): must be printable ASCII"),
-        ("CONCLAVE_BILLING__URL", "ftp://x", "billing.url (CONCLAVE_BILLING__URL): must be an address"),
+        ("CONCLAVE_BILLING__URL", "ftp://x", "billing.url (CONCLAVE_BILLING__URL): must be a URL"),
         ("CONCLAVE_MEDIA__PUBLIC_URL", "http://x", "media.public_url (CONCLAVE_MEDIA__PUBLIC_URL)"),
     ] {
-        let text = message(by_environment(&[(variable, value)]));
+        let text = message(from_environment(&[(variable, value)]));
         assert!(text.starts_with(named), "wanted {named:?}, got {text:?}");
     }
 }
 
 #[test]
-fn a_bad_file_names_the_path_and_the_file() {
+fn the_error_of_an_invalid_file_names_path_and_file() {
     for (content, named) in [
         ("[http]\nlistn = 'x'", "http.listn ("),
         ("[htpp]\nlisten = 'x'", "htpp ("),
@@ -175,7 +175,7 @@ fn a_bad_file_names_the_path_and_the_file() {
         ("[media]\nsandbox = 'yes'", "media.sandbox ("),
         ("[limits]\nburst = 1.5", "limits.burst ("),
     ] {
-        let text = message(by_file(content));
+        let text = message(from_file(content));
         assert!(text.starts_with(named) && text.contains("conclave.toml"), "wanted {named:?}, got {text:?}");
     }
     let absent = message(sources(Some(Path::new("/nonexistent/conclave.toml")), &[]).load());
@@ -183,24 +183,24 @@ fn a_bad_file_names_the_path_and_the_file() {
 }
 
 #[test]
-fn no_message_shows_a_secret() {
+fn no_message_contains_a_secret() {
     for content in ["[admin]\ntoken = 31337", "[admin]\ntoken = \"31337", "[media]\napi_secret = [31337]"] {
-        let text = message(by_file(content));
+        let text = message(from_file(content));
         assert!(!text.contains("31337"), "{text}");
     }
-    assert!(message(by_file("\n[admin]\ntoken = \"31337")).contains("conclave.toml line 3: not valid TOML"));
-    let config = by_environment(&[("CONCLAVE_ADMIN__TOKEN", "31337")]).unwrap();
+    assert!(message(from_file("\n[admin]\ntoken = \"31337")).contains("conclave.toml line 3: not valid TOML"));
+    let config = from_environment(&[("CONCLAVE_ADMIN__TOKEN", "31337")]).unwrap();
     let shown = format!("{config:?} {:?}", Value::serialize(&config).unwrap());
     assert!(!shown.contains("31337") && shown.contains("***"));
 }
 
 #[test]
-fn settings_that_need_each_other_are_checked_together() {
+fn settings_that_depend_on_each_other_are_validated_together() {
     let open = ("CONCLAVE_ADMIN__LISTEN", "0.0.0.0:8081");
-    assert!(message(by_environment(&[open])).starts_with("admin.token: must be set"));
-    assert!(message(by_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "")])).starts_with("admin.token"));
-    assert!(by_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "hush")]).is_ok());
-    assert!(message(by_environment(&[("CONCLAVE_ADMIN__LISTEN", "127.0.0.1:8080")])).starts_with("admin.listen"));
+    assert!(message(from_environment(&[open])).starts_with("admin.token: must be set"));
+    assert!(message(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "")])).starts_with("admin.token"));
+    assert!(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "hush")]).is_ok());
+    assert!(message(from_environment(&[("CONCLAVE_ADMIN__LISTEN", "127.0.0.1:8080")])).starts_with("admin.listen"));
 
     let mut livekit = vec![("CONCLAVE_MEDIA__KIND", "livekit")];
     for (missing, variable, value) in [
@@ -208,11 +208,11 @@ fn settings_that_need_each_other_are_checked_together() {
         ("media.api_key", "CONCLAVE_MEDIA__API_KEY", "APIx"),
         ("media.api_secret", "CONCLAVE_MEDIA__API_SECRET", "hush"),
     ] {
-        let text = message(by_environment(&livekit));
+        let text = message(from_environment(&livekit));
         assert!(text.starts_with(missing), "wanted {missing}, got {text}");
         livekit.push((variable, value));
     }
-    assert!(by_environment(&livekit).is_ok());
+    assert!(from_environment(&livekit).is_ok());
     livekit.push(("CONCLAVE_MEDIA__API_SECRET_FILE", "/run/secret"));
-    assert!(message(by_environment(&livekit)).starts_with("media.api_secret_file"));
+    assert!(message(from_environment(&livekit)).starts_with("media.api_secret_file"));
 }

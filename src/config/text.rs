@@ -1,8 +1,7 @@
-//! Settings that are written as text: durations, networks, addresses, secrets. Parsed here once, so that the rest of
-//! the program gets them as types, and written back so that a configuration can be shown.
+//! Settings that are strings in the file: durations, networks, addresses, paths, secrets.
 //!
-//! Fields use [`one`], [`optional`] or [`list`] as their `serde(with)`. An empty text is an optional setting that is not
-//! set, which is what an unset variable in a compose file turns into.
+//! Fields name [`required`], [`optional`] or [`list`] in `serde(with)`. An empty string leaves an optional setting unset,
+//! because compose files turn an unset variable into an empty one.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,89 +14,89 @@ use ipnet::IpNet;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A type that settings write as text.
-pub(super) trait FromText: Sized {
-    /// What is allowed, for error messages: "must be …".
-    const WHAT: &'static str;
+/// A type whose settings are strings.
+pub(super) trait TextSetting: Sized {
+    /// What is allowed, as the end of the message "must be …".
+    const EXPECTED: &'static str;
 
-    /// Reads it.
-    fn from_text(text: &str) -> Result<Self, String>;
+    /// Parses the string of a setting.
+    fn parse(text: &str) -> Result<Self, String>;
 
-    /// Writes it, for people; secrets stay hidden.
-    fn to_text(&self) -> String;
+    /// Formats the setting for display; a secret becomes `***`.
+    fn format(&self) -> String;
 }
 
-fn must_be<T: FromText>(text: &str) -> String {
-    format!("must be {}, not {text:?}", T::WHAT)
+fn must_be<T: TextSetting>(text: &str) -> String {
+    format!("must be {}, not {text:?}", T::EXPECTED)
 }
 
-impl FromText for Duration {
-    const WHAT: &'static str = "a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \"30d\"";
+impl TextSetting for Duration {
+    const EXPECTED: &'static str = "a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \"30d\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         humantime::parse_duration(text).map_err(|_| must_be::<Self>(text))
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         humantime::format_duration(*self).to_string()
     }
 }
 
-impl FromText for IpNet {
-    const WHAT: &'static str = "a network such as \"10.0.0.0/8\" or \"fd00::/8\"";
+impl TextSetting for IpNet {
+    const EXPECTED: &'static str = "a network such as \"10.0.0.0/8\" or \"fd00::/8\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        // A lone address is the network that holds nothing else.
-        let lone = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse().or_else(|_| lone()).map_err(|_| must_be::<Self>(text))
+    fn parse(text: &str) -> Result<Self, String> {
+        // A single address stands for the network that contains only it.
+        let single_address = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse().or_else(|_| single_address()).map_err(|_| must_be::<Self>(text))
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         self.to_string()
     }
 }
 
-impl FromText for SocketAddr {
-    const WHAT: &'static str = "an address and a port such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+impl TextSetting for SocketAddr {
+    const EXPECTED: &'static str = "an address and a port such as \"127.0.0.1:8080\" or \"[::]:8080\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| must_be::<Self>(text))
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         self.to_string()
     }
 }
 
-impl FromText for PathBuf {
-    const WHAT: &'static str = "a path";
+impl TextSetting for PathBuf {
+    const EXPECTED: &'static str = "a path";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text.contains('\0') { Err(must_be::<Self>(text)) } else { Ok(text.into()) }
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         self.display().to_string()
     }
 }
 
-impl FromText for String {
-    const WHAT: &'static str = "a text in quotes";
+impl TextSetting for String {
+    const EXPECTED: &'static str = "a string in quotes";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         self.clone()
     }
 }
 
-impl FromText for Secret {
-    const WHAT: &'static str = "a text in quotes";
+impl TextSetting for Secret {
+    const EXPECTED: &'static str = "a string in quotes";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        // What does not fit into a header could never be sent. The message must not show the secret.
+    fn parse(text: &str) -> Result<Self, String> {
+        // Other characters cannot be sent in an HTTP header. The message must not contain the secret.
         if text.bytes().all(|b| b.is_ascii_graphic()) {
             Ok(Self::new(text))
         } else {
@@ -105,97 +104,99 @@ impl FromText for Secret {
         }
     }
 
-    fn to_text(&self) -> String {
+    fn format(&self) -> String {
         "***".into()
     }
 }
 
-impl<T: FromText> FromText for Option<T> {
-    const WHAT: &'static str = T::WHAT;
+impl<T: TextSetting> TextSetting for Option<T> {
+    const EXPECTED: &'static str = T::EXPECTED;
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Ok(None) } else { T::from_text(text).map(Some) }
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Ok(None) } else { T::parse(text).map(Some) }
     }
 
-    fn to_text(&self) -> String {
-        self.as_ref().map(T::to_text).unwrap_or_default()
+    fn format(&self) -> String {
+        self.as_ref().map(T::format).unwrap_or_default()
     }
 }
 
-/// A value on its way through serde.
+/// Adapts a [`TextSetting`] to serde.
 struct Text<T>(T);
 
 struct TextVisitor<T>(PhantomData<T>);
 
-impl<T: FromText> Visitor<'_> for TextVisitor<T> {
+impl<T: TextSetting> Visitor<'_> for TextVisitor<T> {
     type Value = Text<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::WHAT)
+        f.write_str(T::EXPECTED)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
-        T::from_text(text).map(Text).map_err(E::custom)
+        T::parse(text).map(Text).map_err(E::custom)
     }
 }
 
-impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+impl<'de, T: TextSetting> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_str(TextVisitor(PhantomData))
     }
 }
 
-impl<T: FromText> Serialize for Text<&T> {
+impl<T: TextSetting> Serialize for Text<&T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&self.0.to_text())
+        to.serialize_str(&self.0.format())
     }
 }
 
-/// A setting that is always there.
-pub(super) mod one {
-    use super::{Deserialize, Deserializer, FromText, Serialize, Serializer, Text};
+/// A setting that always has a value.
+pub(super) mod required {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Text, TextSetting};
 
-    pub(in crate::config) fn serialize<T: FromText, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
         Text(value).serialize(to)
     }
 
-    pub(in crate::config) fn deserialize<'de, T: FromText, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    pub(in crate::config) fn deserialize<'de, T: TextSetting, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
         Text::deserialize(from).map(|text| text.0)
     }
 }
 
-/// A setting that may be left out, or empty.
+/// A setting that may be missing or empty.
 pub(super) mod optional {
-    use super::{Deserialize, Deserializer, FromText, Serialize, Serializer, Text};
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Text, TextSetting};
 
-    pub(in crate::config) fn serialize<T: FromText, S: Serializer>(
+    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(
         value: &Option<T>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         value.as_ref().map(Text).serialize(to)
     }
 
-    pub(in crate::config) fn deserialize<'de, T: FromText, D: Deserializer<'de>>(
+    pub(in crate::config) fn deserialize<'de, T: TextSetting, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<T>, D::Error> {
         Ok(Option::<Text<Option<T>>>::deserialize(from)?.and_then(|text| text.0))
     }
 }
 
-/// A list of such texts. Elements are read one by one, so that an error names the one it is about.
+/// A list. Elements are parsed one by one, so that an error names the index of the invalid one.
 pub(super) mod list {
-    use super::{Deserialize, Deserializer, FromText, Serializer, Text};
+    use super::{Deserialize, Deserializer, Serializer, Text, TextSetting};
 
-    pub(in crate::config) fn serialize<T: FromText, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(values.iter().map(Text))
     }
 
-    pub(in crate::config) fn deserialize<'de, T: FromText, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    pub(in crate::config) fn deserialize<'de, T: TextSetting, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<T>, D::Error> {
         Ok(Vec::<Text<T>>::deserialize(from)?.into_iter().map(|text| text.0).collect())
     }
 }
 
-/// This machine itself: 127.0.0.0/8 and ::1/128.
+/// Returns the loopback networks 127.0.0.0/8 and ::1/128.
 pub(super) fn loopback() -> Vec<IpNet> {
     let v4 = ipnet::Ipv4Net::new(Ipv4Addr::LOCALHOST, 8).map(|net| IpNet::from(net.trunc()));
     v4.into_iter().chain([IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))]).collect()
@@ -206,18 +207,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_both_families() {
+    fn loopback_covers_ipv4_and_ipv6() {
         let shown: Vec<_> = loopback().iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["127.0.0.0/8", "::1/128"]);
     }
 
     #[test]
-    fn a_text_reads_back_as_it_was_written() {
+    fn a_formatted_setting_parses_to_the_same_value() {
         for text in ["500ms", "5s", "1m", "2h", "30d"] {
-            let span = Duration::from_text(text).unwrap();
-            assert_eq!(Duration::from_text(&span.to_text()), Ok(span));
+            let span = Duration::parse(text).unwrap();
+            assert_eq!(Duration::parse(&span.format()), Ok(span));
         }
-        assert_eq!(IpNet::from_text("10.1.2.3").unwrap().to_text(), "10.1.2.3/32");
-        assert_eq!(Secret::new("hush").to_text(), "***");
+        assert_eq!(IpNet::parse("10.1.2.3").unwrap().format(), "10.1.2.3/32");
+        assert_eq!(Secret::new("hush").format(), "***");
     }
 }

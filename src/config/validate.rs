@@ -1,4 +1,4 @@
-//! What types cannot say: ranges, and settings that need each other.
+//! Validation beyond types: ranges, and settings that depend on each other.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,80 +7,81 @@ use url::Url;
 
 use super::{Config, ConfigError, MediaKind};
 
-const NEVER: Duration = Duration::ZERO;
-const TEN_YEARS: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
-const MOST_WORKERS: usize = 1_024;
-const MOST_CALLS: u32 = 1_000_000;
+/// Ten years.
+const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+const MAX_WORKERS: usize = 1_024;
+/// Largest rate, burst and failure count.
+const MAX_COUNT: u32 = 1_000_000;
 
 impl Config {
-    /// Checks ranges, and settings against each other.
+    /// Validates ranges and dependencies between settings.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// A setting is out of range or contradicts another one. Only the first is reported.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        self.listeners()?;
-        self.counts()?;
-        self.spans()?;
-        self.media_plane()?;
-        web_address("billing.url", self.billing.url.as_deref(), &["http", "https"])
+        self.validate_listeners()?;
+        self.validate_counts()?;
+        self.validate_durations()?;
+        self.validate_media()?;
+        validate_url("billing.url", self.billing.url.as_deref(), &["http", "https"])
     }
 
-    fn listeners(&self) -> Result<(), ConfigError> {
+    fn validate_listeners(&self) -> Result<(), ConfigError> {
         let (http, admin) = (self.http.listen, self.admin.listen);
-        if self.http.workers > MOST_WORKERS {
-            return refuse("http.workers", format!("must be 0 (one a core) to {MOST_WORKERS}"));
+        if self.http.workers > MAX_WORKERS {
+            return invalid("http.workers", format!("must be 0 (one for each core) to {MAX_WORKERS}"));
         }
         if http == admin && http.port() != 0 {
-            return refuse("admin.listen", format!("must differ from http.listen, which is {http} too"));
+            return invalid("admin.listen", format!("must differ from http.listen, which is {http} too"));
         }
         if !is_loopback(admin) && self.admin.token.is_none() {
-            return refuse("admin.token", format!("must be set, since admin.listen is {admin} and not loopback"));
+            return invalid("admin.token", format!("must be set, since admin.listen is {admin} and not loopback"));
         }
         Ok(())
     }
 
-    fn counts(&self) -> Result<(), ConfigError> {
+    fn validate_counts(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
-        count("limits.requests_per_second", limits.requests_per_second)?;
-        count("limits.burst", limits.burst)?;
-        count("limits.exchange_per_second", limits.exchange_per_second)?;
-        count("limits.exchange_burst", limits.exchange_burst)?;
-        count("media.circuit_failures", self.media.circuit_failures)
+        validate_count("limits.requests_per_second", limits.requests_per_second)?;
+        validate_count("limits.burst", limits.burst)?;
+        validate_count("limits.exchange_per_second", limits.exchange_per_second)?;
+        validate_count("limits.exchange_burst", limits.exchange_burst)?;
+        validate_count("media.circuit_failures", self.media.circuit_failures)
     }
 
-    fn spans(&self) -> Result<(), ConfigError> {
+    fn validate_durations(&self) -> Result<(), ConfigError> {
         let (webhooks, media) = (&self.webhooks, &self.media);
-        span("webhooks.tick", webhooks.tick)?;
-        span("webhooks.timeout", webhooks.timeout)?;
-        span("webhooks.retention", webhooks.retention)?;
+        validate_duration("webhooks.tick", webhooks.tick)?;
+        validate_duration("webhooks.timeout", webhooks.timeout)?;
+        validate_duration("webhooks.retention", webhooks.retention)?;
         if webhooks.retry_delays.is_empty() {
-            return refuse("webhooks.retry_delays", "must name at least one wait, such as [\"1m\"]");
+            return invalid("webhooks.retry_delays", "must contain at least one delay, such as [\"1m\"]");
         }
         for (index, delay) in webhooks.retry_delays.iter().enumerate() {
-            span(&format!("webhooks.retry_delays[{index}]"), *delay)?;
+            validate_duration(&format!("webhooks.retry_delays[{index}]"), *delay)?;
         }
-        span("media.timeout", media.timeout)?;
-        span("media.reconcile", media.reconcile)?;
-        span("media.circuit_open", media.circuit_open)
+        validate_duration("media.timeout", media.timeout)?;
+        validate_duration("media.reconcile", media.reconcile)?;
+        validate_duration("media.circuit_open", media.circuit_open)
     }
 
-    fn media_plane(&self) -> Result<(), ConfigError> {
+    fn validate_media(&self) -> Result<(), ConfigError> {
         let media = &self.media;
-        web_address("media.url", media.url.as_deref(), &["ws", "wss", "http", "https"])?;
-        web_address("media.public_url", media.public_url.as_deref(), &["ws", "wss"])?;
+        validate_url("media.url", media.url.as_deref(), &["ws", "wss", "http", "https"])?;
+        validate_url("media.public_url", media.public_url.as_deref(), &["ws", "wss"])?;
         let secrets = usize::from(media.api_secret.is_some()) + usize::from(media.api_secret_file.is_some());
         if secrets > 1 {
-            return refuse("media.api_secret_file", "must not be set beside media.api_secret");
+            return invalid("media.api_secret_file", "must not be set together with media.api_secret");
         }
         let livekit = media.kind == MediaKind::Livekit;
         if livekit && media.url.is_none() {
-            return refuse("media.url", "must be set when media.kind is livekit");
+            return invalid("media.url", "must be set when media.kind is livekit");
         }
         if media.api_key.is_none() && (livekit || secrets == 1) {
-            return refuse("media.api_key", "must be set when media.kind is livekit or media.api_secret is set");
+            return invalid("media.api_key", "must be set when media.kind is livekit or media.api_secret is set");
         }
         if secrets == 0 && (livekit || media.api_key.is_some()) {
-            return refuse(
+            return invalid(
                 "media.api_secret",
                 "must be set (or media.api_secret_file) when media.kind is livekit or media.api_key is set",
             );
@@ -89,34 +90,34 @@ impl Config {
     }
 }
 
-fn refuse(setting: &str, problem: impl Into<String>) -> Result<(), ConfigError> {
+fn invalid(setting: &str, problem: impl Into<String>) -> Result<(), ConfigError> {
     Err(ConfigError::new(setting, problem))
 }
 
-fn count(setting: &str, value: u32) -> Result<(), ConfigError> {
-    if (1..=MOST_CALLS).contains(&value) {
+fn validate_count(setting: &str, value: u32) -> Result<(), ConfigError> {
+    if (1..=MAX_COUNT).contains(&value) {
         Ok(())
     } else {
-        refuse(setting, format!("must be 1 to {MOST_CALLS}, not {value}"))
+        invalid(setting, format!("must be 1 to {MAX_COUNT}, not {value}"))
     }
 }
 
-fn span(setting: &str, value: Duration) -> Result<(), ConfigError> {
-    if value > NEVER && value <= TEN_YEARS {
+fn validate_duration(setting: &str, value: Duration) -> Result<(), ConfigError> {
+    if value > Duration::ZERO && value <= MAX_DURATION {
         Ok(())
     } else {
-        refuse(setting, format!("must be more than 0s and at most 3650d, not {}", humantime::format_duration(value)))
+        invalid(setting, format!("must be more than 0s and at most 3650d, not {}", humantime::format_duration(value)))
     }
 }
 
-fn web_address(setting: &str, text: Option<&str>, schemes: &[&str]) -> Result<(), ConfigError> {
+fn validate_url(setting: &str, text: Option<&str>, schemes: &[&str]) -> Result<(), ConfigError> {
     let Some(text) = text else { return Ok(()) };
-    let sound = Url::parse(text).is_ok_and(|url| schemes.contains(&url.scheme()) && url.has_host());
-    if sound {
+    let is_valid = Url::parse(text).is_ok_and(|url| schemes.contains(&url.scheme()) && url.has_host());
+    if is_valid {
         Ok(())
     } else {
-        // An address may carry a password, so it is not repeated.
-        refuse(setting, format!("must be an address that begins with {}://", schemes.join(":// or ")))
+        // The URL may contain a password, so the message omits it.
+        invalid(setting, format!("must be a URL that begins with {}://", schemes.join(":// or ")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What leaves the deployment: webhook deliveries, and the destinations of recordings and broadcasts.
+//! Settings of outgoing connections: webhook deliveries, and the destinations of recordings and broadcasts.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use super::text;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Telling receivers of events.
+/// Section `webhooks`: delivery of events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebhooksConfig {
-    /// How often deliveries that are due are taken up, first attempts too.
-    #[serde(with = "text::one")]
+    /// Interval at which due deliveries are sent, including first attempts.
+    #[serde(with = "text::required")]
     pub tick: Duration,
-    /// How long a receiver may take to answer.
-    #[serde(with = "text::one")]
+    /// Timeout of one delivery attempt.
+    #[serde(with = "text::required")]
     pub timeout: Duration,
-    /// The waits between attempts. As many attempts are made as there are waits, and one more.
+    /// Delays between attempts. There is one more attempt than there are delays.
     #[serde(with = "text::list")]
     pub retry_delays: Vec<Duration>,
-    /// Networks that the address filter lets through although they are not public.
+    /// Networks that receivers may be in although they are not public.
     #[serde(with = "text::list")]
     pub allow_networks: Vec<IpNet>,
-    /// How long finished deliveries stay in the log.
-    #[serde(with = "text::one")]
+    /// How long final deliveries are kept.
+    #[serde(with = "text::required")]
     pub retention: Duration,
 }
 
-/// Where recordings and broadcasts may go.
+/// Section `egress`: allowed destinations of recordings and broadcasts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EgressConfig {
@@ -41,7 +41,7 @@ pub struct EgressConfig {
 }
 
 impl WebhooksConfig {
-    /// The waits, as the schedule that deliveries follow.
+    /// Returns `retry_delays` as the schedule of deliveries.
     #[must_use]
     pub fn retry_schedule(&self) -> RetrySchedule {
         RetrySchedule { delays: self.retry_delays.clone() }

@@ -105,7 +105,7 @@ impl Received {
     pub fn is_signed_with(&self, secret: &str) -> bool {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(&self.body);
-        let hex: String = mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        let hex = hex::encode(mac.finalize().into_bytes());
         self.header("x-svc-signature") == format!("sha256={hex}")
     }
 }

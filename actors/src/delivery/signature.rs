@@ -24,7 +24,7 @@ pub fn generate_secret() -> Secret {
 /// secret as text.
 #[must_use]
 pub fn svc_signature(secret: &Secret, body: &[u8]) -> String {
-    let hex: String = hmac_sha256(secret.reveal().as_bytes(), &[body]).iter().map(|b| format!("{b:02x}")).collect();
+    let hex = hex::encode(hmac_sha256(secret.reveal().as_bytes(), &[body]));
     format!("sha256={hex}")
 }
 

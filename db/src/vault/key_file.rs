@@ -4,15 +4,14 @@
 //! crash at any, whoever reads the file can open everything. Every process that uses the file looks at it again before it
 //! seals and when it meets a key that it does not know, so a running server takes a new key up by itself.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use conclave_model::secret::random_bytes;
 
 use super::{SealKey, VaultError};
+use crate::private_file;
 
 /// A key file, and what it held when it was last looked at.
 pub(super) struct KeyFile {
@@ -32,7 +31,7 @@ struct Ring {
 
 impl Ring {
     fn parse(text: &str) -> Option<Self> {
-        let mut keys = text.split_whitespace().map(unhex);
+        let mut keys = text.split_whitespace().map(parse_key);
         let current = Arc::new(SealKey::new(&keys.next()??));
         let old = keys.map(|key| key.map(|key| Arc::new(SealKey::new(&key)))).collect::<Option<Vec<_>>>()?;
         Some(Self { text: blake3::hash(text.as_bytes()), current, old, former: Vec::new() })
@@ -51,7 +50,7 @@ impl KeyFile {
     /// Reads the file, which is made (mode 0600) when it does not exist.
     pub(super) fn open(path: &Path) -> Result<Self, VaultError> {
         if !path.exists() {
-            make(path).map_err(|error| failure(path, error))?;
+            private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
         }
         let ring = read(path)?;
         Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)) })
@@ -85,7 +84,7 @@ impl KeyFile {
     pub(super) fn begin_rotation(&self) -> Result<(String, String), VaultError> {
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         if text.split_whitespace().nth(1).is_none() {
-            self.replace(&format!("{}{text}", fresh()))?;
+            self.replace(&format!("{}{text}", random_line()))?;
         }
         let ring = self.look()?;
         let old = ring.old.first().ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
@@ -121,56 +120,13 @@ impl KeyFile {
         Arc::clone(&known)
     }
 
-    /// Puts `text` in the place of the file: whoever reads it, also after a crash, finds the old text or the new one.
     fn replace(&self, text: &str) -> Result<(), VaultError> {
-        // A link stays one; what it points at is replaced.
-        let path = fs::canonicalize(&self.path).map_err(|error| failure(&self.path, error))?;
-        replace(&path, text).map_err(|error| failure(&path, error))
+        private_file::replace(&self.path, text).map_err(|error| failure(&self.path, error))
     }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    // One that a crash left behind may be half written.
-    if let Err(error) = fs::remove_file(&new)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
-    write_new(&new, text)?;
-    // Root may rotate the key of a server that runs as somebody else.
-    let owner = fs::metadata(path)?;
-    std::os::unix::fs::chown(&new, Some(owner.uid()), Some(owner.gid()))?;
-    fs::rename(&new, path)?;
-    sync_directory(path)
-}
-
-/// Makes the file with a key in it, unless there is one.
-fn make(path: &Path) -> io::Result<()> {
-    write_new(path, &fresh())?;
-    sync_directory(path)
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// Without this a crash could undo the rename after what relies on it is on disk.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn read(path: &Path) -> Result<Ring, VaultError> {
-    let text = fs::read_to_string(path).map_err(|error| failure(path, error))?;
-    let mode = fs::metadata(path).map_err(|error| failure(path, error))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(failure(path, format!("others may read it (mode {:o}); chmod 600 it", mode & 0o777)));
-    }
+    let text = private_file::read(path).map_err(|error| failure(path, error))?;
     Ring::parse(&text).ok_or_else(|| failure(path, "must hold 64 hex digits a line"))
 }
 
@@ -178,25 +134,21 @@ fn failure(path: &Path, reason: impl ToString) -> VaultError {
     VaultError::KeyFile { path: path.display().to_string(), reason: reason.to_string() }
 }
 
-/// A new key as a line.
-fn fresh() -> String {
-    let key: [u8; 32] = random_bytes();
-    key.iter().map(|b| format!("{b:02x}")).chain(["\n".to_owned()]).collect()
+/// Returns a new random key as a line of the file.
+fn random_line() -> String {
+    format!("{}\n", hex::encode(random_bytes::<32>()))
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
+fn parse_key(text: &str) -> Option<[u8; 32]> {
     let mut key = [0; 32];
-    for (index, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut key).ok()?;
     Some(key)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn file(dir: &tempfile::TempDir) -> PathBuf {

@@ -1,0 +1,98 @@
+//! Files with mode 0600, such as key files: atomic creation and replacement, and reading that refuses a file which others
+//! may read.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+/// Creates a file with mode 0600. An existing file is left unchanged, also one that another process creates meanwhile.
+/// Nobody can observe a partly written file, and after the return the file survives a power failure.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn create(path: &Path, text: &str) -> io::Result<()> {
+    match write_draft(path, text)?.persist_noclobber(path) {
+        Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
+        _ => sync_directory(path),
+    }
+}
+
+/// Replaces the content of an existing file and keeps its owner. A reader sees the old text or the new one, also after a
+/// power failure.
+///
+/// # Errors
+/// The file does not exist or cannot be written.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // A symbolic link stays in place; the file that it points to is replaced.
+    let path = fs::canonicalize(path)?;
+    let draft = write_draft(&path, text)?;
+    // Root may replace a file that belongs to the user of the server.
+    let owner = fs::metadata(&path)?;
+    fchown(draft.as_file(), Some(owner.uid()), Some(owner.gid()))?;
+    draft.persist(&path)?;
+    sync_directory(&path)
+}
+
+/// Reads a file that only its owner may read.
+///
+/// # Errors
+/// The file cannot be read, or its mode lets others read it.
+pub fn read(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(text);
+    }
+    let problem = format!("others may read it (mode {:o}); chmod 600 it", mode & 0o777);
+    Err(io::Error::new(ErrorKind::PermissionDenied, problem))
+}
+
+/// Writes a temporary file with mode 0600 to the directory of `path`.
+fn write_draft(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+    let mut draft = NamedTempFile::new_in(directory(path))?;
+    draft.write_all(text.as_bytes())?;
+    draft.as_file().sync_all()?;
+    Ok(draft)
+}
+
+/// Without this, a power failure could undo the rename after records that depend on it are on disk.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(directory(path))?.sync_all()
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_file_is_not_overwritten_by_create_and_no_draft_remains() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        assert_eq!(replace(&path, "x").unwrap_err().kind(), ErrorKind::NotFound);
+        create(&path, "first").unwrap();
+        create(&path, "second").unwrap();
+        assert_eq!(read(&path).unwrap(), "first");
+        replace(&path, "third").unwrap();
+        assert_eq!(read(&path).unwrap(), "third");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_a_link_when_its_target_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        create(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        replace(&link, "new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(read(&target).unwrap(), "new");
+    }
+}
