@@ -1,4 +1,4 @@
-//! A data directory, and the program running on it.
+//! A data directory and the server process that uses it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Request};
 
-/// A data directory that outlives the program.
+/// A temporary data directory and settings, which outlive the server process.
 pub struct Deployment {
     dir: tempfile::TempDir,
     environment: Vec<(&'static str, String)>,
 }
 
-/// The program, running. It is killed when dropped.
+/// A running server process. It is killed when dropped.
 pub struct Running {
     child: Child,
     stdout: Option<BufReader<std::process::ChildStdout>>,
@@ -27,7 +27,7 @@ pub struct Running {
 }
 
 impl Deployment {
-    /// Deliveries go out, and are tried again, within a fraction of a second.
+    /// Creates a deployment with short webhook ticks and retry delays and without request limits.
     pub fn new() -> Self {
         let environment = vec![
             ("CONCLAVE_WEBHOOKS__TICK", "200ms".to_owned()),
@@ -39,7 +39,7 @@ impl Deployment {
         Self { dir: tempfile::tempdir().unwrap(), environment }
     }
 
-    /// With one more setting.
+    /// Adds an environment variable.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.environment.push((name, value.into()));
         self
@@ -49,7 +49,7 @@ impl Deployment {
         self.dir.path().join("data")
     }
 
-    /// Everything the program has said on stderr, over all its lives.
+    /// Returns the log of all processes of this deployment.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap()
     }
@@ -58,7 +58,7 @@ impl Deployment {
         self.dir.path().join("stderr")
     }
 
-    /// Starts the program and waits for its ready line.
+    /// Starts `conclave dev` and waits for its ready line.
     pub fn start(&self) -> Running {
         let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_conclave"))
@@ -73,13 +73,13 @@ impl Deployment {
             .spawn()
             .unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = stdout.read_line(&mut line);
-            let _ = tell.send((read.map(|_| line), stdout));
+            let _ = sender.send((read.map(|_| line), stdout));
         });
-        let (line, stdout) = told.recv_timeout(PATIENCE).expect("a ready line");
+        let (line, stdout) = receiver.recv_timeout(PATIENCE).expect("a ready line");
         let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", self.log()));
         assert_eq!(ready["ready"], true);
         let text = |field: &str| ready[field].as_str().unwrap().to_owned();
@@ -88,27 +88,27 @@ impl Deployment {
 }
 
 impl Running {
-    /// Kills the program as a power cut would: no handler runs.
+    /// Kills the process with SIGKILL, so that it cannot clean up.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks the program to stop, and gives its exit code and how long it took.
+    /// Sends SIGTERM and waits for the exit. Returns the exit code and the duration.
     pub fn terminate(&mut self) -> (Option<i32>, Duration) {
-        let asked = Instant::now();
+        let requested = Instant::now();
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), asked.elapsed());
+                return (status.code(), requested.elapsed());
             }
-            assert!(asked.elapsed() < PATIENCE, "the program does not stop");
+            assert!(requested.elapsed() < PATIENCE, "the server does not stop");
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
 
-    /// What came on stdout after the ready line, once the program has ended.
+    /// Returns the output on stdout after the ready line. The process must have exited.
     pub fn rest_of_stdout(&mut self) -> String {
         let mut rest = String::new();
         self.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
@@ -140,7 +140,7 @@ impl Running {
         self.post("/v1/rooms").json(body).send().expect(201);
     }
 
-    /// Registers a receiver and gives its secret.
+    /// Creates a webhook endpoint and returns its signing secret.
     pub fn endpoint(&self, url: &str) -> String {
         let endpoint = self.post("/v1/webhook-endpoints").json(json!({"url": url})).send().expect(201);
         endpoint["secret"].as_str().unwrap().to_owned()
@@ -152,7 +152,7 @@ impl Running {
         token["token"].as_str().unwrap().to_owned()
     }
 
-    /// Lets somebody join and gives the sid.
+    /// Joins a simulated participant and returns its sid.
     pub fn join(&self, token: &str) -> String {
         let joined = self.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
         joined["sid"].as_str().unwrap().to_owned()

@@ -1,4 +1,4 @@
-//! What a kill at any moment leaves: everything that was acknowledged, each thing once, and every story ended.
+//! After SIGKILL at any moment: acknowledged changes exist exactly once, and open sessions are closed.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::deployment::{Deployment, Running};
 use crate::support::{Receiver, Request, Response, eventually};
 
-/// Threads that call at once.
+/// Threads that send requests concurrently.
 const CALLERS: usize = 4;
 
-/// Things the program said it had made.
+/// Resources whose creation the server has acknowledged.
 #[derive(Default)]
 struct Acknowledged {
     rooms: Vec<String>,
@@ -21,8 +21,8 @@ struct Acknowledged {
     templates: Vec<String>,
 }
 
-/// Calls from several threads until the program is killed, after about `calls` answers. Each caller stops when nobody
-/// answers any more.
+/// Sends requests from several threads and kills the server after about `calls` responses. Each thread stops at its first
+/// request without a response.
 fn kill_under_load(running: Running, calls: usize, call: impl Fn(&Caller, usize, usize) -> Option<()> + Sync) {
     let answered = AtomicUsize::new(0);
     let caller = Caller { api: running.api.clone(), key: running.key.clone() };
@@ -43,7 +43,7 @@ fn kill_under_load(running: Running, calls: usize, call: impl Fn(&Caller, usize,
     });
 }
 
-/// How the callers reach the program while it is being killed.
+/// Sends requests to a server that is about to be killed.
 struct Caller {
     api: String,
     key: String,
@@ -55,8 +55,8 @@ impl Caller {
     }
 }
 
-/// Every row of a paged list.
-fn all(running: &Running, path: &str, collection: &str) -> Vec<Value> {
+/// Returns all rows of a paged list.
+fn list_all(running: &Running, path: &str, collection: &str) -> Vec<Value> {
     let mut rows = Vec::new();
     loop {
         let page = running.get(&format!("{path}?limit=200&offset={}", rows.len())).send().expect(200);
@@ -67,16 +67,16 @@ fn all(running: &Running, path: &str, collection: &str) -> Vec<Value> {
     }
 }
 
-fn names(rows: &[Value], field: &str) -> BTreeMap<String, usize> {
-    let mut names = BTreeMap::new();
+fn count_by(rows: &[Value], field: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
     for row in rows {
-        *names.entry(row[field].as_str().unwrap().to_owned()).or_default() += 1;
+        *counts.entry(row[field].as_str().unwrap().to_owned()).or_default() += 1;
     }
-    names
+    counts
 }
 
 /// Waits until every delivery is final.
-fn nothing_pending(running: &Running) {
+fn wait_for_deliveries(running: &Running) {
     eventually(|| {
         let pending = running.get("/v1/webhook-deliveries?status=pending").send().expect(200);
         pending["webhook_deliveries"] == json!([])
@@ -84,7 +84,7 @@ fn nothing_pending(running: &Running) {
 }
 
 #[test]
-fn everything_acknowledged_before_a_kill_is_there_after_it() {
+fn acknowledged_resources_exist_after_a_kill() {
     let deployment = Deployment::new();
     let acknowledged = Mutex::new(Acknowledged::default());
     for (round, calls) in [7, 60, 23, 111, 40].into_iter().enumerate() {
@@ -105,14 +105,14 @@ fn everything_acknowledged_before_a_kill_is_there_after_it() {
         });
         let running = deployment.start();
         let known = acknowledged.lock().unwrap();
-        let rooms = names(&all(&running, "/v1/rooms", "rooms"), "name");
+        let rooms = count_by(&list_all(&running, "/v1/rooms", "rooms"), "name");
         assert!(known.rooms.len() >= calls);
         assert!(known.rooms.iter().all(|name| rooms.get(name) == Some(&1)));
-        let endpoints = names(&all(&running, "/v1/webhook-endpoints", "webhook_endpoints"), "id");
+        let endpoints = count_by(&list_all(&running, "/v1/webhook-endpoints", "webhook_endpoints"), "id");
         assert!(known.endpoints.iter().all(|id| endpoints.contains_key(id)));
-        let templates = names(&all(&running, "/v1/templates", "templates"), "id");
+        let templates = count_by(&list_all(&running, "/v1/templates", "templates"), "id");
         assert!(known.templates.iter().all(|id| templates.contains_key(id)));
-        // Each acknowledged room also lives: it has its actor.
+        // Each acknowledged room is also listed among the actors.
         eventually(|| {
             let totals = running.admin("GET", "/debug/actors?kind=room&limit=1").send().expect(200);
             totals["totals"]["room"].as_u64() == Some(rooms.len() as u64)
@@ -122,48 +122,48 @@ fn everything_acknowledged_before_a_kill_is_there_after_it() {
 }
 
 #[test]
-fn a_request_that_got_no_answer_is_repeated_with_its_key_and_happens_once() {
+fn a_request_without_a_response_can_be_retried_with_its_idempotency_key() {
     let deployment = Deployment::new();
-    let asked = Mutex::new(BTreeMap::<String, Option<Vec<u8>>>::new());
+    let requests = Mutex::new(BTreeMap::<String, Option<Vec<u8>>>::new());
     let create = |post: &dyn Fn(&str, Value) -> Request, name: &str| -> Option<Response> {
-        post("/v1/rooms", json!({"name": name})).idempotency_key(&format!("make {name}")).try_send()
+        post("/v1/rooms", json!({"name": name})).idempotency_key(&format!("create {name}")).try_send()
     };
     for (round, calls) in [5, 47, 90, 18].into_iter().enumerate() {
         kill_under_load(deployment.start(), calls, |caller, thread, n| {
             let name = format!("r{round}-{thread}-{n}");
-            asked.lock().unwrap().insert(name.clone(), None);
+            requests.lock().unwrap().insert(name.clone(), None);
             let response = create(&|path, body| caller.post(path, body), &name)?;
             assert_eq!(response.status, 201, "{}", response.text());
-            asked.lock().unwrap().insert(name, Some(response.body));
+            requests.lock().unwrap().insert(name, Some(response.body));
             Some(())
         });
     }
     let running = deployment.start();
-    let asked = asked.into_inner().unwrap();
-    assert!(asked.values().any(Option::is_none), "some request was cut off");
-    for (name, answer) in &asked {
+    let requests = requests.into_inner().unwrap();
+    assert!(requests.values().any(Option::is_none), "the kill interrupted a request");
+    for (name, response_before) in &requests {
         let response = create(&|path, body| running.post(path).json(body), name).unwrap();
         assert_eq!(response.status, 201, "{name}: {}", response.text());
-        if let Some(before) = answer {
-            assert_eq!(*before, response.body, "the answer given before the kill");
+        if let Some(before) = response_before {
+            assert_eq!(*before, response.body, "the response from before the kill");
             assert_eq!(response.headers.get("idempotency-replayed").map(String::as_str), Some("true"));
         }
     }
-    let rooms = names(&all(&running, "/v1/rooms", "rooms"), "name");
-    assert_eq!(rooms.len(), asked.len());
+    let rooms = count_by(&list_all(&running, "/v1/rooms", "rooms"), "name");
+    assert_eq!(rooms.len(), requests.len());
     assert!(rooms.values().all(|times| *times == 1));
 }
 
 #[test]
-fn somebody_who_was_inside_is_reported_gone_even_to_a_receiver_that_was_down() {
+fn a_participant_connected_at_a_kill_is_reported_as_aborted_also_to_a_receiver_that_was_down() {
     let (deployment, receiver) = (Deployment::new(), Receiver::start());
     let running = deployment.start();
     let secret = running.endpoint(&receiver.url);
     running.room("standup", 600);
     let sid = running.join(&running.token("standup", "alice", "host"));
     assert_eq!(receiver.types(2), ["room.started", "participant.joined"]);
-    // What was posted but not yet written down would be posted again.
-    nothing_pending(&running);
+    // A delivery that was sent but not yet recorded would be sent again.
+    wait_for_deliveries(&running);
     receiver.answer_with(503);
     running.kill();
 
@@ -189,7 +189,6 @@ fn somebody_who_was_inside_is_reported_gone_even_to_a_receiver_that_was_down() {
 
 #[test]
 fn events_committed_before_a_kill_are_delivered_after_it() {
-    // The first life never comes to its tick.
     let deployment = Deployment::new();
     let receiver = Receiver::start();
     let running = deployment.start();
@@ -204,8 +203,8 @@ fn events_committed_before_a_kill_are_delivered_after_it() {
     running.kill();
     let seen_before: Vec<_> = receiver.drain();
     let running = deployment.start();
-    nothing_pending(&running);
-    // At least once: what was being posted when the program died may come again.
+    wait_for_deliveries(&running);
+    // Deliveries are at least once: one that was in flight at the kill may be repeated.
     let seen = seen_before.into_iter().chain(receiver.drain());
     let mut rooms: Vec<_> = seen.map(|request| request.json()["room"].as_str().unwrap().to_owned()).collect();
     rooms.sort_unstable();
@@ -215,21 +214,21 @@ fn events_committed_before_a_kill_are_delivered_after_it() {
 }
 
 #[test]
-fn a_room_whose_deadline_passed_while_nobody_ran_ends_right_after_the_start() {
+fn a_room_whose_deadline_passed_while_the_server_was_down_ends_right_after_the_start() {
     let (deployment, receiver) = (Deployment::new(), Receiver::start());
     let running = deployment.start();
     running.endpoint(&receiver.url);
-    running.room("brief", 1);
-    running.room("patient", 600);
-    let made = Instant::now();
+    running.room("short", 1);
+    running.room("long", 600);
+    let created = Instant::now();
     running.kill();
-    eventually(|| made.elapsed() > Duration::from_millis(1_100));
+    eventually(|| created.elapsed() > Duration::from_millis(1_100));
     let running = deployment.start();
     let started = Instant::now();
     let status = |name: &str| running.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone();
-    eventually(|| status("brief") == "ended");
+    eventually(|| status("short") == "ended");
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    assert_eq!(status("patient"), "open");
+    assert_eq!(status("long"), "open");
     let event = receiver.next().json();
-    assert_eq!((&event["type"], &event["room"]), (&json!("room.finished"), &json!("brief")));
+    assert_eq!((&event["type"], &event["room"]), (&json!("room.finished"), &json!("short")));
 }

@@ -1,4 +1,4 @@
-//! The real program on the real clock: killed at any moment, stopped in order, and what it says to whom.
+//! The program as a process with the system clock: kills, graceful stops, and secrets in its log and files.
 
 #[path = "../support/mod.rs"]
 mod support;

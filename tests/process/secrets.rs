@@ -1,4 +1,4 @@
-//! No secret reaches the log, the debug endpoint or the database, however much is logged.
+//! Secrets do not appear in the log at any level, in the debug endpoints or in the files of the data directory.
 
 use std::fs;
 
@@ -7,15 +7,15 @@ use serde_json::json;
 use crate::deployment::{Deployment, Running};
 use crate::support::{FakeBilling, Receiver, Watcher};
 
-/// The first characters of a key, which listings and the log may show.
+/// Length of an API key's prefix, which is not secret.
 const KEY_PREFIX: usize = 12;
 
-/// Every secret of the story, each by a part that can stand for nothing else.
+/// All secrets of the scenario, with a description. Each is a part that is long enough to be unique.
 struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
     fn add(&mut self, what: &'static str, secret: &str) {
-        assert!(secret.len() >= 16, "{what} is too short to look for");
+        assert!(secret.len() >= 16, "{what} is too short to search for");
         self.0.push((what, secret.to_owned()));
     }
 
@@ -30,21 +30,22 @@ impl Secrets {
     }
 }
 
-/// The main story, with answers good and bad, and what the debug endpoint shows along the way.
-fn tell_story(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> String {
+/// Runs a typical scenario, including failing requests, and returns what the debug endpoints have shown meanwhile.
+fn run_scenario(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> String {
     let watcher = Watcher::open(&running.admin, "");
     secrets.add("the API key", &running.key[KEY_PREFIX..]);
     let secret = running.endpoint(&receiver.url);
     secrets.add("a signing secret", secret.trim_start_matches("whsec_"));
     let keyed = running.post("/v1/webhook-endpoints").idempotency_key("an-endpoint");
     let keyed = keyed.json(json!({"url": receiver.url})).send().expect(201);
-    secrets.add("a signing secret of a kept answer", keyed["secret"].as_str().unwrap().trim_start_matches("whsec_"));
+    secrets
+        .add("a signing secret in a stored response", keyed["secret"].as_str().unwrap().trim_start_matches("whsec_"));
     running.room("standup", 600);
     let token = running.token("standup", "alice", "host");
     secrets.add("a room token", token.rsplit('.').next().unwrap());
     let body = json!({"room": "standup", "identity": "bob"});
-    let kept = running.post("/v1/tokens").idempotency_key("a-token").json(body).send().expect(201);
-    secrets.add("a room token of a kept answer", kept["token"].as_str().unwrap().rsplit('.').next().unwrap());
+    let stored = running.post("/v1/tokens").idempotency_key("a-token").json(body).send().expect(201);
+    secrets.add("a room token in a stored response", stored["token"].as_str().unwrap().rsplit('.').next().unwrap());
     let sid = running.join(&token);
     let view = running.admin("GET", &format!("/sandbox/participants/{sid}")).send().expect(200);
     secrets.add("a refreshed token", view["token"].as_str().unwrap().rsplit('.').next().unwrap());
@@ -59,7 +60,7 @@ fn tell_story(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> 
     }
     running.admin("POST", &format!("/sandbox/ingress/{key}/connect")).send().expect(200);
     receiver.answer_with(500);
-    refused_calls(running, &token, secrets);
+    send_invalid_credentials(running, &token, secrets);
     let mut shown = String::new();
     for path in ["/debug/actors?limit=200", "/debug/actors/system", "/readyz"] {
         shown += &running.admin("GET", path).send().text();
@@ -78,8 +79,8 @@ fn tell_story(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> 
     shown
 }
 
-/// Credentials that are wrong are secrets too: of another server, or of this one with a slip.
-fn refused_calls(running: &Running, token: &str, secrets: &mut Secrets) {
+/// Sends invalid credentials, which are secrets too: they may be valid elsewhere, or contain a typing error.
+fn send_invalid_credentials(running: &Running, token: &str, secrets: &mut Secrets) {
     let stranger = format!("vk_live_{}", "Zq9".repeat(15).split_at(43).0);
     secrets.add("a wrong API key", &stranger[KEY_PREFIX..]);
     running.get("/v1/rooms").bearer(&stranger).send().expect_error(401, "unauthorized", None);
@@ -95,7 +96,7 @@ fn refused_calls(running: &Running, token: &str, secrets: &mut Secrets) {
 }
 
 #[test]
-fn no_secret_is_in_the_log_the_debug_endpoint_or_the_database() {
+fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     let (receiver, billing) = (Receiver::start(), FakeBilling::start());
     let mut secrets = Secrets(Vec::new());
     let billing_token = "a-token-for-the-billing-service";
@@ -106,7 +107,7 @@ fn no_secret_is_in_the_log_the_debug_endpoint_or_the_database() {
     let mut running = deployment.start();
     let media = fs::read_to_string(deployment.data().join("media.key")).unwrap();
     secrets.add("the media secret", media.lines().nth(1).unwrap());
-    let shown = tell_story(&running, &receiver, &mut secrets);
+    let shown = run_scenario(&running, &receiver, &mut secrets);
     assert!(shown.contains("room.finished"), "{shown}");
     assert_eq!(billing.last().1, format!("Bearer {billing_token}"));
     let files = fs::read_dir(deployment.data()).unwrap().map(|entry| entry.unwrap().path());
@@ -117,8 +118,8 @@ fn no_secret_is_in_the_log_the_debug_endpoint_or_the_database() {
     }
     assert_eq!(running.terminate().0, Some(0));
     let log = deployment.log();
-    assert!(log.contains("TRACE") && log.contains("DEBUG"), "a log in which everything stands");
-    secrets.assert_absent_from("the debug endpoint", shown.as_bytes());
+    assert!(log.contains("TRACE") && log.contains("DEBUG"), "the log contains all levels");
+    secrets.assert_absent_from("the debug endpoints", shown.as_bytes());
     secrets.assert_absent_from("the log", log.as_bytes());
     for word in ["whsec_", "vk_test_", "Bearer "] {
         let line = log.lines().find(|line| line.contains(word) && !line.contains(&running.key[..KEY_PREFIX]));

@@ -1,4 +1,4 @@
-//! SIGTERM: what is in flight is finished, and clients that hang on do not hold the program up.
+//! SIGTERM: requests and deliveries in flight finish, and idle connections do not delay the exit.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::deployment::Deployment;
 use crate::support::{Receiver, Watcher, eventually};
 
-/// As long as stopping may take.
-const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// Upper limit for the duration of a stop.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// A client that has had its answer and keeps the connection.
+/// Opens a keep-alive connection that has received one response.
 fn idle_client(address: &str) -> TcpStream {
     let address = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -25,19 +25,19 @@ fn idle_client(address: &str) -> TcpStream {
 }
 
 #[test]
-fn an_idle_client_does_not_keep_the_program_from_stopping() {
+fn an_idle_connection_does_not_delay_the_exit() {
     let deployment = Deployment::new();
     let mut running = deployment.start();
     let clients = [idle_client(&running.api), idle_client(&running.admin)];
     let (code, took) = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    assert!(took < STOPPED_WITHIN, "{took:?}");
-    assert_eq!(running.rest_of_stdout(), "", "the ready line is all there is on stdout");
+    assert!(took < STOP_LIMIT, "{took:?}");
+    assert_eq!(running.rest_of_stdout(), "", "stdout contains only the ready line");
     drop(clients);
 }
 
 #[test]
-fn a_watcher_of_events_does_not_keep_the_program_from_stopping() {
+fn an_open_event_stream_does_not_delay_the_exit() {
     let deployment = Deployment::new();
     let mut running = deployment.start();
     let watcher = Watcher::open(&running.admin, "");
@@ -46,11 +46,11 @@ fn a_watcher_of_events_does_not_keep_the_program_from_stopping() {
     assert_eq!(watcher.next().event, "room.finished");
     let (code, took) = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    assert!(took < STOPPED_WITHIN, "{took:?}");
+    assert!(took < STOP_LIMIT, "{took:?}");
 }
 
 #[test]
-fn a_program_with_people_inside_stops_and_picks_up_where_it_was() {
+fn participants_connected_at_a_stop_are_reported_as_aborted_after_the_next_start() {
     let (deployment, receiver) = (Deployment::new(), Receiver::start());
     let mut running = deployment.start();
     running.endpoint(&receiver.url);
@@ -58,7 +58,7 @@ fn a_program_with_people_inside_stops_and_picks_up_where_it_was() {
     running.join(&running.token("standup", "alice", "host"));
     let (code, took) = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    assert!(took < STOPPED_WITHIN, "{took:?}");
+    assert!(took < STOP_LIMIT, "{took:?}");
     let running = deployment.start();
     let seen = receiver.types(3);
     assert_eq!(seen, ["room.started", "participant.joined", "participant.connection_aborted"]);
@@ -67,7 +67,7 @@ fn a_program_with_people_inside_stops_and_picks_up_where_it_was() {
 }
 
 #[test]
-fn a_post_on_its_way_is_finished_and_not_made_again() {
+fn a_delivery_in_flight_finishes_and_is_not_repeated() {
     let deployment = Deployment::new();
     let mut running = deployment.start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -75,17 +75,17 @@ fn a_post_on_its_way_is_finished_and_not_made_again() {
     running.room("standup", 600);
     running.delete("/v1/rooms/standup").send().expect_empty(204);
     let (mut post, _) = listener.accept().unwrap();
-    // The receiver takes its time: it answers when the program has been asked to stop for a while.
+    // The receiver answers half a second after the server has begun to stop.
     let answering = std::thread::spawn(move || {
-        let asked = Instant::now();
-        eventually(|| asked.elapsed() > Duration::from_millis(500));
+        let started = Instant::now();
+        eventually(|| started.elapsed() > Duration::from_millis(500));
         let mut request = [0; 4_096];
         assert!(post.read(&mut request).unwrap() > 0);
         write!(post, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
     });
     let (code, took) = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    assert!(took < STOPPED_WITHIN, "{took:?}");
+    assert!(took < STOP_LIMIT, "{took:?}");
     answering.join().unwrap();
     let running = deployment.start();
     let deliveries = running.get("/v1/webhook-deliveries").send().expect(200);
@@ -94,7 +94,7 @@ fn a_post_on_its_way_is_finished_and_not_made_again() {
 }
 
 #[test]
-fn a_receiver_that_never_answers_does_not_keep_the_program_from_stopping() {
+fn a_receiver_that_never_answers_does_not_prevent_the_exit() {
     let deployment = Deployment::new();
     let mut running = deployment.start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -104,7 +104,7 @@ fn a_receiver_that_never_answers_does_not_keep_the_program_from_stopping() {
     let hanging = listener.accept().unwrap();
     let (code, took) = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    // The post has ten seconds of its own, which began before the program was asked to stop.
-    assert!(took < STOPPED_WITHIN + Duration::from_secs(2), "{took:?}");
+    // The delivery has a timeout of 10 s, which began before the stop.
+    assert!(took < STOP_LIMIT + Duration::from_secs(2), "{took:?}");
     drop(hanging);
 }
