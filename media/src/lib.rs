@@ -1,25 +1,26 @@
-//! The media plane: one port ([`MediaPlane`]), and the planes behind it.
+//! The media plane: a port ([`MediaPlane`]) and its implementations.
 //!
-//! The control plane decides and keeps records; a media plane holds live state and does what it is told. What happens in
-//! it comes back as [`Report`]s through a [`ReportSink`]. The port names no type of any particular media server.
+//! The control plane decides and keeps the records. A media plane holds the live state of rooms, executes the control
+//! plane's calls, and sends what happens as [`Report`]s to a [`ReportSink`]. The port contains no type of a particular media
+//! server.
 //!
-//! - [`port`]: what every plane can do, and what it reports.
-//! - [`token`]: room tokens, which any LiveKit client can carry.
-//! - [`MonitoredPlane`]: stands in front of any plane, and notices when it is away and when it is back.
-//! - [`embedded`]: rooms and people in this process, as a state machine without I/O.
-//! - [`livekit`]: a LiveKit server, over its API and its webhooks.
+//! - [`port`]: the calls that every plane supports, and the reports that it sends.
+//! - [`token`]: room tokens in LiveKit's format.
+//! - [`MonitoredPlane`]: adds metrics, a circuit breaker and outage detection to any plane.
+//! - [`embedded`]: a plane in this process, for development and tests.
+//! - [`livekit`]: a LiveKit server, by its API and its webhooks.
 
 pub mod embedded;
-mod guard;
 pub mod livekit;
 mod metrics;
+mod monitor;
 pub mod port;
+mod redact;
 mod rules;
-mod text;
 pub mod token;
 
-pub use guard::{CircuitSettings, MonitoredPlane};
 pub use metrics::MediaMetrics;
+pub use monitor::{CircuitSettings, MonitoredPlane};
 pub use port::{
     EgressOutput, EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
     MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,

@@ -1,4 +1,4 @@
-//! What is counted of the calls to a media plane.
+//! Metrics of calls to the media plane.
 
 use std::time::Duration;
 
@@ -6,37 +6,29 @@ use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Regist
 
 use crate::port::MediaError;
 
-/// Upper ends of the buckets, in seconds. The last ones are what calls may take at most: a start of a job takes longest.
+/// Upper bounds of the buckets, in seconds. The highest is the longest timeout, that of starting an egress.
 const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.];
 
-/// The calls, by method and by what came of them, and how long they took.
+/// The number of calls by method and outcome, and their duration by method.
 #[derive(Clone)]
 pub struct MediaMetrics {
     calls: IntCounterVec,
     seconds: HistogramVec,
 }
 
-/// What came of a call that was made.
+/// The outcome of a call. Each outcome is a value of the `outcome` label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The plane did as asked.
+pub(crate) enum CallOutcome {
+    /// The plane did what was requested.
     Answered,
-    /// It answered that it would not.
+    /// The plane answered with an error.
     Refused,
-    /// It did not answer.
+    /// The plane did not answer.
     Failed,
 }
 
-impl Outcome {
-    pub fn of<T>(result: &Result<T, MediaError>) -> Self {
-        match result {
-            Ok(_) => Self::Answered,
-            Err(MediaError::Refused(_)) => Self::Refused,
-            Err(MediaError::Unavailable(_) | MediaError::CircuitOpen { .. }) => Self::Failed,
-        }
-    }
-
-    const fn name(self) -> &'static str {
+impl CallOutcome {
+    const fn label(self) -> &'static str {
         match self {
             Self::Answered => "answered",
             Self::Refused => "refused",
@@ -45,11 +37,21 @@ impl Outcome {
     }
 }
 
+impl<T> From<&Result<T, MediaError>> for CallOutcome {
+    fn from(result: &Result<T, MediaError>) -> Self {
+        match result {
+            Ok(_) => Self::Answered,
+            Err(MediaError::Refused(_)) => Self::Refused,
+            Err(MediaError::Unavailable(_) | MediaError::CircuitOpen { .. }) => Self::Failed,
+        }
+    }
+}
+
 impl MediaMetrics {
-    /// Numbers that show in `registry`.
+    /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// They are there already.
+    /// They are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let calls = Opts::new("conclave_media_calls_total", "Calls to the media plane, by call and outcome");
         let seconds = HistogramOpts::new("conclave_media_call_seconds", "From a call to the media plane to its answer");
@@ -62,13 +64,14 @@ impl MediaMetrics {
         Ok(metrics)
     }
 
-    pub(crate) fn made(&self, call: &str, outcome: Outcome, took: Duration) {
-        self.calls.with_label_values(&[call, outcome.name()]).inc();
-        self.seconds.with_label_values(&[call]).observe(took.as_secs_f64());
+    /// Records a call that was made, and its duration.
+    pub(crate) fn record_call(&self, call: &str, outcome: CallOutcome, duration: Duration) {
+        self.calls.with_label_values(&[call, outcome.label()]).inc();
+        self.seconds.with_label_values(&[call]).observe(duration.as_secs_f64());
     }
 
-    /// A call that the circuit did not let through.
-    pub(crate) fn not_made(&self, call: &str) {
+    /// Records a call that the circuit breaker rejected.
+    pub(crate) fn record_rejected(&self, call: &str) {
         self.calls.with_label_values(&[call, "not_made"]).inc();
     }
 }

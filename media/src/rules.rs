@@ -1,27 +1,27 @@
-//! Which roles of a room receive which.
+//! Subscription rules: which roles of a room receive which.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use conclave_model::RoleName;
 
-/// For each role the roles it receives; `None`, or no entry, is everyone (decisions section 3, `to_roles`).
+/// For each role, the roles whose tracks it receives; `None`, or no entry, means all (decisions section 3, `to_roles`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SubscriptionRules(HashMap<RoleName, Option<HashSet<RoleName>>>);
 
 impl SubscriptionRules {
-    /// Whether everyone receives everyone.
+    /// Returns whether no role is restricted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a holder of `receiver` receives nobody at all, which its grants say too.
-    pub fn is_deaf(&self, receiver: Option<&RoleName>) -> bool {
+    /// Returns whether a participant with the role `receiver` receives no other. Its grants forbid subscribing then.
+    pub fn receives_nobody(&self, receiver: Option<&RoleName>) -> bool {
         let roles = receiver.and_then(|role| self.0.get(role)).and_then(Option::as_ref);
         roles.is_some_and(HashSet::is_empty)
     }
 
-    /// Whether a holder of `receiver` receives what a holder of `publisher` publishes. Who holds no role receives
-    /// everyone, and is received by those who receive everyone.
+    /// Returns whether a participant with the role `receiver` receives the tracks of one with the role `publisher`. A
+    /// participant without a role receives all, and is received by those who receive all.
     pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
         match receiver.and_then(|role| self.0.get(role)) {
             None | Some(None) => true,
@@ -45,11 +45,11 @@ mod tests {
     }
 
     #[test]
-    fn a_list_admits_the_roles_it_names_and_nobody_without_a_role() {
+    fn a_list_allows_the_roles_that_it_names_and_no_participant_without_a_role() {
         let rules = BTreeMap::from([
             (role("guest"), Some(vec![role("host")])),
             (role("host"), None),
-            (role("deaf"), Some(vec![])),
+            (role("silenced"), Some(vec![])),
         ]);
         let rules = SubscriptionRules::from(rules);
         let receives = |receiver: Option<&str>, publisher: Option<&str>| {
@@ -58,8 +58,12 @@ mod tests {
         assert!(receives(Some("guest"), Some("host")));
         assert!(!receives(Some("guest"), Some("guest")) && !receives(Some("guest"), None));
         assert!(receives(Some("host"), Some("guest")) && receives(Some("host"), None));
-        assert!(!receives(Some("deaf"), Some("host")));
-        assert!(rules.is_deaf(Some(&role("deaf"))) && !rules.is_deaf(Some(&role("guest"))) && !rules.is_deaf(None));
-        assert!(receives(Some("stranger"), None) && receives(None, Some("deaf")));
+        assert!(!receives(Some("silenced"), Some("host")));
+        assert!(
+            rules.receives_nobody(Some(&role("silenced")))
+                && !rules.receives_nobody(Some(&role("guest")))
+                && !rules.receives_nobody(None)
+        );
+        assert!(receives(Some("other"), None) && receives(None, Some("silenced")));
     }
 }

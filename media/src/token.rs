@@ -1,9 +1,9 @@
 //! Room tokens: HS256 JWTs that any LiveKit client can carry and a LiveKit server accepts (decisions, section 2).
 //!
-//! A [`TokenSigner`] holds the media plane's API key and secret and is the one place that signs or checks a token. The
-//! control plane mints from a [`TokenRequest`]; whoever lets people in verifies and reads [`Claims`]. Time is always the
-//! caller's: the library's own look at the system's clock is switched off, so that tests and a moved clock agree with
-//! what is decided here. No error of this module holds the token or any part of it.
+//! A [`TokenSigner`] holds the media plane's API key and secret, and is the only place that signs or verifies a token. The
+//! control plane mints tokens from a [`TokenRequest`]; the media plane verifies them into [`Claims`]. The caller passes the
+//! time, and the checks of the JWT library that read the system clock are switched off, so that tests can move the clock. No
+//! error of this module contains any part of a token.
 
 mod claims;
 mod grants;
@@ -24,74 +24,74 @@ pub use claims::{Claims, RoomConfig};
 pub use grants::Grants;
 use wire::Payload;
 
-/// How much longer than the record's own timer the media plane keeps its copy of an empty room, so that the control
-/// plane's timer is the one that decides (decisions, section 5).
+/// Seconds that the media plane keeps an empty room after its `empty_timeout`, so that the control plane's timer ends the
+/// room first (decisions, section 5).
 const ROOM_GRACE_SECONDS: u32 = 30;
 
-/// What a token is to say.
+/// The contents of a token to be minted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The room it opens.
+    /// The room that it allows to join.
     pub room: NamespacedRoom,
-    /// Who carries it.
+    /// The identity to join as.
     pub identity: Identity,
-    /// Display name; empty for none.
+    /// Display name; empty if there is none.
     pub name: String,
-    /// The participant's metadata; empty for none.
+    /// The participant's metadata; empty if there is none.
     pub metadata: String,
-    /// The role it gives.
+    /// The role to join with.
     pub role: Option<RoleName>,
-    /// Ceiling over everything published, in kilobits a second.
+    /// Limit of everything published together, in kilobits per second; `None` means no limit.
     pub max_kbps: Option<u32>,
-    /// What its holder may do.
+    /// What the participant may do.
     pub grants: Grants,
-    /// How long it lives; cut to whole seconds.
+    /// Lifetime, rounded down to whole seconds.
     pub ttl: Duration,
-    /// How long the record stays open with nobody in it.
+    /// The room's `empty_timeout`.
     pub empty_timeout_seconds: u32,
-    /// The effective cap of the room; `None` is no cap.
+    /// The room's effective maximum of participants; `None` or 0 means no limit.
     pub max_participants: Option<u32>,
 }
 
-/// A token that was just signed.
+/// A signed token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedToken {
     /// The JWT.
     pub token: Secret,
-    /// The very instant of its `exp`, a whole second.
+    /// Its `exp`, a whole second.
     pub expires_at: Timestamp,
 }
 
-/// Why a token is not good for anything. Never holds the token.
+/// Why a token was refused or could not be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not a JWT, or one whose header or claims do not read.
+    /// It is not a JWT, or its header or claims cannot be read.
     #[error("the token is malformed")]
     Malformed,
-    /// Signed with another algorithm than HS256.
+    /// It is signed with another algorithm than HS256.
     #[error("the token is signed with an algorithm that is not accepted")]
     Algorithm,
-    /// The signature is not ours.
+    /// It is signed with another secret.
     #[error("the token's signature does not match")]
     Signature,
-    /// Issued under another API key.
+    /// Its `iss` is not this server's API key.
     #[error("the token is issued under another key")]
     Issuer,
-    /// Past its `exp`.
+    /// `exp` has passed.
     #[error("the token has expired")]
     Expired,
-    /// Before its `nbf`.
+    /// `nbf` has not been reached.
     #[error("the token is not valid yet")]
     NotYetValid,
-    /// It does not say that somebody may join some room.
+    /// It does not grant a valid identity to join a valid room.
     #[error("the token opens no room")]
     NoRoom,
-    /// Signing failed; a fault of the library, not of the caller.
+    /// The JWT library could not sign it.
     #[error("the token could not be signed")]
     Unsignable,
 }
 
-/// Signs and checks room tokens. Its keys are made once.
+/// Signs and verifies room tokens with one API key and secret.
 pub struct TokenSigner {
     api_key: Box<str>,
     header: Header,
@@ -107,7 +107,7 @@ impl fmt::Debug for TokenSigner {
 }
 
 impl TokenSigner {
-    /// A signer for the media plane's API key and secret.
+    /// Creates a signer for the media plane's API key and secret.
     #[must_use]
     pub fn new(api_key: impl Into<Box<str>>, secret: &Secret) -> Self {
         let secret = secret.reveal().as_bytes();
@@ -123,67 +123,67 @@ impl TokenSigner {
     /// Signs a token that is valid from `now` on.
     ///
     /// # Errors
-    /// [`TokenError::Unsignable`] when the library fails, which it has no reason to for any request.
+    /// [`TokenError::Unsignable`] if the JWT library fails, which no request is known to cause.
     pub fn mint(&self, request: &TokenRequest, now: Timestamp) -> Result<SignedToken, TokenError> {
-        let expires_at = whole_second(now).after(whole_seconds(request.ttl));
-        let ceiling = request.max_kbps.map(|kbps| kbps.to_string());
+        let expires_at = floor_to_second(now).after(whole_seconds(request.ttl));
+        let max_kbps = request.max_kbps.map(|kbps| kbps.to_string());
         let role = request.role.as_ref().map(|role| (ROLE_ATTRIBUTE, role.as_str()));
-        let ceiling = ceiling.as_deref().map(|kbps| (MAX_KBPS_ATTRIBUTE, kbps));
+        let max_kbps = max_kbps.as_deref().map(|kbps| (MAX_KBPS_ATTRIBUTE, kbps));
         let timeout = request.empty_timeout_seconds.saturating_add(ROOM_GRACE_SECONDS);
         let payload = Payload {
             name: request.name.as_str().into(),
             metadata: request.metadata.as_str().into(),
-            attributes: role.into_iter().chain(ceiling).map(|(k, v)| (k.into(), v.into())).collect(),
-            video: wire::Video::of(&request.room, &request.grants),
-            room_config: Some(wire::Config {
+            attributes: role.into_iter().chain(max_kbps).map(|(k, v)| (k.into(), v.into())).collect(),
+            video: wire::VideoGrant::new(&request.room, &request.grants),
+            room_config: Some(wire::RoomConfigClaim {
                 empty_timeout: timeout,
                 departure_timeout: timeout,
                 max_participants: request.max_participants.filter(|cap| *cap > 0),
             }),
-            ..self.blank(&request.identity, ParticipantKind::Standard, now, expires_at)
+            ..self.base_payload(&request.identity, ParticipantKind::Standard, now, expires_at)
         };
         self.sign(&payload, expires_at)
     }
 
-    /// Signs what a verified token said once more, good until `expires_at` (cut to a whole second): the refreshed token
-    /// of somebody who is connected.
+    /// Signs the claims of a verified token again, valid until `expires_at` (rounded down to a whole second). Connected
+    /// participants receive such refreshed tokens.
     ///
     /// # Errors
     /// As [`TokenSigner::mint`].
-    pub fn renew(&self, claims: &Claims, expires_at: Timestamp, now: Timestamp) -> Result<SignedToken, TokenError> {
-        let expires_at = whole_second(expires_at);
+    pub fn refresh(&self, claims: &Claims, expires_at: Timestamp, now: Timestamp) -> Result<SignedToken, TokenError> {
+        let expires_at = floor_to_second(expires_at);
         let payload = Payload {
             name: claims.name.as_str().into(),
             metadata: claims.metadata.as_str().into(),
             attributes: claims.attributes.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect(),
-            video: wire::Video::of(&claims.room, &claims.grants),
-            room_config: claims.room_config.map(wire::Config::from),
-            ..self.blank(&claims.identity, claims.kind, now, expires_at)
+            video: wire::VideoGrant::new(&claims.room, &claims.grants),
+            room_config: claims.room_config.map(wire::RoomConfigClaim::from),
+            ..self.base_payload(&claims.identity, claims.kind, now, expires_at)
         };
         self.sign(&payload, expires_at)
     }
 
-    /// Reads a token: signed by us with HS256, issued under our key, valid at `now` without leeway, and good for joining
-    /// some room.
+    /// Verifies a token: it is signed with this secret and HS256, issued under this key, valid at `now` without leeway, and
+    /// allows to join a room.
     ///
     /// # Errors
-    /// Everything that [`TokenError`] tells apart, [`TokenError::Unsignable`] excepted.
+    /// All variants of [`TokenError`] except [`TokenError::Unsignable`].
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
-        let payload: Payload<'static> = self.open(token)?;
+        let payload: Payload<'static> = self.decode(token)?;
         if *payload.iss != *self.api_key {
             return Err(TokenError::Issuer);
         }
-        if now >= instant(payload.exp) {
+        if now >= from_seconds(payload.exp) {
             return Err(TokenError::Expired);
         }
-        if payload.nbf.is_some_and(|nbf| now < instant(nbf)) {
+        if payload.nbf.is_some_and(|nbf| now < from_seconds(nbf)) {
             return Err(TokenError::NotYetValid);
         }
         Claims::try_from(payload)
     }
 
-    /// The claims that need no request: who, from when, until when.
-    fn blank<'a>(
+    /// Returns the claims about issuer, subject and validity.
+    fn base_payload<'a>(
         &'a self,
         identity: &'a Identity,
         kind: ParticipantKind,
@@ -202,29 +202,29 @@ impl TokenSigner {
     }
 
     fn sign(&self, payload: &Payload<'_>, expires_at: Timestamp) -> Result<SignedToken, TokenError> {
-        Ok(SignedToken { token: self.seal(payload)?, expires_at })
+        Ok(SignedToken { token: self.encode(payload)?, expires_at })
     }
 
-    /// The key that names this signer: `iss` of everything it signs.
+    /// The API key, which is the `iss` of all tokens.
     pub(crate) fn api_key(&self) -> &str {
         &self.api_key
     }
 
-    /// Signs a payload as it is.
-    pub(crate) fn seal(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
+    /// Signs a payload without adding claims.
+    pub(crate) fn encode(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
         let token = jsonwebtoken::encode(&self.header, payload, &self.encoding).map_err(|_| TokenError::Unsignable)?;
         Ok(Secret::new(token))
     }
 
-    /// Reads a payload that was signed with our secret. By whom and until when it holds is the caller's to ask.
-    pub(crate) fn open<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
+    /// Verifies the signature of a token and reads its payload. The caller has to check issuer and validity.
+    pub(crate) fn decode<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
         jsonwebtoken::decode(token, &self.decoding, &self.validation)
             .map(|data| data.claims)
-            .map_err(|error| refusal(error.kind()))
+            .map_err(|error| TokenError::from(error.kind()))
     }
 }
 
-/// Algorithm and signature by the library; everything that needs a clock or an answer of our own by us.
+/// Returns a validation of algorithm and signature only. [`TokenSigner::verify`] checks everything that needs the time.
 fn signature_only() -> Validation {
     let mut validation = Validation::new(Algorithm::HS256);
     validation.required_spec_claims.clear();
@@ -234,21 +234,23 @@ fn signature_only() -> Validation {
     validation
 }
 
-/// The library's errors can quote what they failed to read, so none of them travels on.
-fn refusal(kind: &ErrorKind) -> TokenError {
-    match kind {
-        ErrorKind::InvalidSignature => TokenError::Signature,
-        ErrorKind::InvalidAlgorithm => TokenError::Algorithm,
-        _ => TokenError::Malformed,
+/// The library's error itself is dropped, since it may quote the token.
+impl From<&ErrorKind> for TokenError {
+    fn from(kind: &ErrorKind) -> Self {
+        match kind {
+            ErrorKind::InvalidSignature => Self::Signature,
+            ErrorKind::InvalidAlgorithm => Self::Algorithm,
+            _ => Self::Malformed,
+        }
     }
 }
 
-fn instant(seconds: i64) -> Timestamp {
+fn from_seconds(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds.saturating_mul(1_000))
 }
 
-fn whole_second(at: Timestamp) -> Timestamp {
-    instant(at.millis() / 1_000)
+fn floor_to_second(at: Timestamp) -> Timestamp {
+    from_seconds(at.millis() / 1_000)
 }
 
 fn whole_seconds(span: Duration) -> Duration {

@@ -116,14 +116,14 @@ impl Server {
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = media_url(&config, bound.api);
         let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
-        let guard = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
-        let media: Arc<dyn MediaPlane> = Arc::new(guard.clone());
+        let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
+        let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let context = actor_context(&config, &store, &media, (&clock, &metrics));
         let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
         let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
         let (returned, monitor) = (tree.clone(), livekit_config.clone());
-        guard.watch(move || {
+        monitored.spawn_health_watch(move || {
             returned.media_returned();
             monitor.iter().for_each(LivekitConfigMonitor::request_check);
         });

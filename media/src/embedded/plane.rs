@@ -195,8 +195,8 @@ impl MediaPlane for EmbeddedPlane {
         self.0.asked(|machine, _| machine.participants(room))
     }
 
-    async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {
-        self.0.asked(|machine, _| machine.participant(room, who))
+    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
+        self.0.asked(|machine, _| machine.participant(room, identity))
     }
 
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
@@ -206,11 +206,11 @@ impl MediaPlane for EmbeddedPlane {
     async fn mute_track(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        let done = self.0.asked(|machine, now| machine.mute_by_server(room, who, track, muted, now))?;
+        let done = self.0.asked(|machine, now| machine.mute_by_server(room, identity, track, muted, now))?;
         Ok(match done {
             Ok(track) => MuteOutcome::Done(track),
             Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
@@ -225,10 +225,10 @@ impl MediaPlane for EmbeddedPlane {
     async fn set_role(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        let done = self.0.asked(|machine, now| machine.set_role(room, who, role, now))?;
+        let done = self.0.asked(|machine, now| machine.set_role(room, identity, role, now))?;
         // A ceiling that is new may have been passed already.
         self.0.keep_time();
         Ok(done.ok())
@@ -238,8 +238,8 @@ impl MediaPlane for EmbeddedPlane {
         self.0.asked(|machine, now| machine.close_room(room, now))
     }
 
-    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError> {
-        let started = self.0.asked(|machine, now| machine.start_egress(job.room, now))?;
+    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
+        let started = self.0.asked(|machine, now| machine.start_egress(request.room, now))?;
         self.0.keep_time();
         Ok(started)
     }
@@ -254,9 +254,9 @@ impl MediaPlane for EmbeddedPlane {
         Ok(stopped)
     }
 
-    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError> {
-        let url = self.0.urls.of(new.input_type);
-        let (ingress_id, stream_key) = self.0.asked(|machine, _| machine.create_ingress(new))?;
+    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
+        let url = self.0.urls.of(request.input_type);
+        let (ingress_id, stream_key) = self.0.asked(|machine, _| machine.create_ingress(request))?;
         Ok(IngressCredentials { ingress_id, url, stream_key })
     }
 

@@ -16,7 +16,7 @@ use super::machine::ingress::Connecting;
 use super::plane::{EmbeddedPlane, Inner, settled};
 use super::publish::{MachineError, NewTrack};
 use crate::port::{ReportAnswer, ReportError};
-use crate::text::without_urls;
+use crate::redact::redact_urls;
 use crate::token::{Claims, TokenError};
 
 /// The least life of a refreshed token.
@@ -184,7 +184,7 @@ impl EmbeddedPlane {
         status: JobStatus,
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
-        let error = error.map(|said| without_urls(&said));
+        let error = error.map(|said| redact_urls(&said));
         let (driven, answers) = self.inner().act(|machine, now| machine.drive_egress(id, status, error, now));
         self.inner().keep_time();
         let driven = driven.ok_or(SandboxError::NoSuchEgress)?;
@@ -243,7 +243,7 @@ impl EmbeddedPlane {
             Ok::<_, MachineError>((participant, claims, expires_at, inbox, machine.subscriptions(sid), now))
         });
         let (participant, claims, expires_at, inbox, subscriptions, now) = seen?;
-        let minted = self.inner().signer.renew(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
+        let minted = self.inner().signer.refresh(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
         Ok(ClientView { participant, token: minted.token, inbox, subscriptions })
     }
 

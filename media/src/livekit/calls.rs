@@ -1,116 +1,116 @@
-//! The calls that are made to LiveKit: which method, with which grant, and what it answers.
+//! The calls of LiveKit's server API that Conclave makes: path, grant, request and response type of each.
 
 use std::marker::PhantomData;
 
 use livekit_protocol as proto;
 use prost::Message;
 
-use super::access::Grant;
+use super::access_token::ApiGrant;
 
-/// How long a call may take.
+/// Which timeout applies to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// As long as the configuration says.
+pub(super) enum CallTimeout {
+    /// `media.timeout`.
     Configured,
-    /// At least 30 seconds: LiveKit asks one egress worker after another.
-    Long,
+    /// At least 30 seconds: LiveKit offers an egress to one worker after another.
+    Extended,
 }
 
-/// A call that answers an `A`.
-pub(super) struct Call<A> {
-    /// Service and method.
+/// An API call whose response is an `R`.
+pub(super) struct Call<R> {
+    /// Service and method, as in `RoomService/CreateRoom`.
     pub path: &'static str,
-    /// What its token grants.
-    pub grant: Grant,
-    /// The request, encoded.
+    /// The grant of the call's access token.
+    pub grant: ApiGrant,
+    /// The request, encoded as protobuf.
     pub body: Vec<u8>,
-    /// How long it may take.
-    pub patience: Patience,
-    answer: PhantomData<fn() -> A>,
+    /// Which timeout applies.
+    pub timeout: CallTimeout,
+    response: PhantomData<fn() -> R>,
 }
 
-fn call<A>(path: &'static str, grant: Grant, request: &impl Message) -> Call<A> {
-    Call { path, grant, body: request.encode_to_vec(), patience: Patience::Configured, answer: PhantomData }
+fn call<R>(path: &'static str, grant: ApiGrant, request: &impl Message) -> Call<R> {
+    Call { path, grant, body: request.encode_to_vec(), timeout: CallTimeout::Configured, response: PhantomData }
 }
 
-fn long<A>(path: &'static str, request: &impl Message) -> Call<A> {
-    Call { patience: Patience::Long, ..call(path, Grant::room_record(), request) }
+fn start_call<R>(path: &'static str, request: &impl Message) -> Call<R> {
+    Call { timeout: CallTimeout::Extended, ..call(path, ApiGrant::room_record(), request) }
 }
 
 pub(super) fn create_room(request: &proto::CreateRoomRequest) -> Call<proto::Room> {
-    call("RoomService/CreateRoom", Grant::room_create(), request)
+    call("RoomService/CreateRoom", ApiGrant::room_create(), request)
 }
 
 pub(super) fn delete_room(request: &proto::DeleteRoomRequest) -> Call<proto::DeleteRoomResponse> {
-    call("RoomService/DeleteRoom", Grant::room_create(), request)
+    call("RoomService/DeleteRoom", ApiGrant::room_create(), request)
 }
 
 pub(super) fn list_rooms(request: &proto::ListRoomsRequest) -> Call<proto::ListRoomsResponse> {
-    call("RoomService/ListRooms", Grant::room_list(), request)
+    call("RoomService/ListRooms", ApiGrant::room_list(), request)
 }
 
 pub(super) fn list_participants(request: &proto::ListParticipantsRequest) -> Call<proto::ListParticipantsResponse> {
-    call("RoomService/ListParticipants", Grant::room_admin(&request.room), request)
+    call("RoomService/ListParticipants", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn get_participant(request: &proto::RoomParticipantIdentity) -> Call<proto::ParticipantInfo> {
-    call("RoomService/GetParticipant", Grant::room_admin(&request.room), request)
+    call("RoomService/GetParticipant", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn remove_participant(request: &proto::RoomParticipantIdentity) -> Call<proto::RemoveParticipantResponse> {
-    call("RoomService/RemoveParticipant", Grant::room_admin(&request.room), request)
+    call("RoomService/RemoveParticipant", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn mute_track(request: &proto::MuteRoomTrackRequest) -> Call<proto::MuteRoomTrackResponse> {
-    call("RoomService/MutePublishedTrack", Grant::room_admin(&request.room), request)
+    call("RoomService/MutePublishedTrack", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn update_participant(request: &proto::UpdateParticipantRequest) -> Call<proto::ParticipantInfo> {
-    call("RoomService/UpdateParticipant", Grant::room_admin(&request.room), request)
+    call("RoomService/UpdateParticipant", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn update_subscriptions(
     request: &proto::UpdateSubscriptionsRequest,
 ) -> Call<proto::UpdateSubscriptionsResponse> {
-    call("RoomService/UpdateSubscriptions", Grant::room_admin(&request.room), request)
+    call("RoomService/UpdateSubscriptions", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn send_data(request: &proto::SendDataRequest) -> Call<proto::SendDataResponse> {
-    call("RoomService/SendData", Grant::room_admin(&request.room), request)
+    call("RoomService/SendData", ApiGrant::room_admin(&request.room), request)
 }
 
 pub(super) fn start_room_composite(request: &proto::RoomCompositeEgressRequest) -> Call<proto::EgressInfo> {
-    long("Egress/StartRoomCompositeEgress", request)
+    start_call("Egress/StartRoomCompositeEgress", request)
 }
 
 pub(super) fn start_participant(request: &proto::ParticipantEgressRequest) -> Call<proto::EgressInfo> {
-    long("Egress/StartParticipantEgress", request)
+    start_call("Egress/StartParticipantEgress", request)
 }
 
 pub(super) fn start_track(request: &proto::TrackEgressRequest) -> Call<proto::EgressInfo> {
-    long("Egress/StartTrackEgress", request)
+    start_call("Egress/StartTrackEgress", request)
 }
 
 pub(super) fn list_egress(request: &proto::ListEgressRequest) -> Call<proto::ListEgressResponse> {
-    call("Egress/ListEgress", Grant::room_record(), request)
+    call("Egress/ListEgress", ApiGrant::room_record(), request)
 }
 
 pub(super) fn stop_egress(request: &proto::StopEgressRequest) -> Call<proto::EgressInfo> {
-    call("Egress/StopEgress", Grant::room_record(), request)
+    call("Egress/StopEgress", ApiGrant::room_record(), request)
 }
 
 pub(super) fn update_stream(request: &proto::UpdateStreamRequest) -> Call<proto::EgressInfo> {
-    call("Egress/UpdateStream", Grant::room_record(), request)
+    call("Egress/UpdateStream", ApiGrant::room_record(), request)
 }
 
 pub(super) fn create_ingress(request: &proto::CreateIngressRequest) -> Call<proto::IngressInfo> {
-    call("Ingress/CreateIngress", Grant::ingress_admin(), request)
+    call("Ingress/CreateIngress", ApiGrant::ingress_admin(), request)
 }
 
 pub(super) fn list_ingress(request: &proto::ListIngressRequest) -> Call<proto::ListIngressResponse> {
-    call("Ingress/ListIngress", Grant::ingress_admin(), request)
+    call("Ingress/ListIngress", ApiGrant::ingress_admin(), request)
 }
 
 pub(super) fn delete_ingress(request: &proto::DeleteIngressRequest) -> Call<proto::IngressInfo> {
-    call("Ingress/DeleteIngress", Grant::ingress_admin(), request)
+    call("Ingress/DeleteIngress", ApiGrant::ingress_admin(), request)
 }

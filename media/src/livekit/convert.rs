@@ -1,5 +1,5 @@
-//! LiveKit's words in the house's own. What the house has no word for reads as the nearest one that promises nothing; what
-//! has no usable id is left out.
+//! Conversion between LiveKit's messages and Conclave's types. A value that Conclave does not know becomes the nearest one
+//! that claims least. A message without a valid id is skipped.
 
 use conclave_model::egress::{EgressState, JobStatus};
 use conclave_model::ingress::{IngressState, IngressStatus};
@@ -9,21 +9,21 @@ use conclave_model::participant::{
 use conclave_model::{NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
-use super::failure::scrubbed;
+use super::call_error::sanitized;
 use crate::token::Grants;
 
 /// Nanoseconds in a millisecond.
-const NANOS: i64 = 1_000_000;
+const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// Somebody in a room; `None` when sid or identity are none of the contract's.
+/// Converts a participant; `None` if its sid or identity is invalid.
 pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> {
     let tracks: Vec<Track> = info.tracks.iter().filter_map(track).collect();
     Some(Participant {
         sid: info.sid.parse().ok()?,
         identity: info.identity.parse().ok()?,
         name: info.name.clone(),
-        state: state(info.state()),
-        kind: kind(info.kind()),
+        state: participant_state(info.state()),
+        kind: participant_kind(info.kind()),
         metadata: info.metadata.clone(),
         attributes: info.attributes.clone().into_iter().collect(),
         is_publisher: info.is_publisher || !tracks.is_empty(),
@@ -32,13 +32,13 @@ pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> 
     })
 }
 
-/// When somebody joined. Older servers know it in whole seconds alone.
+/// Returns when a participant joined; `None` if LiveKit does not say. Older versions give it only in whole seconds.
 pub(super) fn joined_at(info: &proto::ParticipantInfo) -> Option<Timestamp> {
     let millis = if info.joined_at_ms > 0 { info.joined_at_ms } else { info.joined_at.saturating_mul(1_000) };
     (millis > 0).then(|| Timestamp::from_millis(millis))
 }
 
-const fn state(state: proto::participant_info::State) -> ParticipantState {
+const fn participant_state(state: proto::participant_info::State) -> ParticipantState {
     use proto::participant_info::State;
     match state {
         State::Joining => ParticipantState::Joining,
@@ -48,19 +48,19 @@ const fn state(state: proto::participant_info::State) -> ParticipantState {
     }
 }
 
-const fn kind(kind: proto::participant_info::Kind) -> ParticipantKind {
+const fn participant_kind(kind: proto::participant_info::Kind) -> ParticipantKind {
     use proto::participant_info::Kind;
     match kind {
         Kind::Ingress => ParticipantKind::Ingress,
         Kind::Egress => ParticipantKind::Egress,
         Kind::Sip => ParticipantKind::Sip,
         Kind::Agent => ParticipantKind::Agent,
-        // Decisions, section 5.
+        // The contract has no kind for connectors and bridges (decisions, section 5).
         Kind::Standard | Kind::Connector | Kind::Bridge => ParticipantKind::Standard,
     }
 }
 
-/// A track; `None` when its sid is none of the contract's.
+/// Converts a track; `None` if its sid is invalid.
 pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
     let kind = match info.r#type() {
         proto::TrackType::Audio => TrackKind::Audio,
@@ -71,7 +71,7 @@ pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
     Some(Track {
         sid: info.sid.parse().ok()?,
         kind,
-        source: source(info.source()),
+        source: track_source(info.source()),
         muted: info.muted,
         name: Some(info.name.clone()).filter(|name| !name.is_empty()),
         width: Some(info.width).filter(|pixels| *pixels > 0),
@@ -81,13 +81,14 @@ pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
     })
 }
 
-/// LiveKit's own flag is deprecated and not always set; several layers of one codec say the same.
+/// Returns whether a video track is simulcast. LiveKit's flag is deprecated and not always set, so several layers of one
+/// codec count too.
 #[allow(deprecated)]
 fn is_simulcast(info: &proto::TrackInfo) -> bool {
     info.simulcast || info.layers.len() > 1 || info.codecs.iter().any(|codec| codec.layers.len() > 1)
 }
 
-const fn source(source: proto::TrackSource) -> TrackSource {
+const fn track_source(source: proto::TrackSource) -> TrackSource {
     match source {
         proto::TrackSource::Unknown => TrackSource::Unknown,
         proto::TrackSource::Camera => TrackSource::Camera,
@@ -97,7 +98,7 @@ const fn source(source: proto::TrackSource) -> TrackSource {
     }
 }
 
-const fn source_number(source: TrackSource) -> i32 {
+const fn source_to_proto(source: TrackSource) -> i32 {
     match source {
         TrackSource::Unknown => proto::TrackSource::Unknown as i32,
         TrackSource::Camera => proto::TrackSource::Camera as i32,
@@ -107,19 +108,23 @@ const fn source_number(source: TrackSource) -> i32 {
     }
 }
 
-/// A permission that says what `grants` say and keeps of `held` what they do not speak of: LiveKit replaces all of it.
-pub(super) fn permission(held: Option<proto::ParticipantPermission>, grants: &Grants) -> proto::ParticipantPermission {
+/// Returns a participant's permission changed to `grants`. Fields that `grants` do not have keep their `current` value,
+/// since LiveKit replaces the whole permission.
+pub(super) fn permission(
+    current: Option<proto::ParticipantPermission>,
+    grants: &Grants,
+) -> proto::ParticipantPermission {
     proto::ParticipantPermission {
         can_subscribe: grants.can_subscribe,
         can_publish: grants.can_publish,
         can_publish_data: grants.can_publish_data,
-        can_publish_sources: grants.sources.iter().copied().map(source_number).collect(),
+        can_publish_sources: grants.sources.iter().copied().map(source_to_proto).collect(),
         hidden: grants.hidden,
-        ..held.unwrap_or_default()
+        ..current.unwrap_or_default()
     }
 }
 
-/// How a message travels.
+/// Converts the delivery kind of a data message.
 pub(super) const fn data_kind(kind: DataKind) -> i32 {
     match kind {
         DataKind::Reliable => proto::data_packet::Kind::Reliable as i32,
@@ -127,14 +132,15 @@ pub(super) const fn data_kind(kind: DataKind) -> i32 {
     }
 }
 
-/// A job and its room; `None` when either is none of ours. `now` stands in for a start that LiveKit leaves out.
+/// Converts an egress, with its room; `None` if its id is invalid or its room is not owned by this server. `now` replaces a
+/// missing start.
 pub(super) fn egress(info: &proto::EgressInfo, now: Timestamp) -> Option<(NamespacedRoom, EgressState)> {
     let error = match (info.error.as_str(), info.error_code) {
         ("", 0) => None,
         ("", code) => Some(format!("LiveKit gave error code {code}")),
-        (text, _) => Some(scrubbed(text)),
+        (text, _) => Some(sanitized(text)),
     };
-    let status = job_status(info.status());
+    let status = egress_status(info.status());
     let state = EgressState {
         egress_id: info.egress_id.parse().ok()?,
         status,
@@ -145,8 +151,9 @@ pub(super) fn egress(info: &proto::EgressInfo, now: Timestamp) -> Option<(Namesp
     Some((info.room_name.parse().ok()?, state))
 }
 
-/// A status that a newer LiveKit may have reads as `starting`, from which nothing ever goes back.
-const fn job_status(status: proto::EgressStatus) -> JobStatus {
+/// Converts the status of an egress. An unknown status of a newer LiveKit arrives here as `starting`, which never replaces
+/// a later status.
+const fn egress_status(status: proto::EgressStatus) -> JobStatus {
     match status {
         proto::EgressStatus::EgressStarting => JobStatus::Starting,
         proto::EgressStatus::EgressActive => JobStatus::Active,
@@ -158,20 +165,20 @@ const fn job_status(status: proto::EgressStatus) -> JobStatus {
     }
 }
 
-/// An endpoint and its room; `None` when either is none of ours.
+/// Converts an ingress endpoint, with its room; `None` if its id is invalid or its room is not owned by this server.
 pub(super) fn ingress(info: &proto::IngressInfo) -> Option<(NamespacedRoom, IngressState)> {
     use proto::ingress_state::Status;
-    let said = info.state.clone().unwrap_or_default();
-    let status = match said.status() {
+    let reported = info.state.clone().unwrap_or_default();
+    let status = match reported.status() {
         Status::EndpointInactive => IngressStatus::Inactive,
         Status::EndpointBuffering => IngressStatus::Buffering,
         Status::EndpointPublishing => IngressStatus::Publishing,
         Status::EndpointError => IngressStatus::Error,
-        // One that can be published to again waits for the next encoder; what ends it for good is its room.
+        // A reusable endpoint waits for the next encoder. It is complete only when its room ends.
         Status::EndpointComplete if is_reusable(info) => IngressStatus::Inactive,
         Status::EndpointComplete => IngressStatus::Complete,
     };
-    let error = Some(said.error).filter(|error| !error.is_empty()).map(|error| scrubbed(&error));
+    let error = Some(reported.error).filter(|error| !error.is_empty()).map(|error| sanitized(&error));
     Some((info.room_name.parse().ok()?, IngressState { ingress_id: info.ingress_id.parse().ok()?, status, error }))
 }
 
@@ -179,7 +186,7 @@ fn is_reusable(info: &proto::IngressInfo) -> bool {
     info.reusable || info.input_type() != proto::IngressInput::UrlInput
 }
 
-/// Nanoseconds since the epoch; zero is no time.
+/// Converts nanoseconds since the epoch; `None` for 0, which LiveKit sends if there is no time.
 fn nanos(at: i64) -> Option<Timestamp> {
-    (at > 0).then(|| Timestamp::from_millis(at / NANOS))
+    (at > 0).then(|| Timestamp::from_millis(at / NANOS_PER_MILLI))
 }

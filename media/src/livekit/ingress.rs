@@ -1,72 +1,93 @@
-//! Endpoints that encoders publish to.
+//! Ingress endpoints: where encoders publish into a room.
+
+use std::sync::Arc;
 
 use conclave_model::ingress::{IngressState, InputType};
-use conclave_model::{IngressId, Secret};
+use conclave_model::{IngressId, NamespacedRoom, ProjectId, Secret};
 use livekit_protocol as proto;
 
+use super::call_error::empty_without_redis;
 use super::calls;
 use super::convert;
-use super::plane::Inner;
+use super::rooms::Rooms;
+use super::twirp::TwirpClient;
 use crate::port::{IngressCredentials, IngressRequest, KnownIngress, MediaError};
 
-impl Inner {
-    /// Makes an endpoint.
-    pub async fn create_ingress(&self, new: &IngressRequest) -> Result<IngressCredentials, MediaError> {
-        let input_type = match new.input_type {
-            InputType::Rtmp => proto::IngressInput::RtmpInput,
-            InputType::Whip => proto::IngressInput::WhipInput,
-        };
-        let request = proto::CreateIngressRequest {
-            input_type: input_type as i32,
-            name: new.identity.to_string(),
-            room_name: new.room.to_string(),
-            participant_identity: new.identity.to_string(),
-            participant_name: new.name.clone().unwrap_or_default(),
-            enable_transcoding: new.enable_transcoding,
-            ..Default::default()
-        };
-        // Or an encoder would open it, with LiveKit's own settings.
-        self.open_room(&new.room, new.max_participants).await?;
-        let made = self.twirp.call(calls::create_ingress(&request)).await?;
-        let ingress_id = made.ingress_id.parse();
-        let ingress_id: IngressId =
+/// Calls about ingress endpoints.
+#[derive(Debug, Clone)]
+pub(super) struct IngressEndpoints {
+    pub client: Arc<TwirpClient>,
+    pub rooms: Rooms,
+}
+
+impl IngressEndpoints {
+    /// Creates an endpoint. Opens its room first: otherwise the encoder would, with LiveKit's default settings.
+    pub async fn create(&self, request: &IngressRequest) -> Result<IngressCredentials, MediaError> {
+        self.rooms.open(&request.room, request.max_participants).await?;
+        let created = self.client.call(calls::create_ingress(&to_proto(request))).await?;
+        let ingress_id: Result<IngressId, _> = created.ingress_id.parse();
+        let ingress_id =
             ingress_id.map_err(|_| MediaError::Unavailable("LiveKit made an ingress that has no id".into()))?;
-        if made.url.is_empty() {
-            self.delete_ingress(&ingress_id).await?;
+        if created.url.is_empty() {
+            self.delete(&ingress_id).await?;
             let missing = "LiveKit does not say where encoders publish: set ingress.rtmp_base_url and \
                            ingress.whip_base_url in its configuration";
             return Err(MediaError::Refused(missing.into()));
         }
-        Ok(IngressCredentials { ingress_id, url: without_key(&made), stream_key: Secret::new(made.stream_key) })
+        let url = url_without_key(&created);
+        Ok(IngressCredentials { ingress_id, url, stream_key: Secret::new(created.stream_key) })
     }
 
-    /// How an endpoint stands.
-    pub async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+    /// Returns the state of an endpoint; `None` if LiveKit does not know it in this room.
+    pub async fn get(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
         let request = proto::ListIngressRequest { ingress_id: known.ingress_id.to_string(), ..Default::default() };
-        let listed = match self.twirp.call(calls::list_ingress(&request)).await {
-            Err(failure) if failure.is_not_found() => return Ok(None),
+        let listed = match self.client.call(calls::list_ingress(&request)).await {
+            Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
-        let mut ours = listed.iter().filter_map(convert::ingress);
-        Ok(ours
-            .find(|(room, state)| *room == known.room && state.ingress_id == known.ingress_id)
-            .map(|(_, state)| state))
+        let mut states = listed.iter().filter_map(convert::ingress);
+        let found = states.find(|(room, state)| *room == known.room && state.ingress_id == known.ingress_id);
+        Ok(found.map(|(_, state)| state))
     }
 
-    /// Takes an endpoint away. None to take away is a success.
-    pub async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        match self.twirp.call(calls::delete_ingress(&proto::DeleteIngressRequest { ingress_id: id.to_string() })).await
-        {
+    /// Deletes an endpoint. Succeeds if there is none.
+    pub async fn delete(&self, id: &IngressId) -> Result<(), MediaError> {
+        let request = proto::DeleteIngressRequest { ingress_id: id.to_string() };
+        match self.client.call(calls::delete_ingress(&request)).await {
             Ok(_) => Ok(()),
-            Err(failure) if failure.is_not_found() => Ok(()),
-            Err(failure) => Err(failure.into()),
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the endpoints of a project, with their rooms.
+    pub async fn list(&self, project: &ProjectId) -> Result<Vec<(NamespacedRoom, IngressState)>, MediaError> {
+        let request = proto::ListIngressRequest::default();
+        let listed = empty_without_redis(self.client.call(calls::list_ingress(&request)).await)?.items;
+        let states = listed.iter().filter_map(convert::ingress);
+        Ok(states.filter(|(room, _)| room.split().0 == *project).collect())
     }
 }
 
-/// The address without the key, should it end in it.
-fn without_key(made: &proto::IngressInfo) -> String {
-    let url = made.url.trim_end_matches('/');
-    let bare = url.strip_suffix(made.stream_key.as_str()).and_then(|url| url.strip_suffix('/'));
-    bare.filter(|_| !made.stream_key.is_empty()).unwrap_or(url).to_owned()
+fn to_proto(request: &IngressRequest) -> proto::CreateIngressRequest {
+    let input_type = match request.input_type {
+        InputType::Rtmp => proto::IngressInput::RtmpInput,
+        InputType::Whip => proto::IngressInput::WhipInput,
+    };
+    proto::CreateIngressRequest {
+        input_type: input_type as i32,
+        name: request.identity.to_string(),
+        room_name: request.room.to_string(),
+        participant_identity: request.identity.to_string(),
+        participant_name: request.name.clone().unwrap_or_default(),
+        enable_transcoding: request.enable_transcoding,
+        ..Default::default()
+    }
+}
+
+/// Returns the publish url without the stream key, which LiveKit may append to it.
+fn url_without_key(created: &proto::IngressInfo) -> String {
+    let url = created.url.trim_end_matches('/');
+    let base = url.strip_suffix(created.stream_key.as_str()).and_then(|url| url.strip_suffix('/'));
+    base.filter(|_| !created.stream_key.is_empty()).unwrap_or(url).to_owned()
 }

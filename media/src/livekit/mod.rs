@@ -1,29 +1,32 @@
-//! The LiveKit media plane: a LiveKit server, single node or cluster, behind the port.
+//! The LiveKit media plane: a LiveKit server, as a single node or a cluster.
 //!
-//! Downward, everything is a Twirp call ([`twirp`]) with a token that grants just that call ([`access`]). LiveKit's quirks
-//! end here: what it answers 503 for that is simply not there, what it answers 200 for that does not exist, what it does
-//! not know how to do. Upward, LiveKit reports by webhooks ([`webhook`]): verified, read leniently, handed to the control
-//! plane, and answered once what they cause is durable. What webhooks lose, reconciliation finds.
+//! Conclave calls LiveKit's server API, which is Twirp over HTTP ([`twirp`]), with an access token that grants only that
+//! call ([`access_token`]). This module hides the peculiarities of the API, such as a 503 for a participant that does not
+//! exist or a 200 for a track that does not exist. LiveKit reports by webhooks ([`webhook`]), which are verified, converted
+//! and passed to the control plane. They are answered once what they report is durable. Reconciliation finds what lost
+//! webhooks would have reported.
 
-mod access;
+mod access_token;
+mod call_error;
 mod calls;
+mod config_check;
 mod convert;
 mod egress;
-mod failure;
+mod egress_request;
+mod egress_worker;
+mod ghost_search;
+mod ghosts;
 mod ingress;
 mod moderation;
 mod participants;
 mod plane;
-mod recent;
 mod rooms;
-mod settings;
-mod signalling;
-mod stranded;
+mod signal_connection;
 mod subscriptions;
+mod transport_error;
 mod twirp;
 mod webhook;
-mod worker;
 
+pub use config_check::{ConfigCheck, ConfigMismatch};
 pub use plane::{LivekitPlane, LivekitSettings};
-pub use settings::{ConfigCheck, ConfigMismatch};
 pub use webhook::WebhookOutcome;

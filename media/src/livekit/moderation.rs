@@ -1,53 +1,64 @@
-//! What is done to people in a room: muting, messages, another role.
+//! Moderation of participants: muting, data messages and changes of role.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ROLE_ATTRIBUTE};
 use conclave_model::secret::random_bytes;
 use conclave_model::{Identity, NamespacedRoom, TrackSid};
 use livekit_protocol as proto;
 
+use super::call_error::CallError;
 use super::calls;
 use super::convert;
-use super::failure::Failure;
-use super::plane::Inner;
+use super::participants::Participants;
+use super::twirp::TwirpClient;
 use crate::port::{MediaError, MuteOutcome, RoleGrant, ServerData};
 
-impl Inner {
+/// Calls that change what a participant does or receives.
+#[derive(Debug, Clone)]
+pub(super) struct Moderation {
+    pub client: Arc<TwirpClient>,
+    pub participants: Participants,
+}
+
+impl Moderation {
     /// Mutes or unmutes a track.
     pub async fn mute(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        // Asked first: LiveKit looks three seconds for the node of somebody who is on none.
-        let Some(person) = self.participant(room, who).await? else { return Ok(MuteOutcome::NoSuchParticipant) };
+        // Read first: LiveKit searches three seconds for the node of a participant that is not connected.
+        let Some(participant) = self.participants.get(room, identity).await? else {
+            return Ok(MuteOutcome::NoSuchParticipant);
+        };
         let request = proto::MuteRoomTrackRequest {
             room: room.to_string(),
-            identity: who.to_string(),
+            identity: identity.to_string(),
             track_sid: track.to_string(),
             muted,
         };
-        match self.twirp.call(calls::mute_track(&request)).await {
-            // A track that is not there is no error to LiveKit, and no track either.
-            Ok(answer) => {
-                let done = answer.track.as_ref().and_then(convert::track);
-                Ok(done.map_or(MuteOutcome::NoSuchTrack, MuteOutcome::Done))
+        match self.client.call(calls::mute_track(&request)).await {
+            // LiveKit answers an unknown track with a success that names no track.
+            Ok(response) => {
+                let track = response.track.as_ref().and_then(convert::track);
+                Ok(track.map_or(MuteOutcome::NoSuchTrack, MuteOutcome::Done))
             }
-            Err(failure) if failure.is_precondition() => unmuted_already(person, track, failure),
-            Err(failure) => {
-                self.unless_absent(room, who, failure).await?;
+            Err(error) if error.is_failed_precondition() => outcome_of_forbidden_unmute(participant, track, error),
+            Err(error) => {
+                self.participants.ignore_if_absent(room, identity, error).await?;
                 Ok(MuteOutcome::NoSuchParticipant)
             }
         }
     }
 
-    /// Sends a message. LiveKit knows no room that nobody is in, and there the message reaches nobody, as it should.
+    /// Sends a data message. Succeeds without effect if the room has no participants.
     pub async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        // Asked first: LiveKit looks three seconds for the node of a room that is on none.
-        if self.participants(room).await?.is_empty() {
+        // Read first: LiveKit searches three seconds for the node of a room that is not live.
+        if self.participants.list(room).await?.is_empty() {
             return Ok(());
         }
         let request = proto::SendDataRequest {
@@ -56,53 +67,58 @@ impl Inner {
             kind: convert::data_kind(message.kind),
             destination_identities: message.to.iter().map(Identity::to_string).collect(),
             topic: message.topic,
-            // LiveKit asks again by itself when a node is slow; receivers tell by this that it is the same message.
+            // LiveKit repeats the request internally if a node is slow. Clients discard the second message by its nonce.
             nonce: random_bytes::<16>().to_vec(),
             ..Default::default()
         };
-        match self.twirp.call(calls::send_data(&request)).await {
+        match self.client.call(calls::send_data(&request)).await {
             Ok(_) => Ok(()),
-            Err(failure) if failure.is_not_found() => Ok(()),
-            Err(failure) if failure.is_no_response() && self.participants(room).await?.is_empty() => Ok(()),
-            Err(failure) => Err(failure.into()),
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) if error.is_no_response() && self.participants.list(room).await?.is_empty() => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Gives somebody what a role comes to.
+    /// Gives a participant the permissions and attributes of a role; `None` if it is not in the room.
     pub async fn set_role(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         role: &RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        let Some(held) = self.participant_info(room, who).await? else { return Ok(None) };
-        let ceiling = role.max_kbps.map(|kbps| kbps.to_string()).unwrap_or_default();
+        let Some(current) = self.participants.get_info(room, identity).await? else { return Ok(None) };
+        let max_kbps = role.max_kbps.map(|kbps| kbps.to_string()).unwrap_or_default();
         let request = proto::UpdateParticipantRequest {
             room: room.to_string(),
-            identity: who.to_string(),
-            permission: Some(convert::permission(held.permission, &role.grants)),
-            // An empty value takes an attribute away; what is not named stays.
+            identity: identity.to_string(),
+            permission: Some(convert::permission(current.permission, &role.grants)),
+            // LiveKit removes an attribute whose value is empty, and keeps those that are not named.
             attributes: HashMap::from([
                 (ROLE_ATTRIBUTE.to_owned(), role.role.to_string()),
-                (MAX_KBPS_ATTRIBUTE.to_owned(), ceiling),
+                (MAX_KBPS_ATTRIBUTE.to_owned(), max_kbps),
             ]),
             ..Default::default()
         };
-        match self.twirp.call(calls::update_participant(&request)).await {
-            Ok(changed) => Ok(convert::participant(&changed)),
-            Err(failure) => {
-                self.unless_absent(room, who, failure).await?;
+        match self.client.call(calls::update_participant(&request)).await {
+            Ok(updated) => Ok(convert::participant(&updated)),
+            Err(error) => {
+                self.participants.ignore_if_absent(room, identity, error).await?;
                 Ok(None)
             }
         }
     }
 }
 
-/// LiveKit refuses to unmute whatever the track is like; one that is not muted needs nothing.
-fn unmuted_already(person: Participant, track: &TrackSid, failure: Failure) -> Result<MuteOutcome, MediaError> {
-    match person.tracks.into_iter().find(|published| published.sid == *track) {
+/// Returns the outcome of an unmute that LiveKit's configuration forbids. LiveKit refuses it whatever the track's state
+/// is, but a track that is not muted needs no change.
+fn outcome_of_forbidden_unmute(
+    participant: Participant,
+    track: &TrackSid,
+    error: CallError,
+) -> Result<MuteOutcome, MediaError> {
+    match participant.tracks.into_iter().find(|published| published.sid == *track) {
         None => Ok(MuteOutcome::NoSuchTrack),
         Some(published) if !published.muted => Ok(MuteOutcome::Done(published)),
-        Some(_) => Err(failure.into()),
+        Some(_) => Err(error.into()),
     }
 }

@@ -1,98 +1,119 @@
-//! Who is in a room.
+//! The participants of a room.
 //!
-//! LiveKit asks the node of a participant, and answers 503 "no response from servers" when no node has them, as it does when
-//! the node is stuck. Which of the two it is, its list says, which comes from elsewhere.
+//! To answer for a participant, LiveKit asks the participant's node. It answers 503 "no response from servers" both if no
+//! node has the participant and if the node is stuck. The list of participants comes from LiveKit's store, and tells the
+//! two cases apart.
+
+use std::sync::Arc;
 
 use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
 use livekit_protocol as proto;
 
+use super::call_error::CallError;
 use super::calls;
 use super::convert;
-use super::failure::Failure;
-use super::plane::Inner;
+use super::ghosts::GhostParticipants;
+use super::rooms::Rooms;
+use super::twirp::TwirpClient;
 use crate::port::MediaError;
 
-/// One participant, as calls name them.
-fn named(room: &NamespacedRoom, who: &Identity) -> proto::RoomParticipantIdentity {
-    proto::RoomParticipantIdentity { room: room.to_string(), identity: who.to_string(), ..Default::default() }
+/// Calls about participants.
+#[derive(Debug, Clone)]
+pub(super) struct Participants {
+    pub client: Arc<TwirpClient>,
+    pub rooms: Rooms,
+    pub ghosts: Arc<GhostParticipants>,
 }
 
-impl Inner {
-    /// Everybody in a room; a room that LiveKit does not know is an empty one.
-    pub async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, Failure> {
-        let mut people = self.listed(room).await?;
-        if people.is_empty() {
-            self.stranded.forget(room);
+impl Participants {
+    /// Returns the participants of a room, without ghosts. A room that LiveKit does not know has none.
+    pub async fn list(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
+        let mut participants = self.list_with_ghosts(room).await?;
+        if participants.is_empty() {
+            self.ghosts.forget(room);
         }
-        people.retain(|person| !self.stranded.has(room, &person.sid));
-        Ok(people)
+        participants.retain(|participant| !self.ghosts.contains(room, &participant.sid));
+        Ok(participants)
     }
 
-    /// Everybody whom LiveKit lists, there or not.
-    pub async fn listed(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, Failure> {
+    /// Returns the participants that LiveKit lists, ghosts included.
+    pub async fn list_with_ghosts(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
         let request = proto::ListParticipantsRequest { room: room.to_string() };
-        let listed = match self.twirp.call(calls::list_participants(&request)).await {
-            Err(failure) if failure.is_not_found() => Vec::new(),
-            // A LiveKit that is set to ask the room's node, and finds none.
-            Err(failure) if failure.is_no_response() => {
-                if !self.is_known(room).await? {
+        let listed = match self.client.call(calls::list_participants(&request)).await {
+            Err(error) if error.is_not_found() => Vec::new(),
+            // Some configurations of LiveKit ask the room's node for the list, and this room has none.
+            Err(error) if error.is_no_response() => {
+                if !self.rooms.is_known(room).await? {
                     return Ok(Vec::new());
                 }
-                self.count_people(room).await?;
-                self.twirp.call(calls::list_participants(&request)).await?.participants
+                self.rooms.count_participants(room).await?;
+                self.client.call(calls::list_participants(&request)).await?.participants
             }
             listed => listed?.participants,
         };
-        Ok(listed.iter().filter_map(convert::participant).filter(is_there).collect())
+        Ok(listed.iter().filter_map(convert::participant).filter(is_connected).collect())
     }
 
-    /// Somebody in a room.
-    pub async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, Failure> {
-        let info = self.participant_info(room, who).await?;
-        Ok(info.as_ref().and_then(convert::participant).filter(is_there))
+    /// Returns one participant; `None` if no participant with that identity is in the room.
+    pub async fn get(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, CallError> {
+        let info = self.get_info(room, identity).await?;
+        Ok(info.as_ref().and_then(convert::participant).filter(is_connected))
     }
 
-    /// Somebody in a room, in LiveKit's words.
-    pub async fn participant_info(
+    /// Returns one participant as LiveKit describes it.
+    pub async fn get_info(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
-    ) -> Result<Option<proto::ParticipantInfo>, Failure> {
-        match self.twirp.call(calls::get_participant(&named(room, who))).await {
-            Ok(info) => Ok(Some(info).filter(|info| !self.is_stranded(room, info))),
-            Err(failure) => self.unless_absent(room, who, failure).await.map(|()| None),
+        identity: &Identity,
+    ) -> Result<Option<proto::ParticipantInfo>, CallError> {
+        match self.client.call(calls::get_participant(&selector(room, identity))).await {
+            Ok(info) => Ok(Some(info).filter(|info| !self.is_ghost(room, info))),
+            Err(error) => self.ignore_if_absent(room, identity, error).await.map(|()| None),
         }
     }
 
-    fn is_stranded(&self, room: &NamespacedRoom, info: &proto::ParticipantInfo) -> bool {
-        info.sid.parse().is_ok_and(|sid| self.stranded.has(room, &sid))
-    }
-
-    /// Disconnects one join. A newer join of the same identity is somebody else's.
+    /// Disconnects the participant with this sid; returns whether it was connected. A newer join of the same identity is
+    /// left alone.
     pub async fn remove(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        let people = self.participants(room).await?;
-        let Some(found) = people.into_iter().find(|person| person.sid == *sid) else { return Ok(false) };
-        match self.twirp.call(calls::remove_participant(&named(room, &found.identity))).await {
+        let participants = self.list(room).await?;
+        let Some(found) = participants.into_iter().find(|participant| participant.sid == *sid) else {
+            return Ok(false);
+        };
+        match self.client.call(calls::remove_participant(&selector(room, &found.identity))).await {
             Ok(_) => Ok(true),
-            Err(failure) => Ok(self.unless_absent(room, &found.identity, failure).await.map(|()| false)?),
+            Err(error) => Ok(self.ignore_if_absent(room, &found.identity, error).await.map(|()| false)?),
         }
     }
 
-    /// `Ok` when a call failed because nobody by that identity is there; the failure itself otherwise.
-    pub async fn unless_absent(&self, room: &NamespacedRoom, who: &Identity, failure: Failure) -> Result<(), Failure> {
-        if failure.is_not_found() {
+    /// Returns `Ok` if a call about a participant failed because the participant is not in the room, otherwise the error.
+    pub async fn ignore_if_absent(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+        error: CallError,
+    ) -> Result<(), CallError> {
+        if error.is_not_found() {
             return Ok(());
         }
-        if !failure.is_no_response() {
-            return Err(failure);
+        if !error.is_no_response() {
+            return Err(error);
         }
-        let listed = self.participants(room).await?;
-        if listed.iter().any(|person| person.identity == *who) { Err(failure) } else { Ok(()) }
+        let listed = self.list(room).await?;
+        if listed.iter().any(|participant| participant.identity == *identity) { Err(error) } else { Ok(()) }
+    }
+
+    fn is_ghost(&self, room: &NamespacedRoom, info: &proto::ParticipantInfo) -> bool {
+        info.sid.parse().is_ok_and(|sid| self.ghosts.contains(room, &sid))
     }
 }
 
-/// LiveKit may list somebody for a moment who has gone.
-fn is_there(person: &Participant) -> bool {
-    person.state != ParticipantState::Disconnected
+/// Returns how calls name one participant.
+fn selector(room: &NamespacedRoom, identity: &Identity) -> proto::RoomParticipantIdentity {
+    proto::RoomParticipantIdentity { room: room.to_string(), identity: identity.to_string(), ..Default::default() }
+}
+
+/// Returns whether a listed participant is connected. LiveKit may list one that has just disconnected.
+fn is_connected(participant: &Participant) -> bool {
+    participant.state != ParticipantState::Disconnected
 }

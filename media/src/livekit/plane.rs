@@ -1,9 +1,9 @@
-//! The plane itself: what its parts share, and the port.
+//! The LiveKit plane's implementation of the port, and the wiring of its parts.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,24 +14,30 @@ use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid,
 };
 
-use super::recent::Recent;
-use super::settings::ConfigCheck;
-use super::stranded::Stranded;
-use super::subscriptions::Subscriptions;
-use super::twirp::Twirp;
-use super::webhook::Early;
+use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
+use super::egress::Egresses;
+use super::egress_worker::EgressWorkers;
+use super::ghost_search::GhostSearch;
+use super::ghosts::GhostParticipants;
+use super::ingress::IngressEndpoints;
+use super::moderation::Moderation;
+use super::participants::Participants;
+use super::rooms::Rooms;
+use super::subscriptions::SubscriptionEnforcer;
+use super::twirp::TwirpClient;
+use super::webhook::{WebhookOutcome, WebhookReceiver};
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink,
     RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
-/// What a LiveKit plane is made of.
+/// The settings of a LiveKit plane.
 #[derive(Clone)]
 pub struct LivekitSettings {
-    /// Where its API is: `http`, `https`, or the websocket address that clients use.
+    /// Url of the API, with the scheme `http` or `https`, or the websocket url that clients use.
     pub url: String,
-    /// How long a call may take. The start of an egress gets 30 seconds if that is more.
+    /// Timeout of a call. Starting an egress has at least 30 seconds.
     pub timeout: Duration,
     /// The directory of local recordings, as LiveKit's egress workers see it.
     pub recordings: PathBuf,
@@ -39,14 +45,14 @@ pub struct LivekitSettings {
 
 impl fmt::Debug for LivekitSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The address may carry a password.
+        // The url may contain a password.
         f.debug_struct("LivekitSettings").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
-/// A LiveKit server as the media plane. Cheap to clone; all clones are the same plane.
+/// A LiveKit server as the media plane. Cheap to clone; clones share their state.
 #[derive(Clone)]
-pub struct LivekitPlane(pub(super) Arc<Inner>);
+pub struct LivekitPlane(Arc<Services>);
 
 impl fmt::Debug for LivekitPlane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,58 +60,81 @@ impl fmt::Debug for LivekitPlane {
     }
 }
 
-/// What all clones share.
-pub(super) struct Inner {
-    pub twirp: Twirp,
-    /// Where LiveKit is, as the configuration says.
-    pub url: String,
-    /// How long a call may take.
-    pub timeout: Duration,
-    pub signer: Arc<TokenSigner>,
-    pub clock: Clock,
-    pub recordings: PathBuf,
-    pub sink: OnceLock<Arc<dyn ReportSink>>,
-    pub subscriptions: Subscriptions,
-    /// Who is listed and not there.
-    pub stranded: Stranded,
-    /// The webhooks that were taken lately.
-    pub recent: Recent,
-    /// Leaves that may have come before their joins.
-    pub early: Early,
+/// The parts of the plane, one for each group of calls. Each holds only what its calls need.
+struct Services {
+    rooms: Rooms,
+    participants: Participants,
+    ghosts: GhostSearch,
+    subscriptions: SubscriptionEnforcer,
+    moderation: Moderation,
+    egresses: Egresses,
+    ingresses: IngressEndpoints,
+    config: ConfigChecker,
+    webhooks: WebhookReceiver,
+}
+
+impl Services {
+    fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock) -> Self {
+        let LivekitSettings { url, timeout, recordings } = settings;
+        let client = Arc::new(TwirpClient::new(&url, timeout, Arc::clone(&signer), clock.clone()));
+        let rooms = Rooms::new(Arc::clone(&client));
+        let ghosts = Arc::<GhostParticipants>::default();
+        let participants =
+            Participants { client: Arc::clone(&client), rooms: rooms.clone(), ghosts: Arc::clone(&ghosts) };
+        let subscriptions = SubscriptionEnforcer::new(Arc::clone(&client), participants.clone());
+        let workers =
+            EgressWorkers { client: Arc::clone(&client), participants: participants.clone(), clock: clock.clone() };
+        let signaling = Signaling { url, timeout, signer: Arc::clone(&signer), clock: clock.clone() };
+        Self {
+            ghosts: GhostSearch {
+                client: Arc::clone(&client),
+                rooms: rooms.clone(),
+                participants: participants.clone(),
+                ghosts,
+                clock: clock.clone(),
+            },
+            moderation: Moderation { client: Arc::clone(&client), participants: participants.clone() },
+            egresses: Egresses {
+                client: Arc::clone(&client),
+                rooms: rooms.clone(),
+                workers,
+                clock: clock.clone(),
+                recordings,
+            },
+            ingresses: IngressEndpoints { client: Arc::clone(&client), rooms: rooms.clone() },
+            config: ConfigChecker { client, rooms: rooms.clone(), signaling },
+            webhooks: WebhookReceiver::new(signer, clock, participants.clone(), subscriptions.clone()),
+            rooms,
+            participants,
+            subscriptions,
+        }
+    }
 }
 
 impl LivekitPlane {
-    /// A plane that calls the server at `settings.url` with the signer's key. Nothing is asked of it yet.
+    /// Creates a plane that calls the server at `settings.url` with the signer's key. Makes no call yet.
     #[must_use]
     pub fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock) -> Self {
-        let twirp = Twirp::new(&settings.url, settings.timeout, Arc::clone(&signer), clock.clone());
-        Self(Arc::new(Inner {
-            twirp,
-            url: settings.url,
-            timeout: settings.timeout,
-            signer,
-            clock,
-            recordings: settings.recordings,
-            sink: OnceLock::new(),
-            subscriptions: Subscriptions::default(),
-            stranded: Stranded::default(),
-            recent: Recent::default(),
-            early: Early::default(),
-        }))
+        Self(Arc::new(Services::new(settings, signer, clock)))
     }
 
-    /// Says where reports go. Only the first call counts; says whether this was it.
+    /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
     pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
-        self.0.sink.set(sink).is_ok()
+        self.0.webhooks.set_report_sink(sink)
     }
 
-    /// Looks whether LiveKit is set as it is needed: what does not fit, and which of its settings to change. For that, a
-    /// room that is no project's is opened for a moment.
+    /// Checks LiveKit's configuration: what does not work with it, and which of its settings to change. For that, the check
+    /// opens a room that belongs to no project, and deletes it again.
     ///
     /// # Errors
-    /// It does not answer, or does not take the credentials.
+    /// LiveKit does not answer, or refuses the credentials.
     pub async fn check_config(&self) -> Result<ConfigCheck, MediaError> {
-        self.0.check_config().await
+        self.0.config.run().await
+    }
+
+    /// Handles a webhook: `authorization` is the text of the header, `body` the bytes as received.
+    pub async fn handle_webhook(&self, authorization: &str, body: &[u8]) -> WebhookOutcome {
+        self.0.webhooks.handle(authorization, body).await
     }
 }
 
@@ -116,80 +145,85 @@ impl MediaPlane for LivekitPlane {
     }
 
     async fn health(&self) -> Result<(), MediaError> {
-        self.0.health().await
+        Ok(self.0.rooms.check_health().await?)
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        let people = self.0.participants(room).await?;
-        if !people.is_empty() {
-            self.0.look_for_stranded(room);
+        let participants = self.0.participants.list(room).await?;
+        if !participants.is_empty() {
+            self.0.ghosts.spawn_if_due(room);
         }
-        Ok(people)
+        Ok(participants)
     }
 
-    async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {
-        Ok(self.0.participant(room, who).await?)
+    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
+        Ok(self.0.participants.get(room, identity).await?)
     }
 
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        self.0.remove(room, sid).await
+        self.0.participants.remove(room, sid).await
     }
 
     async fn mute_track(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        self.0.mute(room, who, track, muted).await
+        self.0.moderation.mute(room, identity, track, muted).await
     }
 
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        self.0.send_data(room, message).await
+        self.0.moderation.send_data(room, message).await
     }
 
     async fn set_role(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        let changed = self.0.set_role(room, who, &role).await?;
-        self.0.keep_subscriptions(room);
+        let changed = self.0.moderation.set_role(room, identity, &role).await?;
+        self.0.subscriptions.spawn_apply(room);
         Ok(changed)
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.0.close_room(room).await
+        self.0.subscriptions.forget(room);
+        self.0.ghosts.forget(room);
+        self.0.rooms.close(room).await
     }
 
-    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError> {
-        self.0.start_egress(job).await
+    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
+        self.0.egresses.start(&request).await
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.0.egress(room, id).await
+        self.0.egresses.get(room, id).await
     }
 
     async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.0.stop_egress(room, id).await
+        self.0.egresses.stop(room, id).await
     }
 
-    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError> {
-        self.0.create_ingress(&new).await
+    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
+        self.0.ingresses.create(&request).await
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        self.0.ingress(known).await
+        self.0.ingresses.get(known).await
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        self.0.delete_ingress(id).await
+        self.0.ingresses.delete(id).await
     }
 
     async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
-        self.0.survey(project).await
+        let rooms = self.0.rooms.list(project).await?;
+        let egresses = self.0.egresses.list_running(project).await?;
+        let ingresses = self.0.ingresses.list(project).await?;
+        Ok(Survey { rooms: rooms.occupied, empty_rooms: rooms.empty, egresses, ingresses })
     }
 
     async fn set_subscription_rules(
@@ -197,8 +231,8 @@ impl MediaPlane for LivekitPlane {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
     ) -> Result<(), MediaError> {
-        self.0.subscriptions.set(room, rules.into());
-        self.0.keep_subscriptions(room);
+        self.0.subscriptions.set_rules(room, rules.into());
+        self.0.subscriptions.spawn_apply(room);
         Ok(())
     }
 }

@@ -1,120 +1,111 @@
-//! Rooms: opened for those who are not there yet, closed for good, counted.
+//! LiveKit's rooms: opening, closing, listing and counting.
+
+use std::sync::Arc;
 
 use conclave_model::{NamespacedRoom, ProjectId};
 use livekit_protocol as proto;
 
+use super::call_error::CallError;
 use super::calls;
-use super::convert;
-use super::failure::Failure;
-use super::plane::Inner;
-use crate::port::{MediaError, Survey};
+use super::twirp::TwirpClient;
+use crate::port::MediaError;
 
-/// Seconds that a room stays open which is opened for a job or an encoder and nobody has joined. The record's own timer
-/// decides; this is for a control plane that never comes back.
-const OPEN_SECONDS: u32 = 24 * 60 * 60;
-/// A room that nobody can have: no project's.
-const NO_ROOM: &str = "conclave.health";
+/// Seconds that LiveKit keeps a room without participants which was opened for an egress or an encoder. Conclave's own
+/// empty timeout ends such a room earlier; this limit is for a control plane that does not come back.
+const EMPTY_SECONDS: u32 = 24 * 60 * 60;
+/// A room name that no project can have, for calls that only test whether LiveKit answers.
+pub(super) const HEALTH_CHECK_ROOM: &str = "conclave.health";
 
-impl Inner {
-    /// Opens a room that may not be live, for `cap` people at most. One that is live stays as it is; its timeouts would be
-    /// written over in LiveKit's store, for the next node that gets it.
-    pub async fn open_room(&self, room: &NamespacedRoom, cap: Option<u32>) -> Result<(), MediaError> {
+/// Calls about rooms.
+#[derive(Debug, Clone)]
+pub(super) struct Rooms {
+    client: Arc<TwirpClient>,
+}
+
+/// The rooms of a project that LiveKit lists.
+pub(super) struct ListedRooms {
+    /// Rooms with participants.
+    pub occupied: Vec<NamespacedRoom>,
+    /// Rooms without participants that are open.
+    pub empty: Vec<NamespacedRoom>,
+}
+
+impl Rooms {
+    pub fn new(client: Arc<TwirpClient>) -> Self {
+        Self { client }
+    }
+
+    /// Opens a room that may not be live, for `max_participants` at most. A live room is left alone: LiveKit would
+    /// overwrite the timeouts in its store, which the next node of the room would use.
+    pub async fn open(&self, room: &NamespacedRoom, max_participants: Option<u32>) -> Result<(), MediaError> {
         if self.is_known(room).await? {
             return Ok(());
         }
         let request = proto::CreateRoomRequest {
             name: room.to_string(),
-            empty_timeout: OPEN_SECONDS,
-            departure_timeout: OPEN_SECONDS,
-            // LiveKit reads 0 as no cap.
-            max_participants: cap.unwrap_or(0),
+            empty_timeout: EMPTY_SECONDS,
+            departure_timeout: EMPTY_SECONDS,
+            // LiveKit reads 0 as no limit.
+            max_participants: max_participants.unwrap_or(0),
             ..Default::default()
         };
-        // The answer may hold a password of the room's; none of it is needed.
-        self.twirp.call(calls::create_room(&request)).await?;
+        // The response is dropped: it may contain the room's password, and nothing in it is needed.
+        self.client.call(calls::create_room(&request)).await?;
         Ok(())
     }
 
-    /// Whether LiveKit's store knows a room.
-    pub async fn is_known(&self, room: &NamespacedRoom) -> Result<bool, Failure> {
-        let named = proto::ListRoomsRequest { names: vec![room.to_string()] };
-        Ok(!self.twirp.call(calls::list_rooms(&named)).await?.rooms.is_empty())
+    /// Returns whether a room is in LiveKit's store.
+    pub async fn is_known(&self, room: &NamespacedRoom) -> Result<bool, CallError> {
+        let request = proto::ListRoomsRequest { names: vec![room.to_string()] };
+        Ok(!self.client.call(calls::list_rooms(&request)).await?.rooms.is_empty())
     }
 
-    /// Closes a room. None to close is a success.
-    pub async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.subscriptions.forget(room);
-        self.stranded.forget(room);
-        let deleted = match self.delete_room(room).await {
-            // Its node has died, and this call gives it no other; making it does.
-            Err(failure) if failure.is_no_response() || failure.is_no_node() => {
-                self.count_people(room).await?;
-                self.delete_room(room).await
+    /// Deletes a room, which disconnects its participants. Succeeds if there is none.
+    pub async fn close(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+        let deleted = match self.delete(room.as_str()).await {
+            // The room's node died, and deleting does not assign another one. Creating the room does.
+            Err(error) if error.is_no_response() || error.is_node_missing() => {
+                self.count_participants(room).await?;
+                self.delete(room.as_str()).await
             }
             deleted => deleted,
         };
         Ok(deleted?)
     }
 
-    async fn delete_room(&self, room: &NamespacedRoom) -> Result<(), Failure> {
-        match self.twirp.call(calls::delete_room(&proto::DeleteRoomRequest { room: room.to_string() })).await {
-            Err(failure) if !failure.is_not_found() => Err(failure),
+    /// Deletes a room by its LiveKit name, without the retry of [`Rooms::close`].
+    pub async fn delete(&self, name: &str) -> Result<(), CallError> {
+        match self.client.call(calls::delete_room(&proto::DeleteRoomRequest { room: name.to_owned() })).await {
+            Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// How many people the room's node has. A room without a node gets one; one that is closed is open for as long as
-    /// LiveKit's own settings say.
-    pub async fn count_people(&self, room: &NamespacedRoom) -> Result<usize, Failure> {
-        // The one call that is answered by the node itself and changes nothing there, nor in the store as long as it names
-        // no setting.
+    /// Returns the number of participants that the room's node has. Assigns a node to a room without one, and opens a
+    /// closed room for the time that LiveKit's own configuration says.
+    pub async fn count_participants(&self, room: &NamespacedRoom) -> Result<usize, CallError> {
+        // `CreateRoom` is the only call that the node itself answers without a change. A request without settings does
+        // not overwrite those in the store either.
         let request = proto::CreateRoomRequest { name: room.to_string(), ..Default::default() };
-        let room = self.twirp.call(calls::create_room(&request)).await?;
+        let room = self.client.call(calls::create_room(&request)).await?;
         Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }
 
-    /// Whether LiveKit answers and takes our credentials.
-    pub async fn health(&self) -> Result<(), MediaError> {
-        let nobodys = proto::ListRoomsRequest { names: vec![NO_ROOM.into()] };
-        self.twirp.call(calls::list_rooms(&nobodys)).await?;
+    /// Tests whether LiveKit answers and accepts the credentials.
+    pub async fn check_health(&self) -> Result<(), CallError> {
+        let request = proto::ListRoomsRequest { names: vec![HEALTH_CHECK_ROOM.into()] };
+        self.client.call(calls::list_rooms(&request)).await?;
         Ok(())
     }
 
-    /// Whether egress and ingress can be asked for: both need Redis.
-    pub async fn jobs_health(&self) -> Result<(), Failure> {
-        let nobodys = proto::ListEgressRequest { room_name: NO_ROOM.into(), ..Default::default() };
-        self.twirp.call(calls::list_egress(&nobodys)).await?;
-        let nobodys = proto::ListIngressRequest { room_name: NO_ROOM.into(), ..Default::default() };
-        self.twirp.call(calls::list_ingress(&nobodys)).await?;
-        Ok(())
-    }
-
-    /// What is live in the rooms of a project.
-    pub async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
-        let now = self.clock.now();
-        let ours = |room: &NamespacedRoom| room.split().0 == *project;
-        let rooms = self.twirp.call(calls::list_rooms(&proto::ListRoomsRequest::default())).await?.rooms;
+    /// Lists the rooms of a project.
+    pub async fn list(&self, project: &ProjectId) -> Result<ListedRooms, CallError> {
+        let rooms = self.client.call(calls::list_rooms(&proto::ListRoomsRequest::default())).await?.rooms;
         let (occupied, empty): (Vec<_>, Vec<_>) = rooms.iter().partition(|room| room.num_participants > 0);
-        let named =
-            |rooms: Vec<&proto::Room>| rooms.iter().filter_map(|room| room.name.parse().ok()).filter(ours).collect();
-        let active = proto::ListEgressRequest { active: true, ..Default::default() };
-        let egresses = without_redis(self.twirp.call(calls::list_egress(&active)).await)?.items;
-        let egresses = egresses.iter().filter_map(|info| convert::egress(info, now));
-        let all = proto::ListIngressRequest::default();
-        let ingresses = without_redis(self.twirp.call(calls::list_ingress(&all)).await)?.items;
-        Ok(Survey {
-            rooms: named(occupied),
-            empty_rooms: named(empty),
-            egresses: egresses.filter(|(room, state)| ours(room) && !state.status.is_final()).collect(),
-            ingresses: ingresses.iter().filter_map(convert::ingress).filter(|(room, _)| ours(room)).collect(),
-        })
-    }
-}
-
-/// A LiveKit without Redis has rooms, and neither jobs nor endpoints.
-fn without_redis<A: Default>(listed: Result<A, Failure>) -> Result<A, Failure> {
-    match listed {
-        Err(failure) if failure.is_not_connected() => Ok(A::default()),
-        listed => listed,
+        let names = |rooms: Vec<&proto::Room>| {
+            let names = rooms.iter().filter_map(|room| room.name.parse().ok());
+            names.filter(|name: &NamespacedRoom| name.split().0 == *project).collect()
+        };
+        Ok(ListedRooms { occupied: names(occupied), empty: names(empty) })
     }
 }

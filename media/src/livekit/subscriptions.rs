@@ -1,7 +1,9 @@
-//! Who receives whom (`role.subscribe.to_roles`). LiveKit has no such rule: everybody is subscribed to everything, and the
-//! server can take a subscription back. So the rules are kept here and applied again on each occasion that may have changed
-//! what somebody receives: a join, a publication, another role, and each round of reconciliation. Between such an occasion
-//! and the call a track may be received; and a client that asks for one gets it until the next round.
+//! Subscription rules: which roles receive which (`role.subscribe.to_roles`).
+//!
+//! LiveKit has no such rule. It subscribes each participant to all tracks, and lets the server unsubscribe it. So the rules
+//! are kept here and applied again after each event that can change what a participant receives: a join, a publication, a
+//! change of role, and each round of reconciliation. Until the calls are made, a participant may receive a track that it
+//! should not; and a client that subscribes to one itself receives it until the next round.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,133 +12,91 @@ use conclave_model::participant::{Participant, ParticipantKind};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, TrackSid};
 use livekit_protocol as proto;
 
+use super::call_error::CallError;
 use super::calls;
-use super::failure::Failure;
-use super::plane::Inner;
+use super::participants::Participants;
+use super::twirp::TwirpClient;
 use crate::rules::SubscriptionRules;
 
-/// Tracks of each publisher.
+/// Tracks by publisher.
 type Tracks = BTreeMap<ParticipantSid, BTreeSet<TrackSid>>;
-/// What each receiver is kept from.
+/// The tracks that each receiver was unsubscribed from.
 type Withheld = BTreeMap<ParticipantSid, Tracks>;
 
-/// What is known of the rooms that have rules.
-#[derive(Debug, Default)]
-pub(super) struct Subscriptions(Mutex<HashMap<NamespacedRoom, Ruled>>);
-
-#[derive(Debug, Default)]
-struct Ruled {
-    rules: SubscriptionRules,
-    withheld: Withheld,
-    /// Somebody applies the rules now.
-    applied_now: bool,
-    /// And something has changed since they began.
-    again: bool,
+/// Applies subscription rules. Clones share the rules.
+#[derive(Debug, Clone)]
+pub(super) struct SubscriptionEnforcer {
+    client: Arc<TwirpClient>,
+    participants: Participants,
+    rules: Arc<RuleTable>,
 }
 
-/// What one receiver is to be subscribed to and what not.
-#[derive(Debug, PartialEq, Eq)]
-struct Change {
-    sid: ParticipantSid,
-    identity: Identity,
-    give: Tracks,
-    withhold: Tracks,
-}
-
-impl Subscriptions {
-    /// Replaces the rules of a room.
-    pub fn set(&self, room: &NamespacedRoom, rules: SubscriptionRules) {
-        self.lock().entry(room.clone()).or_default().rules = rules;
+impl SubscriptionEnforcer {
+    pub fn new(client: Arc<TwirpClient>, participants: Participants) -> Self {
+        Self { client, participants, rules: Arc::default() }
     }
 
-    /// Forgets a room.
+    /// Replaces the rules of a room, without applying them.
+    pub fn set_rules(&self, room: &NamespacedRoom, rules: SubscriptionRules) {
+        self.rules.set(room, rules);
+    }
+
+    /// Removes the rules of a room.
     pub fn forget(&self, room: &NamespacedRoom) {
-        self.lock().remove(room);
+        self.rules.forget(room);
     }
 
-    /// Says whether the caller is to apply the rules: there are some, and nobody is at it.
-    fn begin(&self, room: &NamespacedRoom) -> bool {
-        let mut rooms = self.lock();
-        let Some(ruled) = rooms.get_mut(room) else { return false };
-        ruled.again = ruled.applied_now;
-        !std::mem::replace(&mut ruled.applied_now, true)
-    }
-
-    /// What is to be applied, and what was.
-    fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, Withheld)> {
-        self.lock().get(room).map(|ruled| (ruled.rules.clone(), ruled.withheld.clone()))
-    }
-
-    /// Notes what is withheld now, and says whether to go on: something changed meanwhile.
-    fn end(&self, room: &NamespacedRoom, withheld: Option<Withheld>) -> bool {
-        let mut rooms = self.lock();
-        let Some(ruled) = rooms.get_mut(room) else { return false };
-        if let Some(withheld) = withheld {
-            ruled.withheld = withheld;
-        }
-        ruled.applied_now = std::mem::take(&mut ruled.again);
-        let (again, useless) = (ruled.applied_now, ruled.rules.is_empty() && ruled.withheld.is_empty());
-        if useless && !again {
-            rooms.remove(room);
-        }
-        again
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedRoom, Ruled>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
-    /// Sees to it that everybody in a room receives whom they may, beside the caller.
-    pub fn keep_subscriptions(self: &Arc<Self>, room: &NamespacedRoom) {
-        if !self.subscriptions.begin(room) {
+    /// Applies the rules of a room in a spawned task, if it has any. If a task applies them already, that task repeats.
+    pub fn spawn_apply(&self, room: &NamespacedRoom) {
+        if !self.rules.begin(room) {
             return;
         }
-        let (plane, room) = (Arc::clone(self), room.clone());
+        let (enforcer, room) = (self.clone(), room.clone());
         tokio::spawn(async move {
             loop {
-                let withheld = plane.apply_rules(&room).await.inspect_err(|failure| not_applied(&room, failure));
-                if !plane.subscriptions.end(&room, withheld.ok().flatten()) {
+                let withheld = enforcer.apply(&room).await.inspect_err(|error| log_not_applied(&room, error));
+                if !enforcer.rules.end(&room, withheld.ok().flatten()) {
                     return;
                 }
             }
         });
     }
 
-    /// Applies the rules once, and says what is withheld from whom; `None` when the room has been forgotten.
-    async fn apply_rules(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, Failure> {
-        let Some((rules, before)) = self.subscriptions.current(room) else { return Ok(None) };
-        let people = self.participants(room).await?;
-        let (changes, mut withheld) = changes(&rules, &people, &before);
-        for Change { sid, identity, give, withhold } in changes {
-            let applied = match self.subscribe(room, &identity, withhold, false).await {
-                Ok(()) => self.subscribe(room, &identity, give, true).await,
+    /// Applies the rules once. Returns what is withheld afterwards; `None` if the room has been forgotten.
+    async fn apply(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, CallError> {
+        let Some((rules, before)) = self.rules.current(room) else { return Ok(None) };
+        let participants = self.participants.list(room).await?;
+        let (changes, mut withheld) = plan_changes(&rules, &participants, &before);
+        for SubscriptionChange { sid, identity, subscribe, unsubscribe } in changes {
+            let applied = match self.update(room, &identity, unsubscribe, false).await {
+                Ok(()) => self.update(room, &identity, subscribe, true).await,
                 refused => refused,
             };
-            // One who cannot be reached must not keep the others from what they may receive, nor give them what they may
-            // not. What was withheld from them stays noted, so that it is given another time.
-            if let Err(failure) = applied {
-                not_applied(room, &failure);
-                let kept = before.get(&sid).cloned().unwrap_or_default();
-                let noted = withheld.entry(sid).or_default();
-                kept.into_iter().for_each(|(publisher, tracks)| noted.entry(publisher).or_default().extend(tracks));
+            // A failure for one receiver must not stop the changes of the others. What was withheld from this receiver
+            // stays recorded, so that a later round subscribes it again.
+            if let Err(error) = applied {
+                log_not_applied(room, &error);
+                let recorded = withheld.entry(sid.clone()).or_default();
+                for (publisher, tracks) in before.get(&sid).cloned().unwrap_or_default() {
+                    recorded.entry(publisher).or_default().extend(tracks);
+                }
             }
         }
         Ok(Some(withheld))
     }
 
-    async fn subscribe(
+    /// Subscribes or unsubscribes one receiver. Succeeds if the receiver has left.
+    async fn update(
         &self,
         room: &NamespacedRoom,
         identity: &Identity,
         tracks: Tracks,
         subscribe: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallError> {
         if tracks.is_empty() {
             return Ok(());
         }
-        let of = |(sid, tracks): (ParticipantSid, BTreeSet<TrackSid>)| proto::ParticipantTracks {
+        let to_proto = |(sid, tracks): (ParticipantSid, BTreeSet<TrackSid>)| proto::ParticipantTracks {
             participant_sid: sid.into(),
             track_sids: tracks.into_iter().map(String::from).collect(),
         };
@@ -144,49 +104,128 @@ impl Inner {
             room: room.to_string(),
             identity: identity.to_string(),
             subscribe,
-            participant_tracks: tracks.into_iter().map(of).collect(),
+            participant_tracks: tracks.into_iter().map(to_proto).collect(),
             ..Default::default()
         };
-        match self.twirp.call(calls::update_subscriptions(&request)).await {
+        match self.client.call(calls::update_subscriptions(&request)).await {
             Ok(_) => Ok(()),
-            Err(failure) => self.unless_absent(room, identity, failure).await,
+            Err(error) => self.participants.ignore_if_absent(room, identity, error).await,
         }
     }
 }
 
-/// What to ask of LiveKit, and what is withheld from whom then. What is withheld is asked for each time, since a client may
-/// have subscribed to it meanwhile; what is given, only when it was withheld before.
-fn changes(rules: &SubscriptionRules, people: &[Participant], before: &Withheld) -> (Vec<Change>, Withheld) {
+fn log_not_applied(room: &NamespacedRoom, error: &CallError) {
+    log::warn!(room = room.as_str(); "subscription rules were not applied and will be applied again: {error}");
+}
+
+/// The rooms that have rules.
+#[derive(Debug, Default)]
+struct RuleTable(Mutex<HashMap<NamespacedRoom, RoomRules>>);
+
+#[derive(Debug, Default)]
+struct RoomRules {
+    rules: SubscriptionRules,
+    withheld: Withheld,
+    /// A task applies the rules now.
+    is_applying: bool,
+    /// The rules or the participants have changed since that task began.
+    is_outdated: bool,
+}
+
+impl RuleTable {
+    fn set(&self, room: &NamespacedRoom, rules: SubscriptionRules) {
+        self.lock().entry(room.clone()).or_default().rules = rules;
+    }
+
+    fn forget(&self, room: &NamespacedRoom) {
+        self.lock().remove(room);
+    }
+
+    /// Returns whether the caller has to apply the rules: the room has some, and no task applies them.
+    fn begin(&self, room: &NamespacedRoom) -> bool {
+        let mut rooms = self.lock();
+        let Some(entry) = rooms.get_mut(room) else { return false };
+        entry.is_outdated = entry.is_applying;
+        !std::mem::replace(&mut entry.is_applying, true)
+    }
+
+    /// Returns the rules to apply, and what is withheld.
+    fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, Withheld)> {
+        self.lock().get(room).map(|entry| (entry.rules.clone(), entry.withheld.clone()))
+    }
+
+    /// Records what is withheld now. Returns whether the caller has to apply the rules once more.
+    fn end(&self, room: &NamespacedRoom, withheld: Option<Withheld>) -> bool {
+        let mut rooms = self.lock();
+        let Some(entry) = rooms.get_mut(room) else { return false };
+        if let Some(withheld) = withheld {
+            entry.withheld = withheld;
+        }
+        entry.is_applying = std::mem::take(&mut entry.is_outdated);
+        let (again, is_unused) = (entry.is_applying, entry.rules.is_empty() && entry.withheld.is_empty());
+        if is_unused && !again {
+            rooms.remove(room);
+        }
+        again
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedRoom, RoomRules>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The calls that one receiver needs.
+#[derive(Debug, PartialEq, Eq)]
+struct SubscriptionChange {
+    sid: ParticipantSid,
+    identity: Identity,
+    subscribe: Tracks,
+    unsubscribe: Tracks,
+}
+
+/// Returns the changes to ask of LiveKit, and what is withheld after them. Each round unsubscribes from all forbidden
+/// tracks, since a client may have subscribed in the meantime, but subscribes only to tracks that were withheld before.
+fn plan_changes(
+    rules: &SubscriptionRules,
+    participants: &[Participant],
+    before: &Withheld,
+) -> (Vec<SubscriptionChange>, Withheld) {
     let mut withheld = Withheld::new();
     let mut changes = Vec::new();
-    for receiver in people.iter().filter(|person| person.kind != ParticipantKind::Egress) {
-        let role = receiver.role();
-        let (mut give, mut withhold) = (Tracks::new(), Tracks::new());
-        for publisher in people.iter().filter(|person| person.sid != receiver.sid) {
-            let tracks = publisher.tracks.iter().map(|track| track.sid.clone());
-            if rules.receives(role.as_ref(), publisher.role().as_ref()) {
-                let missing = before.get(&receiver.sid).and_then(|tracks| tracks.get(&publisher.sid));
-                let missing = |sid: &TrackSid| missing.is_some_and(|tracks| tracks.contains(sid));
-                insert(&mut give, &publisher.sid, tracks.filter(missing).collect());
-            } else if !rules.is_deaf(role.as_ref()) {
-                insert(&mut withhold, &publisher.sid, tracks.collect());
-            }
+    for receiver in participants.iter().filter(|participant| participant.kind != ParticipantKind::Egress) {
+        let change = plan_change(rules, receiver, participants, before.get(&receiver.sid));
+        if !change.unsubscribe.is_empty() {
+            withheld.insert(receiver.sid.clone(), change.unsubscribe.clone());
         }
-        if !withhold.is_empty() {
-            withheld.insert(receiver.sid.clone(), withhold.clone());
-        }
-        if !(give.is_empty() && withhold.is_empty()) {
-            changes.push(Change { sid: receiver.sid.clone(), identity: receiver.identity.clone(), give, withhold });
+        if !(change.subscribe.is_empty() && change.unsubscribe.is_empty()) {
+            changes.push(change);
         }
     }
     (changes, withheld)
 }
 
-fn not_applied(room: &NamespacedRoom, failure: &Failure) {
-    log::warn!(room = room.as_str(); "subscription rules were not applied, and will be again: {}", failure.clone().in_words());
+fn plan_change(
+    rules: &SubscriptionRules,
+    receiver: &Participant,
+    participants: &[Participant],
+    withheld: Option<&Tracks>,
+) -> SubscriptionChange {
+    let role = receiver.role();
+    let (mut subscribe, mut unsubscribe) = (Tracks::new(), Tracks::new());
+    for publisher in participants.iter().filter(|participant| participant.sid != receiver.sid) {
+        let tracks = publisher.tracks.iter().map(|track| track.sid.clone());
+        if rules.receives(role.as_ref(), publisher.role().as_ref()) {
+            let withheld = withheld.and_then(|tracks| tracks.get(&publisher.sid));
+            let was_withheld = |sid: &TrackSid| withheld.is_some_and(|tracks| tracks.contains(sid));
+            insert_tracks(&mut subscribe, &publisher.sid, tracks.filter(was_withheld).collect());
+        } else if !rules.receives_nobody(role.as_ref()) {
+            insert_tracks(&mut unsubscribe, &publisher.sid, tracks.collect());
+        }
+    }
+    SubscriptionChange { sid: receiver.sid.clone(), identity: receiver.identity.clone(), subscribe, unsubscribe }
 }
 
-fn insert(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet<TrackSid>) {
+fn insert_tracks(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet<TrackSid>) {
     if !tracks.is_empty() {
         into.insert(publisher.clone(), tracks);
     }
@@ -197,24 +236,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_applies_rules_goes_on_while_something_changes() {
-        let (subscriptions, room) = (Subscriptions::default(), "prj_0123456789ab.r".parse().unwrap());
-        assert!(!subscriptions.begin(&room), "there are no rules");
+    fn applying_is_repeated_while_something_changes() {
+        let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
+        assert!(!table.begin(&room), "there are no rules");
         let guests = BTreeMap::from([("guest".parse().unwrap(), Some(Vec::new()))]);
-        subscriptions.set(&room, guests.into());
-        assert!(subscriptions.begin(&room));
-        assert!(!subscriptions.begin(&room), "somebody is at it, and is told");
-        assert!(subscriptions.end(&room, None));
-        assert!(!subscriptions.end(&room, None));
-        assert!(subscriptions.begin(&room));
+        table.set(&room, guests.into());
+        assert!(table.begin(&room));
+        assert!(!table.begin(&room), "the first caller applies them and is told to repeat");
+        assert!(table.end(&room, None));
+        assert!(!table.end(&room, None));
+        assert!(table.begin(&room));
     }
 
     #[test]
-    fn a_room_whose_rules_were_lifted_is_forgotten() {
-        let (subscriptions, room) = (Subscriptions::default(), "prj_0123456789ab.r".parse().unwrap());
-        subscriptions.set(&room, SubscriptionRules::default());
-        assert!(subscriptions.begin(&room));
-        assert!(!subscriptions.end(&room, Some(Withheld::new())));
-        assert!(!subscriptions.begin(&room));
+    fn a_room_whose_rules_were_removed_is_forgotten() {
+        let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
+        table.set(&room, SubscriptionRules::default());
+        assert!(table.begin(&room));
+        assert!(!table.end(&room, Some(Withheld::new())));
+        assert!(!table.begin(&room));
     }
 }

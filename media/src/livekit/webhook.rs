@@ -1,133 +1,181 @@
-//! What LiveKit reports. It sends each event once, and again a few times for half a minute when it is not taken; so an event
-//! is answered only after everything it causes is durable, and one that comes again changes nothing.
+//! LiveKit's webhooks.
 //!
-//! - verified ([`verify`]): the token in `Authorization` is ours and names the hash of the very bytes that came.
-//! - read ([`wire`]): leniently, since a newer LiveKit knows more words than we do.
-//! - turned into reports ([`reports`]): in the order in which records have to be written, a leave that came too early behind
-//!   its join ([`early`]).
+//! LiveKit sends each event once, and repeats it for about half a minute while the answer is an error. So a webhook is
+//! answered only after everything it reports is durable, and a repetition has no effect.
+//!
+//! 1. [`verify`] checks the signature and the hash of the body.
+//! 2. [`dedup`] finds events that have been handled before.
+//! 3. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not know.
+//! 4. [`reports`] converts the event into reports, in the order in which they have to be recorded.
+//! 5. [`out_of_order`] appends to a join the reports that arrived before it.
 
-mod early;
+mod dedup;
+mod out_of_order;
 mod reports;
 mod verify;
 mod wire;
 
-pub(super) use early::Early;
+use std::sync::{Arc, OnceLock};
 
-use conclave_model::{NamespacedRoom, ParticipantSid};
+use conclave_model::{Clock, NamespacedRoom, ParticipantSid};
 use tokio::sync::oneshot;
 
-use super::plane::{Inner, LivekitPlane};
-use super::recent::Begun;
-use crate::port::{MediaEvent, Report, ReportAnswer, ReportError};
+use self::dedup::{DedupState, WebhookDedup};
+use self::out_of_order::OutOfOrderEvents;
+use self::reports::IncompleteEvent;
+use self::wire::WebhookEvent;
+use super::participants::Participants;
+use super::subscriptions::SubscriptionEnforcer;
+use crate::port::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
+use crate::token::TokenSigner;
 
-/// What became of a webhook, and so how it is to be answered.
+/// The outcome of a webhook, which decides how it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebhookOutcome {
-    /// What it reports is durable, or was before. 200.
+    /// What it reports is durable. Answered with 200.
     Accepted,
-    /// It is none of ours, or nothing that needs a record. 200.
+    /// Its room is not owned by this server, or the event needs no record. Answered with 200.
     Ignored,
-    /// It is not signed with our key. 401.
+    /// It is not signed with this server's key. Answered with 401.
     Unsigned,
-    /// It is signed, and no event. 400.
+    /// It is signed, but its body is not a complete event. Answered with 400.
     Malformed,
-    /// It could not be written, and should be sent again. 503.
+    /// It could not be recorded, so LiveKit has to repeat it. Answered with 503.
     Unavailable,
 }
 
-impl LivekitPlane {
-    /// Takes a webhook in: `authorization` is the header's text, `raw` the body as it came.
-    pub async fn handle_webhook(&self, authorization: &str, raw: &[u8]) -> WebhookOutcome {
-        let inner = &*self.0;
-        if let Err(refused) = verify::check(&inner.signer, authorization, raw, inner.clock.now()) {
-            log::warn!("a webhook was refused: {refused}");
-            return WebhookOutcome::Unsigned;
-        }
-        let Some(event) = wire::Event::read(raw) else {
-            log::warn!("a signed webhook is no event of LiveKit's");
-            return WebhookOutcome::Malformed;
-        };
-        let id = event.id();
-        if id.is_empty() {
-            return self.take(&event).await;
-        }
-        let turn = match inner.recent.begin(id) {
-            Begun::New(turn) => turn,
-            Begun::Taken => return WebhookOutcome::Accepted,
-            // Whoever sent it twice at once gets the first one's answer the next time.
-            Begun::UnderWay => return WebhookOutcome::Unavailable,
-        };
-        let outcome = self.take(&event).await;
-        if outcome == WebhookOutcome::Accepted {
-            turn.taken();
-        }
-        outcome
-    }
-
-    async fn take(&self, event: &wire::Event) -> WebhookOutcome {
-        let mut reports = match reports::of(event, self.0.clock.now()) {
-            Ok(reports) if reports.is_empty() => return WebhookOutcome::Ignored,
-            Ok(reports) => reports,
-            Err(reports::NoReport) => {
-                log::warn!(event = event.name(), id = event.id(); "a signed webhook lacks what its event needs");
-                return WebhookOutcome::Malformed;
-            }
-        };
-        self.0.early.complete(&mut reports);
-        // All are handed in before the first is waited for, so that nothing comes between them.
-        let handed: Vec<_> = reports.into_iter().map(|report| self.0.hand_in(report)).collect();
-        let mut outcome = WebhookOutcome::Accepted;
-        for handed in handed {
-            outcome = self.settle(handed).await.unwrap_or(outcome);
-        }
-        outcome
-    }
-
-    /// Waits for a report's answer and does what it asks for. Says so when the event is to be sent again.
-    async fn settle(&self, handed: Handed) -> Option<WebhookOutcome> {
-        match handed.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
-            Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
-            Err(refusal @ (ReportError::RoomEnded | ReportError::RoleFull)) => {
-                if let Some(joined) = &handed.joined {
-                    self.0.turn_out(&handed.room, joined, refusal).await;
-                }
-            }
-            Ok(()) if handed.changes_tracks => self.0.keep_subscriptions(&handed.room),
-            Ok(()) => {}
-        }
-        None
-    }
+/// Receives webhooks and passes on what they report.
+pub(super) struct WebhookReceiver {
+    signer: Arc<TokenSigner>,
+    clock: Clock,
+    sink: OnceLock<Arc<dyn ReportSink>>,
+    dedup: WebhookDedup,
+    out_of_order: OutOfOrderEvents,
+    participants: Participants,
+    subscriptions: SubscriptionEnforcer,
 }
 
-/// A report that was handed in.
-struct Handed {
+/// A report that the sink has received and not answered yet.
+struct PendingReport {
     room: NamespacedRoom,
-    /// Who joined, if that is what it reports.
+    /// The sid of the participant, if the report is a join.
     joined: Option<ParticipantSid>,
-    changes_tracks: bool,
+    /// Whether the report can change what participants should be subscribed to.
+    affects_subscriptions: bool,
     answer: ReportAnswer,
 }
 
-impl Inner {
-    fn hand_in(&self, report: Report) -> Handed {
+impl WebhookReceiver {
+    pub fn new(
+        signer: Arc<TokenSigner>,
+        clock: Clock,
+        participants: Participants,
+        subscriptions: SubscriptionEnforcer,
+    ) -> Self {
+        Self {
+            signer,
+            clock,
+            sink: OnceLock::new(),
+            dedup: WebhookDedup::default(),
+            out_of_order: OutOfOrderEvents::default(),
+            participants,
+            subscriptions,
+        }
+    }
+
+    /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
+    pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
+        self.sink.set(sink).is_ok()
+    }
+
+    /// Handles a webhook: `authorization` is the text of the header, `body` the bytes as received.
+    pub async fn handle(&self, authorization: &str, body: &[u8]) -> WebhookOutcome {
+        if let Err(error) = verify::verify(&self.signer, authorization, body, self.clock.now()) {
+            log::warn!("a webhook was refused: {error}");
+            return WebhookOutcome::Unsigned;
+        }
+        let Some(event) = WebhookEvent::from_json(body) else {
+            log::warn!("the body of a signed webhook is not a LiveKit event");
+            return WebhookOutcome::Malformed;
+        };
+        if event.id().is_empty() { self.record(&event).await } else { self.record_once(&event).await }
+    }
+
+    /// Records an event with an id, unless it has been recorded before.
+    async fn record_once(&self, event: &WebhookEvent) -> WebhookOutcome {
+        let ticket = match self.dedup.begin(event.id()) {
+            DedupState::New(ticket) => ticket,
+            DedupState::Recorded => return WebhookOutcome::Accepted,
+            // LiveKit repeats it later, and is then answered by the outcome of the first.
+            DedupState::InProgress => return WebhookOutcome::Unavailable,
+        };
+        let outcome = self.record(event).await;
+        if outcome == WebhookOutcome::Accepted {
+            ticket.mark_recorded();
+        }
+        outcome
+    }
+
+    async fn record(&self, event: &WebhookEvent) -> WebhookOutcome {
+        let reports = match reports::from_event(event, self.clock.now()) {
+            Ok(reports) if reports.is_empty() => return WebhookOutcome::Ignored,
+            Ok(reports) => reports,
+            Err(IncompleteEvent) => {
+                log::warn!(event = event.name(), id = event.id(); "a signed webhook lacks fields that its event needs");
+                return WebhookOutcome::Malformed;
+            }
+        };
+        let mut outcome = WebhookOutcome::Accepted;
+        for report in self.send_in_order(reports) {
+            outcome = self.complete(report).await.unwrap_or(outcome);
+        }
+        outcome
+    }
+
+    /// Sends all reports of an event to the sink before the first is awaited, so that no report of another event comes
+    /// between them.
+    fn send_in_order(&self, mut reports: Vec<Report>) -> Vec<PendingReport> {
+        self.out_of_order.complete(&mut reports);
+        reports.into_iter().map(|report| self.send(report)).collect()
+    }
+
+    fn send(&self, report: Report) -> PendingReport {
         let room = report.room.clone();
         let joined = match &report.event {
             MediaEvent::ParticipantJoined(participant) => Some(participant.sid.clone()),
             _ => None,
         };
-        let changes_tracks = joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
+        let affects_subscriptions = joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
         let answer = match self.sink.get() {
             Some(sink) => sink.report(report),
-            // Nobody answers: the sender is gone before it could.
+            // The sender is dropped, which counts as `ReportError::Unavailable`.
             None => oneshot::channel().1,
         };
-        Handed { room, joined, changes_tracks, answer }
+        PendingReport { room, joined, affects_subscriptions, answer }
     }
 
-    /// Somebody was let in by LiveKit whom the records do not let in. One who stays is met again by reconciliation.
-    async fn turn_out(&self, room: &NamespacedRoom, sid: &ParticipantSid, refusal: ReportError) {
-        if let Err(error) = self.remove(room, sid).await {
-            log::warn!(room = room.as_str(), sid = sid.as_str(); "a join that was refused ({refusal}) stays: {error}");
+    /// Awaits the answer to a report and acts on it. Returns an outcome if LiveKit has to repeat the event.
+    async fn complete(&self, report: PendingReport) -> Option<WebhookOutcome> {
+        match report.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
+            Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
+            Err(error @ (ReportError::RoomEnded | ReportError::RoleFull)) => {
+                if let Some(sid) = &report.joined {
+                    self.remove_refused(&report.room, sid, error).await;
+                }
+            }
+            Ok(()) if report.affects_subscriptions => self.subscriptions.spawn_apply(&report.room),
+            Ok(()) => {}
+        }
+        None
+    }
+
+    /// Disconnects a participant whose join the control plane refused. If that fails, reconciliation repeats it.
+    async fn remove_refused(&self, room: &NamespacedRoom, sid: &ParticipantSid, refusal: ReportError) {
+        if let Err(error) = self.participants.remove(room, sid).await {
+            log::warn!(
+                room = room.as_str(), sid = sid.as_str();
+                "a participant whose join was refused ({refusal}) could not be removed: {error}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Recordings and broadcasts, as they are asked of a media plane.
+//! Requests to start recordings and broadcasts.
 
 use conclave_model::NamespacedRoom;
 use conclave_model::destination::RecordingConfig;
@@ -6,29 +6,29 @@ use conclave_model::egress::EgressSource;
 use conclave_model::filepath::FilePath;
 use conclave_model::rtmp::RtmpUrl;
 
-/// A job to be started. The room need not be live: the plane opens its side.
+/// A request to start an egress: a recording or a broadcast. If the room is not live, the media plane opens it.
 #[derive(Debug, Clone)]
 pub struct EgressRequest {
-    /// Of which room.
+    /// The room to record or broadcast.
     pub room: NamespacedRoom,
-    /// The effective cap of that room, should the plane open its side now; `None` is no cap.
+    /// The room's effective maximum of participants, used if the media plane opens it; `None` means no limit.
     pub max_participants: Option<u32>,
-    /// What it takes from it.
+    /// What of the room is recorded or broadcast.
     pub source: EgressSource,
-    /// Where that goes.
+    /// Where the result is written.
     pub output: EgressOutput,
 }
 
-/// Where a job's output goes.
+/// Where the output of an egress is written.
 #[derive(Debug, Clone)]
 pub enum EgressOutput {
-    /// Into a file.
+    /// A file.
     File {
-        /// Its name, relative to the project's own directory or to what the destination says.
+        /// The file's path, relative to the project's directory or to the destination's prefix.
         filepath: FilePath,
-        /// The storage it is put into; `None` is the project's local recording directory.
+        /// The storage; `None` means the project's local directory.
         destination: Option<RecordingConfig>,
     },
-    /// To RTMP receivers, 1 to 8.
+    /// RTMP receivers, 1 to 8.
     Streams(Vec<RtmpUrl>),
 }

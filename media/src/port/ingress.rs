@@ -1,50 +1,50 @@
-//! Ingress endpoints, as they are asked of a media plane.
+//! Requests for ingress endpoints, and how the media plane describes one.
 
 use conclave_model::ingress::{Ingress, InputType, StreamKeyHash};
 use conclave_model::{Identity, IngressId, NamespacedRoom, Secret};
 
-/// An endpoint to be made.
+/// A request to create an ingress endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressRequest {
-    /// The room it publishes into.
+    /// The room that the encoder publishes into.
     pub room: NamespacedRoom,
-    /// The effective cap of that room, should the plane open its side now; `None` is no cap.
+    /// The room's effective maximum of participants, used if the media plane opens it; `None` means no limit.
     pub max_participants: Option<u32>,
-    /// How an encoder speaks to it.
+    /// The protocol of the encoder.
     pub input_type: InputType,
-    /// The identity that the stream joins as.
+    /// The identity that the encoder joins as.
     pub identity: Identity,
-    /// The display name that it joins with.
+    /// The display name that the encoder joins with.
     pub name: Option<String>,
-    /// Whether the stream is transcoded; `None` is the plane's default for the input type.
+    /// Whether the stream is transcoded; `None` means the media plane's default for the input type.
     pub enable_transcoding: Option<bool>,
 }
 
-/// An endpoint that was made.
+/// What an encoder needs to publish to a new ingress endpoint.
 #[derive(Debug, Clone)]
 pub struct IngressCredentials {
-    /// Its id.
+    /// The endpoint's id.
     pub ingress_id: IngressId,
-    /// Where an encoder publishes, without the stream key: that is appended as the last part of the path.
+    /// The publish url, without the stream key, which is appended as the last path segment.
     pub url: String,
-    /// What lets an encoder in. Shown once, and kept only as a hash.
+    /// The stream key. It is shown once, and only its hash is stored.
     pub stream_key: Secret,
 }
 
-/// An endpoint as the records know it. A plane that keeps endpoints in memory alone takes it up again from this.
+/// An ingress endpoint as recorded in the database. The embedded plane restores an endpoint from it after a restart.
 #[derive(Debug, Clone)]
 pub struct KnownIngress {
-    /// Its id.
+    /// The endpoint's id.
     pub ingress_id: IngressId,
-    /// The room it publishes into.
+    /// The room that the encoder publishes into.
     pub room: NamespacedRoom,
-    /// The identity that the stream joins as.
+    /// The identity that the encoder joins as.
     pub identity: Identity,
-    /// The display name that it joins with.
+    /// The display name that the encoder joins with.
     pub name: Option<String>,
-    /// How an encoder speaks to it.
+    /// The protocol of the encoder.
     pub input_type: InputType,
-    /// What is kept of the stream key.
+    /// The hash of the stream key.
     pub key_hash: StreamKeyHash,
 }
 

@@ -1,96 +1,93 @@
-//! The port: what the control plane asks of a media plane, and what a media plane reports back.
+//! The port: the calls that the control plane makes to a media plane, and the reports that a media plane sends.
 
 mod egress;
 mod ingress;
+mod report;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use conclave_model::egress::EgressState;
-use conclave_model::event::{PublishLimit, TrackFacts, Who};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::role::Role;
-use conclave_model::{
-    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
-};
-use tokio::sync::oneshot;
+use conclave_model::{EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid};
 
 use crate::token::Grants;
 
 pub use egress::{EgressOutput, EgressRequest};
 pub use ingress::{IngressCredentials, IngressRequest, KnownIngress};
+pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
 
-/// A media plane. Calls are idempotent where the contract lets them be, and never change a record: whatever they cause is
-/// reported like everything else.
+/// A media plane. Calls can be repeated wherever the contract allows it. They never change a record: what they cause is
+/// reported, like everything else.
 #[async_trait]
 pub trait MediaPlane: Send + Sync + 'static {
-    /// The plane's name in the configuration.
+    /// Returns the plane's name in the configuration.
     fn kind(&self) -> &'static str;
 
-    /// Says whether the plane answers.
+    /// Checks whether the plane answers.
     async fn health(&self) -> Result<(), MediaError>;
 
-    /// Everybody in a room, hidden ones too; empty when the plane knows no such room.
+    /// Returns the participants connected to a room, including hidden ones. A room that is not live has none.
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError>;
 
-    /// Somebody in a room.
-    async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError>;
+    /// Returns a participant; `None` if no participant with that identity is connected.
+    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError>;
 
-    /// Disconnects one join. Says whether there was anybody to disconnect.
+    /// Disconnects the participant with this sid; returns whether it was connected.
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError>;
 
-    /// Mutes or unmutes a track of somebody in a room. One that is so already stays so, and that is a success.
+    /// Mutes or unmutes a participant's track. Succeeds if the track is in that state already.
     async fn mute_track(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError>;
 
-    /// Sends a message from the server to people in a room. Whoever it is meant for and is not there does not get it.
+    /// Sends a data message from the server. Recipients that are not connected are skipped.
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError>;
 
-    /// Gives somebody in a room what a role comes to: grants, and the attributes that name the role and its ceiling, in
-    /// place of what its token said. Its client gets a refreshed token, tracks that the role does not allow stop and are
-    /// reported, and who receives whom follows the new role. The participant as it is then; `None` when nobody by that
-    /// identity is there.
+    /// Replaces a participant's grants, and the attributes for role and bitrate limit, by those of a role. The client
+    /// receives a refreshed token, tracks that the role forbids are unpublished and reported, and the subscription rules of
+    /// the new role apply. Returns the participant afterwards; `None` if no participant with that identity is connected.
     async fn set_role(
         &self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError>;
 
-    /// Closes the live side of a room and disconnects everybody. Nothing to close is a success.
+    /// Closes a room and disconnects its participants. Succeeds if the room is not live.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
-    /// Starts a recording or a broadcast. What it is from then on is reported.
-    async fn start_egress(&self, job: EgressRequest) -> Result<EgressState, MediaError>;
+    /// Starts a recording or a broadcast. Its later states are reported.
+    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError>;
 
-    /// How a job stands; `None` when the plane does not know it, or no longer.
+    /// Returns the state of an egress; `None` if the plane does not know it, or no longer knows it.
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
 
-    /// Tells a job to finish what it has. One that has ended stays as it is; `None` when the plane does not know it.
+    /// Tells an egress to finish, without effect if it has ended. Returns its state; `None` if the plane does not know it.
     async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
 
-    /// Makes an endpoint that an encoder can publish to.
-    async fn create_ingress(&self, new: IngressRequest) -> Result<IngressCredentials, MediaError>;
+    /// Creates an ingress endpoint.
+    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError>;
 
-    /// How an endpoint stands; `None` when the plane does not know it and cannot take it up again.
+    /// Returns the state of an ingress endpoint; `None` if the plane does not know it and cannot restore it.
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError>;
 
-    /// Takes an endpoint away, and whoever publishes through it with it. None to take away is a success.
+    /// Deletes an ingress endpoint and disconnects its encoder. Succeeds if there is none.
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError>;
 
-    /// What is live in the rooms of a project, to hold the records against.
+    /// Returns what is live in the rooms of a project, for reconciliation with the records.
     async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError>;
 
-    /// Says which roles each role of a room receives (`role.subscribe.to_roles`, decisions section 4): `None`, or a role
-    /// that the map lacks, is everyone. Replaces what was said before. A plane keeps the rules of a room that nobody has
-    /// joined yet, and forgets them when the room is closed.
+    /// Sets which roles each role of a room receives (`role.subscribe.to_roles`, decisions section 4). `None`, or a role
+    /// that is not in the map, receives all. Replaces the previous rules. The plane keeps the rules of a room before its
+    /// first join, and removes them when the room is closed.
     async fn set_subscription_rules(
         &self,
         room: &NamespacedRoom,
@@ -98,38 +95,38 @@ pub trait MediaPlane: Send + Sync + 'static {
     ) -> Result<(), MediaError>;
 }
 
-/// What muting a track came to.
+/// The outcome of muting or unmuting a track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MuteOutcome {
-    /// The track, as it is now.
+    /// The track has the requested state. Holds the track afterwards.
     Done(Track),
-    /// Nobody by that identity is in the room.
+    /// No participant with that identity is connected to the room.
     NoSuchParticipant,
     /// The participant publishes no track with that sid.
     NoSuchTrack,
 }
 
-/// A message from the server.
+/// A data message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerData {
-    /// The bytes.
+    /// The payload.
     pub data: Vec<u8>,
-    /// The topic.
+    /// The topic, by which clients tell messages apart.
     pub topic: Option<String>,
-    /// How it travels.
+    /// Whether the delivery is reliable.
     pub kind: DataKind,
-    /// Whom it is meant for; empty is everyone.
+    /// The recipients; empty means all participants.
     pub to: Vec<Identity>,
 }
 
-/// What holding a role comes to on a media plane.
+/// A role as a media plane applies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleGrant {
-    /// Its name.
+    /// The role's name.
     pub role: RoleName,
-    /// What its holder may do.
+    /// What a participant with the role may do.
     pub grants: Grants,
-    /// Ceiling over everything its holder publishes, in kilobits a second.
+    /// Limit of everything a participant publishes together, in kilobits per second; `None` means no limit.
     pub max_kbps: Option<u32>,
 }
 
@@ -146,115 +143,29 @@ impl From<&Role> for RoleGrant {
 /// What is live in the rooms of a project at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Rooms with somebody in them.
+    /// Rooms with participants.
     pub rooms: Vec<NamespacedRoom>,
-    /// Rooms that are open all the same.
+    /// Live rooms without participants.
     pub empty_rooms: Vec<NamespacedRoom>,
-    /// Jobs that have not ended, with their rooms.
+    /// Egresses that have not ended, with their rooms.
     pub egresses: Vec<(NamespacedRoom, EgressState)>,
-    /// Endpoints, with their rooms.
+    /// Ingress endpoints, with their rooms.
     pub ingresses: Vec<(NamespacedRoom, IngressState)>,
 }
 
-/// Why a call to the media plane came to nothing.
+/// Why a call to the media plane failed. The texts are for the operator of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// It did not answer, or not as itself. Safe to retry. The text is for whoever runs the server.
+    /// The plane did not answer. The call can be repeated.
     #[error("the media plane is unavailable: {0}")]
     Unavailable(String),
-    /// It answered, and refused for a reason of its own. Safe to retry, once that is seen to: the text says what it is.
+    /// The plane answered with an error. The call can be repeated once the cause that the text names is removed.
     #[error("the media plane refused: {0}")]
     Refused(String),
-    /// It has not answered for a while, and was not asked. Safe to retry, after that long.
+    /// The circuit breaker rejected the call, because earlier calls were not answered.
     #[error("the media plane does not answer, and will be asked again in {retry_after:?}")]
     CircuitOpen {
-        /// How long nobody asks.
+        /// How long calls are still rejected.
         retry_after: Duration,
     },
-}
-
-/// Something that happened on the media plane.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// In which room.
-    pub room: NamespacedRoom,
-    /// When, by the media plane's clock.
-    pub at: Timestamp,
-    /// What.
-    pub event: MediaEvent,
-}
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MediaEvent {
-    /// Somebody connected. Refusing this report keeps them out.
-    ParticipantJoined(Box<Participant>),
-    /// Somebody who had joined is gone; `clean` when they said goodbye or were disconnected on purpose.
-    ParticipantLeft {
-        /// Who.
-        participant: Who,
-        /// Whether it was a clean leave.
-        clean: bool,
-    },
-    /// A join failed before it completed.
-    JoinAborted {
-        /// Who would have joined.
-        participant: Who,
-    },
-    /// A track began.
-    TrackPublished {
-        /// Whose.
-        participant: Who,
-        /// Which.
-        track: TrackFacts,
-    },
-    /// A track stopped.
-    TrackUnpublished {
-        /// Whose.
-        participant: Who,
-        /// Which.
-        track: TrackFacts,
-    },
-    /// A track was muted or unmuted. No event of the contract; the track's next one carries the state.
-    TrackMuted {
-        /// Whose.
-        participant: Who,
-        /// Which, as it is now.
-        track: TrackFacts,
-    },
-    /// Somebody's bitrate crossed its ceiling.
-    PublishLimit {
-        /// Whose.
-        participant: Who,
-        /// How.
-        limit: PublishLimit,
-    },
-    /// A recording or a broadcast stands differently. The same may be reported twice, and late.
-    Egress(EgressState),
-    /// An ingress endpoint stands differently. The same may be reported twice, and late.
-    Ingress(IngressState),
-}
-
-/// Why the control plane did not take a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReportError {
-    /// The room has ended, or never was.
-    #[error("the room has ended")]
-    RoomEnded,
-    /// The role that the participant would hold is full.
-    #[error("the role is full for this room")]
-    RoleFull,
-    /// The report could not be written; it should be sent again.
-    #[error("the report could not be written")]
-    Unavailable,
-}
-
-/// Resolves once the state that a report causes is durable.
-pub type ReportAnswer = oneshot::Receiver<Result<(), ReportError>>;
-
-/// Where a plane's reports go.
-pub trait ReportSink: Send + Sync + 'static {
-    /// Takes a report in without waiting. Reports of one room are handled in the order of these calls, so a plane calls
-    /// this while it still holds whatever lock ordered the facts, and waits for the answer after letting go of it.
-    fn report(&self, report: Report) -> ReportAnswer;
 }

@@ -1,61 +1,61 @@
-//! What a verified token says, in the house's own types.
+//! The claims of a verified token.
 
 use std::collections::BTreeMap;
 
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE};
 use conclave_model::{Identity, NamespacedRoom, RoleName, Timestamp};
 
-use super::wire::{Config, Payload};
-use super::{Grants, TokenError, instant};
+use super::wire::{Payload, RoomConfigClaim};
+use super::{Grants, TokenError, from_seconds};
 
-/// A token that was verified: who may enter which room, and what it may do there.
+/// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// The room it opens.
+    /// The room that it allows to join.
     pub room: NamespacedRoom,
-    /// Who carries it.
+    /// The identity to join as.
     pub identity: Identity,
-    /// Display name; empty when it carries none.
+    /// Display name; empty if there is none.
     pub name: String,
-    /// The participant's metadata; empty when it carries none.
+    /// The participant's metadata; empty if there is none.
     pub metadata: String,
-    /// `svc.role` and `svc.publish.max_kbps` among them.
+    /// The participant's attributes, including `svc.role` and `svc.publish.max_kbps`.
     pub attributes: BTreeMap<String, String>,
-    /// What carries it.
+    /// The kind of the participant.
     pub kind: ParticipantKind,
-    /// What its holder may do.
+    /// What the participant may do.
     pub grants: Grants,
-    /// What the room is like if this join opens it.
+    /// Settings for the room, used if this join opens it.
     pub room_config: Option<RoomConfig>,
-    /// When it ends to be valid.
+    /// When the token expires, a whole second.
     pub expires_at: Timestamp,
 }
 
-/// What a room is like that the media plane opens by itself.
+/// Settings of a room that a join opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomConfig {
-    /// How long the media plane keeps it before anybody joined.
+    /// How long the media plane keeps the room before the first join.
     pub empty_timeout_seconds: u32,
-    /// How long the media plane keeps it after everybody left.
+    /// How long the media plane keeps the room after the last leave.
     pub departure_timeout_seconds: u32,
-    /// The most people in it; `None` is no cap.
+    /// The maximum of participants; `None` means no limit.
     pub max_participants: Option<u32>,
 }
 
 impl Claims {
-    /// The role it gives, if any.
+    /// Returns the role to join with; `None` if the attribute is absent or invalid.
     #[must_use]
     pub fn role(&self) -> Option<RoleName> {
         self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
     }
 
-    /// The ceiling over everything its holder publishes, in kilobits a second.
+    /// Returns the limit of everything published together, in kilobits per second; `None` means no limit.
     #[must_use]
     pub fn max_kbps(&self) -> Option<u32> {
         self.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
     }
 
-    /// The cap of the room that this join opens.
+    /// Returns the maximum of participants of a room that this join opens; `None` means no limit.
     #[must_use]
     pub fn max_participants(&self) -> Option<u32> {
         self.room_config.and_then(|config| config.max_participants)
@@ -72,19 +72,19 @@ impl TryFrom<Payload<'_>> for Claims {
         Ok(Self {
             room: payload.video.room.parse().map_err(|_| TokenError::NoRoom)?,
             identity: payload.sub.parse().map_err(|_| TokenError::NoRoom)?,
-            grants: payload.video.grants(),
+            grants: Grants::from(&payload.video),
             name: payload.name.into_owned(),
             metadata: payload.metadata.into_owned(),
             attributes: payload.attributes.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect(),
             kind: payload.kind.map_or(ParticipantKind::Standard, |kind| ParticipantKind::of(&kind)),
             room_config: payload.room_config.map(RoomConfig::from),
-            expires_at: instant(payload.exp),
+            expires_at: from_seconds(payload.exp),
         })
     }
 }
 
-impl From<Config> for RoomConfig {
-    fn from(config: Config) -> Self {
+impl From<RoomConfigClaim> for RoomConfig {
+    fn from(config: RoomConfigClaim) -> Self {
         Self {
             empty_timeout_seconds: config.empty_timeout,
             departure_timeout_seconds: config.departure_timeout,
@@ -93,7 +93,7 @@ impl From<Config> for RoomConfig {
     }
 }
 
-impl From<RoomConfig> for Config {
+impl From<RoomConfig> for RoomConfigClaim {
     fn from(config: RoomConfig) -> Self {
         Self {
             empty_timeout: config.empty_timeout_seconds,

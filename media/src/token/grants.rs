@@ -1,20 +1,20 @@
-//! Who may do what in a room, whichever way it was decided.
+//! What a participant may do in a room.
 
 use conclave_model::participant::TrackSource;
 use conclave_model::role::{RolePublish, RoleSubscribe};
 
-/// What the holder of a token may do in its room. The default is an ordinary participant: everything, and seen.
+/// What a participant may do in its room. The default allows everything and is not hidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
-    /// Publish audio and video.
+    /// Allows publishing audio and video.
     pub can_publish: bool,
-    /// Receive others.
+    /// Allows receiving other participants.
     pub can_subscribe: bool,
-    /// Publish data.
+    /// Allows publishing data.
     pub can_publish_data: bool,
-    /// Sources that may be published; empty is every source. Says nothing when `can_publish` is false.
+    /// The sources that may be published; empty means all. Without effect if `can_publish` is false.
     pub sources: Vec<TrackSource>,
-    /// Not shown to others.
+    /// Hides the participant from the others.
     pub hidden: bool,
 }
 
@@ -25,8 +25,8 @@ impl Default for Grants {
 }
 
 impl Grants {
-    /// What a role comes to. `to_roles` names roles, which a token cannot: only "nobody" can be said here, the rest is
-    /// the media plane's to enforce (see [`crate::MediaPlane::set_subscription_rules`]).
+    /// Creates the grants of a role. A token cannot express `to_roles`, except for an empty list, which forbids subscribing.
+    /// The media plane enforces the other lists (see [`crate::MediaPlane::set_subscription_rules`]).
     #[must_use]
     pub fn from_role(publish: &RolePublish, subscribe: &RoleSubscribe, hidden: bool) -> Self {
         Self {
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    fn of(input: &str) -> Grants {
+    fn grants(input: &str) -> Grants {
         let input: RoleInput = serde_json::from_str(input).unwrap();
         let role = input.normalise("host".parse().unwrap()).unwrap();
         Grants::from_role(&role.publish, &role.subscribe, role.hidden)
@@ -53,14 +53,14 @@ mod tests {
 
     #[test]
     fn a_role_that_receives_nobody_cannot_subscribe() {
-        assert!(of("{}").can_subscribe);
-        assert!(of(r#"{"subscribe":{"to_roles":["host"]}}"#).can_subscribe);
-        assert!(!of(r#"{"subscribe":{"to_roles":[]}}"#).can_subscribe);
+        assert!(grants("{}").can_subscribe);
+        assert!(grants(r#"{"subscribe":{"to_roles":["host"]}}"#).can_subscribe);
+        assert!(!grants(r#"{"subscribe":{"to_roles":[]}}"#).can_subscribe);
     }
 
     #[test]
     fn a_role_that_publishes_data_alone_publishes_no_media() {
-        let grants = of(r#"{"publish":{"allowed":["data"]},"hidden":true}"#);
+        let grants = grants(r#"{"publish":{"allowed":["data"]},"hidden":true}"#);
         assert_eq!((grants.can_publish, grants.can_publish_data, grants.hidden), (false, true, true));
         assert!(grants.sources.is_empty());
     }

@@ -30,18 +30,18 @@ fn payload_of(token: &Secret) -> Value {
     jsonwebtoken::dangerous::insecure_decode::<Value>(token.reveal()).unwrap().claims
 }
 
-/// Signs any payload with our secret.
+/// Signs any payload with the signer's secret.
 fn signed(payload: &Value) -> String {
     encode(&Header::default(), payload, &EncodingKey::from_secret(b"a secret of the media plane")).unwrap()
 }
 
-fn bare() -> Value {
+fn minimal_payload() -> Value {
     json!({"iss": "APIkey", "sub": "alice", "exp": 1_700_000_600,
            "video": {"room": "prj_0123456789ab.r", "roomJoin": true}})
 }
 
 #[test]
-fn a_token_has_the_claims_a_livekit_server_reads() {
+fn a_token_has_the_claims_that_livekit_reads() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let mut payload = payload_of(&minted.token);
     assert_eq!(payload["jti"].as_str().unwrap().len(), 16);
@@ -60,7 +60,7 @@ fn a_token_has_the_claims_a_livekit_server_reads() {
 }
 
 #[test]
-fn what_was_minted_reads_back() {
+fn a_minted_token_verifies_to_the_same_claims() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
     let request = request();
@@ -71,7 +71,7 @@ fn what_was_minted_reads_back() {
 }
 
 #[test]
-fn a_room_without_a_cap_says_nothing_of_one() {
+fn a_room_without_a_limit_has_no_max_participants_claim() {
     for cap in [None, Some(0)] {
         let minted = signer().mint(&TokenRequest { max_participants: cap, ..request() }, NOW).unwrap();
         assert!(payload_of(&minted.token)["roomConfig"].get("maxParticipants").is_none());
@@ -79,17 +79,17 @@ fn a_room_without_a_cap_says_nothing_of_one() {
 }
 
 #[test]
-fn a_renewed_token_says_the_same_for_longer() {
+fn a_refreshed_token_has_the_same_claims_and_a_later_end() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
     let later = NOW.after(Duration::from_secs(700));
-    let renewed = signer().renew(&claims, later.after(Duration::from_secs(60)), later).unwrap();
-    let again = signer().verify(renewed.token.reveal(), later).unwrap();
-    assert_eq!(again, Claims { expires_at: renewed.expires_at, ..claims });
+    let refreshed = signer().refresh(&claims, later.after(Duration::from_secs(60)), later).unwrap();
+    let again = signer().verify(refreshed.token.reveal(), later).unwrap();
+    assert_eq!(again, Claims { expires_at: refreshed.expires_at, ..claims });
 }
 
 #[test]
-fn a_token_is_good_from_its_first_second_until_its_last() {
+fn a_token_is_valid_from_its_first_second_until_its_last() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let at = |millis| signer().verify(minted.token.reveal(), Timestamp::from_millis(millis)).map(|_| ());
     assert_eq!(at(1_699_999_999_999), Err(TokenError::NotYetValid));
@@ -99,17 +99,17 @@ fn a_token_is_good_from_its_first_second_until_its_last() {
 }
 
 #[test]
-fn absent_grants_are_filled_in_as_livekit_does() {
-    let claims = signer().verify(&signed(&bare()), NOW).unwrap();
+fn absent_grants_have_livekits_defaults() {
+    let claims = signer().verify(&signed(&minimal_payload()), NOW).unwrap();
     assert_eq!((claims.grants, claims.room_config), (Grants::default(), None));
-    let mut listener = bare();
+    let mut listener = minimal_payload();
     listener["video"]["canPublish"] = json!(false);
     let grants = signer().verify(&signed(&listener), NOW).unwrap().grants;
     assert_eq!((grants.can_publish, grants.can_publish_data, grants.can_subscribe), (false, false, true));
 }
 
 #[test]
-fn a_token_that_opens_no_room_is_refused() {
+fn a_token_that_allows_no_valid_identity_to_join_a_valid_room_is_refused() {
     for (pointer, value) in [
         ("/video/roomJoin", json!(false)),
         ("/video/room", json!("")),
@@ -117,12 +117,12 @@ fn a_token_that_opens_no_room_is_refused() {
         ("/sub", json!("")),
         ("/sub", json!("a b")),
     ] {
-        let mut payload = bare();
+        let mut payload = minimal_payload();
         *payload.pointer_mut(pointer).unwrap() = value;
         assert_eq!(signer().verify(&signed(&payload), NOW), Err(TokenError::NoRoom), "{pointer}");
     }
     for missing in ["iss", "sub", "exp"] {
-        let mut payload = bare();
+        let mut payload = minimal_payload();
         payload.as_object_mut().unwrap().remove(missing);
         assert_eq!(signer().verify(&signed(&payload), NOW), Err(TokenError::Malformed), "{missing}");
     }
@@ -130,7 +130,7 @@ fn a_token_that_opens_no_room_is_refused() {
 
 #[test]
 fn another_key_another_secret_and_another_algorithm_are_refused() {
-    let token = signed(&bare());
+    let token = signed(&minimal_payload());
     let other = TokenSigner::new("APIother", &Secret::new("a secret of the media plane"));
     assert_eq!(other.verify(&token, NOW), Err(TokenError::Issuer));
     let other = TokenSigner::new("APIkey", &Secret::new("another secret"));
@@ -138,14 +138,14 @@ fn another_key_another_secret_and_another_algorithm_are_refused() {
 
     let key = EncodingKey::from_secret(b"a secret of the media plane");
     for algorithm in [Algorithm::HS384, Algorithm::HS512] {
-        let token = encode(&Header::new(algorithm), &bare(), &key).unwrap();
+        let token = encode(&Header::new(algorithm), &minimal_payload(), &key).unwrap();
         assert_eq!(signer().verify(&token, NOW), Err(TokenError::Algorithm));
     }
 }
 
 #[test]
 fn an_unsigned_token_is_refused() {
-    let token = signed(&bare());
+    let token = signed(&minimal_payload());
     let payload = token.split('.').nth(1).unwrap();
     // {"alg":"none","typ":"JWT"}
     let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn a_token_opens_the_room_it_was_minted_for(room in "[a-zA-Z0-9_-]{1,128}", ttl in 1u64..86_400) {
+    fn a_token_allows_to_join_the_room_it_was_minted_for(room in "[a-zA-Z0-9_-]{1,128}", ttl in 1u64..86_400) {
         let room: NamespacedRoom = format!("prj_0123456789ab.{room}").parse().unwrap();
         let request = TokenRequest { room: room.clone(), ttl: Duration::from_secs(ttl), ..request() };
         let minted = signer().mint(&request, NOW).unwrap();

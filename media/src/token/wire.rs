@@ -1,7 +1,7 @@
-//! A room token's payload as it stands in the JWT, with the names LiveKit gives its fields.
+//! The payload of a room token in the JWT, with LiveKit's field names.
 //!
-//! Written by borrowing, so that minting copies nothing twice; read leniently, because absent is not false: without
-//! `canPublish` everything may be published, and without `canPublishData` data follows `canPublish`.
+//! An absent grant does not mean false: without `canPublish` everything may be published, and `canPublishData` defaults to
+//! `canPublish`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Grants;
 
-/// The payload.
+/// The payload of a token. Borrows its texts when it is signed.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Payload<'a> {
@@ -32,15 +32,15 @@ pub(super) struct Payload<'a> {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
     #[serde(default)]
-    pub video: Video<'a>,
+    pub video: VideoGrant<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub room_config: Option<Config>,
+    pub room_config: Option<RoomConfigClaim>,
 }
 
 /// The `video` grant.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Video<'a> {
+pub(super) struct VideoGrant<'a> {
     pub room: Cow<'a, str>,
     pub room_join: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,9 +55,9 @@ pub(super) struct Video<'a> {
     pub hidden: bool,
 }
 
-impl<'a> Video<'a> {
-    /// The grant that lets its holder into a room.
-    pub fn of(room: &'a NamespacedRoom, grants: &'a Grants) -> Self {
+impl<'a> VideoGrant<'a> {
+    /// Creates the grant to join a room.
+    pub fn new(room: &'a NamespacedRoom, grants: &'a Grants) -> Self {
         Self {
             room: room.as_str().into(),
             room_join: true,
@@ -68,24 +68,25 @@ impl<'a> Video<'a> {
             hidden: grants.hidden,
         }
     }
+}
 
-    /// What the grant comes to once everything it leaves out is filled in.
-    pub fn grants(&self) -> Grants {
-        let can_publish = self.can_publish.unwrap_or(true);
-        Grants {
+impl From<&VideoGrant<'_>> for Grants {
+    fn from(grant: &VideoGrant<'_>) -> Self {
+        let can_publish = grant.can_publish.unwrap_or(true);
+        Self {
             can_publish,
-            can_subscribe: self.can_subscribe.unwrap_or(true),
-            can_publish_data: self.can_publish_data.unwrap_or(can_publish),
-            sources: self.can_publish_sources.to_vec(),
-            hidden: self.hidden,
+            can_subscribe: grant.can_subscribe.unwrap_or(true),
+            can_publish_data: grant.can_publish_data.unwrap_or(can_publish),
+            sources: grant.can_publish_sources.to_vec(),
+            hidden: grant.hidden,
         }
     }
 }
 
-/// The room that this join opens, if it opens one.
+/// The settings of a room that the join opens, in LiveKit's `roomConfig`.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Config {
+pub(super) struct RoomConfigClaim {
     pub empty_timeout: u32,
     pub departure_timeout: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

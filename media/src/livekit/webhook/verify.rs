@@ -1,4 +1,4 @@
-//! Whether a webhook is LiveKit's: a token signed with the secret that both know, with the hash of the body in it.
+//! Verification of webhooks: an access token signed with the API secret, which contains the hash of the body.
 
 use std::time::Duration;
 
@@ -8,45 +8,53 @@ use conclave_model::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use thiserror::Error;
 
 use crate::token::{TokenError, TokenSigner};
 
-/// How far two clocks may be apart.
+/// Accepted difference between LiveKit's clock and this server's.
 const LEEWAY: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
-struct Claims {
+struct WebhookClaims {
     #[serde(default)]
     iss: String,
     exp: i64,
     #[serde(default)]
     nbf: i64,
+    /// SHA-256 of the body, in base64.
     #[serde(default)]
     sha256: String,
 }
 
-/// Why a webhook is not taken for LiveKit's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unverified {
-    /// The token is not ours.
+/// Why a webhook is not accepted as LiveKit's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum VerifyWebhookError {
+    /// The token is missing, expired, or signed with another key.
     #[error("{0}; is webhook.api_key in LiveKit's configuration the key in media.api_key?")]
     Token(TokenError),
-    /// The body is not the one that was signed.
+    /// The body does not have the hash that was signed.
     #[error("the body is not what was signed; does a proxy change it?")]
     Body,
 }
 
-/// Checks the token and the body against each other. LiveKit sends the bare token; `Bearer` in front of it is taken too.
-pub(super) fn check(signer: &TokenSigner, authorization: &str, raw: &[u8], now: Timestamp) -> Result<(), Unverified> {
+/// Verifies the token in the `Authorization` header and the body. LiveKit sends the token alone; a `Bearer` prefix is
+/// accepted too.
+pub(super) fn verify(
+    signer: &TokenSigner,
+    authorization: &str,
+    body: &[u8],
+    now: Timestamp,
+) -> Result<(), VerifyWebhookError> {
     let token = authorization.trim();
     let token = token.strip_prefix("Bearer ").unwrap_or(token).trim();
-    let claims: Claims = signer.open(token).map_err(Unverified::Token)?;
-    in_time(&claims, signer, now).map_err(Unverified::Token)?;
-    let signed = STANDARD.decode(&claims.sha256).map_err(|_| Unverified::Body)?;
-    if bool::from(Sha256::digest(raw).as_slice().ct_eq(&signed)) { Ok(()) } else { Err(Unverified::Body) }
+    let claims: WebhookClaims = signer.decode(token).map_err(VerifyWebhookError::Token)?;
+    check_claims(&claims, signer, now).map_err(VerifyWebhookError::Token)?;
+    let signed = STANDARD.decode(&claims.sha256).map_err(|_| VerifyWebhookError::Body)?;
+    if bool::from(Sha256::digest(body).as_slice().ct_eq(&signed)) { Ok(()) } else { Err(VerifyWebhookError::Body) }
 }
 
-fn in_time(claims: &Claims, signer: &TokenSigner, now: Timestamp) -> Result<(), TokenError> {
+fn check_claims(claims: &WebhookClaims, signer: &TokenSigner, now: Timestamp) -> Result<(), TokenError> {
     let instant = |seconds: i64| Timestamp::from_millis(seconds.saturating_mul(1_000));
     if claims.iss != signer.api_key() {
         Err(TokenError::Issuer)

@@ -1,21 +1,25 @@
-//! A webhook's body: proto-JSON, as LiveKit writes it and a little more. What is missing, null or of another type than
-//! expected is the zero value, 64-bit integers are texts or numbers, and words that are not known read as the first of their
-//! kind; so no LiveKit to come can send what does not read.
+//! The body of a webhook: protobuf as JSON.
+//!
+//! Reading is lenient, so that no event of a newer LiveKit fails to be read. A field that is missing, null or of an
+//! unexpected type has its zero value. A 64-bit integer may be a string or a number. An unknown value of an enumeration
+//! reads as its first value.
+
+use std::collections::HashMap;
 
 use livekit_protocol as proto;
 use serde_json::{Map, Value};
 
-/// An event.
-pub(super) struct Event(Map<String, Value>);
+/// An event as LiveKit sent it.
+pub(super) struct WebhookEvent(Map<String, Value>);
 
-/// An object in an event.
+/// An object within an event; `None` if it is absent.
 #[derive(Clone, Copy)]
 struct Object<'a>(Option<&'a Map<String, Value>>);
 
-impl Event {
-    /// Reads a body; `None` when it is no event at all.
-    pub fn read(raw: &[u8]) -> Option<Self> {
-        match serde_json::from_slice(raw) {
+impl WebhookEvent {
+    /// Reads a body; `None` if it is not an object with an event name.
+    pub fn from_json(body: &[u8]) -> Option<Self> {
+        match serde_json::from_slice(body) {
             Ok(Value::Object(fields)) => Some(Self(fields)).filter(|event| !event.name().is_empty()),
             _ => None,
         }
@@ -25,91 +29,91 @@ impl Event {
         Object(Some(&self.0))
     }
 
-    /// Which event.
+    /// The event's name, such as `participant_joined`.
     pub fn name(&self) -> &str {
         self.object().text("event")
     }
 
-    /// Its id, the same each time it is sent; empty when it has none.
+    /// The event's id, which all repetitions share; empty if it has none.
     pub fn id(&self) -> &str {
         self.object().text("id")
     }
 
-    /// When it was queued, in seconds.
+    /// When LiveKit queued the event, in seconds since the epoch; 0 if absent.
     pub fn created_at(&self) -> i64 {
-        self.object().int("createdAt")
+        self.object().integer("createdAt")
     }
 
-    /// The room's name, wherever the event says it.
+    /// The name of the room, from whichever object contains it; empty if none does.
     pub fn room(&self) -> &str {
-        let named = [("room", "name"), ("egressInfo", "roomName"), ("ingressInfo", "roomName")];
-        let names = named.map(|(object, field)| self.object().object(object).text(field));
+        let fields = [("room", "name"), ("egressInfo", "roomName"), ("ingressInfo", "roomName")];
+        let names = fields.map(|(object, field)| self.object().object(object).text(field));
         names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
     }
 
-    /// Who it is about.
+    /// The participant of a participant or track event.
     pub fn participant(&self) -> proto::ParticipantInfo {
         participant(self.object().object("participant"))
     }
 
-    /// Which track it is about.
+    /// The track of a track event.
     pub fn track(&self) -> proto::TrackInfo {
         track(self.object().object("track"))
     }
 
-    /// The job it is about.
+    /// The egress of an egress event.
     pub fn egress(&self) -> proto::EgressInfo {
         let info = self.object().object("egressInfo");
         proto::EgressInfo {
-            egress_id: info.owned("egressId"),
+            egress_id: info.string("egressId"),
             room_name: self.room().to_owned(),
-            status: info.word("status", proto::EgressStatus::from_str_name),
-            error: info.owned("error"),
-            error_code: info.small("errorCode"),
-            started_at: info.int("startedAt"),
-            ended_at: info.int("endedAt"),
+            status: info.enumeration("status", proto::EgressStatus::from_str_name),
+            error: info.string("error"),
+            error_code: info.small_integer("errorCode"),
+            started_at: info.integer("startedAt"),
+            ended_at: info.integer("endedAt"),
             ..Default::default()
         }
     }
 
-    /// The endpoint it is about.
+    /// The ingress endpoint of an ingress event.
     pub fn ingress(&self) -> proto::IngressInfo {
         let info = self.object().object("ingressInfo");
         let state = info.object("state");
         proto::IngressInfo {
-            ingress_id: info.owned("ingressId"),
+            ingress_id: info.string("ingressId"),
             room_name: self.room().to_owned(),
-            input_type: info.word("inputType", proto::IngressInput::from_str_name),
+            input_type: info.enumeration("inputType", proto::IngressInput::from_str_name),
             reusable: info.flag("reusable"),
             state: Some(proto::IngressState {
-                status: state.word("status", proto::ingress_state::Status::from_str_name),
-                error: state.owned("error"),
+                status: state.enumeration("status", proto::ingress_state::Status::from_str_name),
+                error: state.string("error"),
                 ..Default::default()
             }),
             ..Default::default()
         }
     }
 
-    /// What was measured, and its ceiling, in kilobits a second.
+    /// The measured bitrate and its limit in a publish limit event, in kilobits per second.
     pub fn publish_kbps(&self) -> (u32, u32) {
-        let kbps = |field| u32::try_from(self.object().int(field)).unwrap_or_default();
+        let kbps = |field| u32::try_from(self.object().integer(field)).unwrap_or_default();
         (kbps("publishKbps"), kbps("publishMaxKbps"))
     }
 }
 
 fn participant(info: Object<'_>) -> proto::ParticipantInfo {
     proto::ParticipantInfo {
-        sid: info.owned("sid"),
-        identity: info.owned("identity"),
-        name: info.owned("name"),
-        state: info.word("state", proto::participant_info::State::from_str_name),
-        kind: info.word("kind", proto::participant_info::Kind::from_str_name),
-        metadata: info.owned("metadata"),
-        attributes: info.texts("attributes"),
-        joined_at: info.int("joinedAt"),
-        joined_at_ms: info.int("joinedAtMs"),
+        sid: info.string("sid"),
+        identity: info.string("identity"),
+        name: info.string("name"),
+        state: info.enumeration("state", proto::participant_info::State::from_str_name),
+        kind: info.enumeration("kind", proto::participant_info::Kind::from_str_name),
+        metadata: info.string("metadata"),
+        attributes: info.string_map("attributes"),
+        joined_at: info.integer("joinedAt"),
+        joined_at_ms: info.integer("joinedAtMs"),
         is_publisher: info.flag("isPublisher"),
-        disconnect_reason: info.word("disconnectReason", proto::DisconnectReason::from_str_name),
+        disconnect_reason: info.enumeration("disconnectReason", proto::DisconnectReason::from_str_name),
         tracks: info.list("tracks").map(track).collect(),
         ..Default::default()
     }
@@ -118,20 +122,20 @@ fn participant(info: Object<'_>) -> proto::ParticipantInfo {
 #[allow(deprecated)]
 fn track(info: Object<'_>) -> proto::TrackInfo {
     let codec = |codec: Object<'_>| proto::SimulcastCodecInfo {
-        mime_type: codec.owned("mimeType"),
+        mime_type: codec.string("mimeType"),
         layers: codec.list("layers").map(|_| proto::VideoLayer::default()).collect(),
         ..Default::default()
     };
     proto::TrackInfo {
-        sid: info.owned("sid"),
-        r#type: info.word("type", proto::TrackType::from_str_name),
-        name: info.owned("name"),
+        sid: info.string("sid"),
+        r#type: info.enumeration("type", proto::TrackType::from_str_name),
+        name: info.string("name"),
         muted: info.flag("muted"),
-        width: u32::try_from(info.int("width")).unwrap_or_default(),
-        height: u32::try_from(info.int("height")).unwrap_or_default(),
+        width: u32::try_from(info.integer("width")).unwrap_or_default(),
+        height: u32::try_from(info.integer("height")).unwrap_or_default(),
         simulcast: info.flag("simulcast"),
-        source: info.word("source", proto::TrackSource::from_str_name),
-        mime_type: info.owned("mimeType"),
+        source: info.enumeration("source", proto::TrackSource::from_str_name),
+        mime_type: info.string("mimeType"),
         codecs: info.list("codecs").map(codec).collect(),
         ..Default::default()
     }
@@ -155,7 +159,7 @@ impl<'a> Object<'a> {
         self.field(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn owned(self, name: &str) -> String {
+    fn string(self, name: &str) -> String {
         self.text(name).to_owned()
     }
 
@@ -163,7 +167,7 @@ impl<'a> Object<'a> {
         self.field(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    fn int(self, name: &str) -> i64 {
+    fn integer(self, name: &str) -> i64 {
         match self.field(name) {
             Some(Value::String(text)) => text.parse().unwrap_or_default(),
             Some(number) => number.as_i64().unwrap_or_default(),
@@ -171,19 +175,19 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn small(self, name: &str) -> i32 {
-        i32::try_from(self.int(name)).unwrap_or_default()
+    fn small_integer(self, name: &str) -> i32 {
+        i32::try_from(self.integer(name)).unwrap_or_default()
     }
 
-    /// An enumeration's word, or its number; one that is not known is the first.
-    fn word<E: Into<i32>>(self, name: &str, of: fn(&str) -> Option<E>) -> i32 {
+    /// Reads a value of an enumeration, given by name or number; 0 if the name is unknown.
+    fn enumeration<E: Into<i32>>(self, name: &str, from_name: fn(&str) -> Option<E>) -> i32 {
         match self.field(name) {
-            Some(Value::String(word)) => of(word).map(Into::into).unwrap_or_default(),
-            _ => self.small(name),
+            Some(Value::String(value)) => from_name(value).map(Into::into).unwrap_or_default(),
+            _ => self.small_integer(name),
         }
     }
 
-    fn texts(self, name: &str) -> std::collections::HashMap<String, String> {
+    fn string_map(self, name: &str) -> HashMap<String, String> {
         let pairs = self.object(name).0.into_iter().flatten();
         pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
     }

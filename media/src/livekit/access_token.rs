@@ -1,5 +1,5 @@
-//! What a call to LiveKit proves about itself: a token for this call alone, with the one grant that it needs. And the token
-//! of whoever looks around in a room.
+//! Access tokens for LiveKit: one for each API call, with only the grant that the call needs, and one with which the
+//! configuration check joins a room.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::token::{TokenError, TokenSigner};
 
-/// How long a call's token lives. Longer than any call may take, and than two clocks may differ.
-const LIFE: Duration = Duration::from_secs(300);
+/// Lifetime of a token. Longer than the longest call timeout plus the expected difference between two clocks.
+const LIFETIME: Duration = Duration::from_secs(300);
 
-/// The grant that a call needs.
+/// The `video` grant of an API call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Grant {
+pub(super) struct ApiGrant {
     #[serde(skip_serializing_if = "Option::is_none")]
     room: Option<Box<str>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -29,39 +29,39 @@ pub(super) struct Grant {
     ingress_admin: bool,
 }
 
-impl Grant {
-    /// To make and delete rooms.
+impl ApiGrant {
+    /// Allows creating and deleting rooms.
     pub fn room_create() -> Self {
         Self { room_create: true, ..Self::default() }
     }
 
-    /// To list rooms.
+    /// Allows listing rooms.
     pub fn room_list() -> Self {
         Self { room_list: true, ..Self::default() }
     }
 
-    /// To do something in one room.
+    /// Allows reading and moderating one room.
     pub fn room_admin(room: &str) -> Self {
         Self { room_admin: true, room: Some(room.into()), ..Self::default() }
     }
 
-    /// To start, read and stop egresses.
+    /// Allows starting, reading and stopping egresses.
     pub fn room_record() -> Self {
         Self { room_record: true, ..Self::default() }
     }
 
-    /// To make, read and delete ingress endpoints.
+    /// Allows creating, reading and deleting ingress endpoints.
     pub fn ingress_admin() -> Self {
         Self { ingress_admin: true, ..Self::default() }
     }
 }
 
 #[derive(Serialize)]
-struct Payload<'a> {
+struct ApiPayload<'a> {
     iss: &'a str,
     nbf: i64,
     exp: i64,
-    video: &'a Grant,
+    video: &'a ApiGrant,
 }
 
 #[derive(Serialize)]
@@ -72,10 +72,9 @@ struct JoinPayload<'a> {
     nbf: i64,
     exp: i64,
     video: JoinGrant<'a>,
-    room_config: JoinConfig,
+    room_config: JoinRoomConfig,
 }
 
-/// To be in a room, unseen and without a word.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JoinGrant<'a> {
@@ -89,16 +88,23 @@ struct JoinGrant<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct JoinConfig {
+struct JoinRoomConfig {
     empty_timeout: u32,
     departure_timeout: u32,
 }
 
-/// A token to be in a room with, from now on, which LiveKit keeps open for `seconds` when it is empty.
+/// Signs a token for one API call made at `now`.
+pub(super) fn api_token(signer: &TokenSigner, grant: &ApiGrant, now: Timestamp) -> Result<Secret, TokenError> {
+    let (nbf, exp) = validity(now);
+    signer.encode(&ApiPayload { iss: signer.api_key(), nbf, exp, video: grant })
+}
+
+/// Signs a token that joins a room as a hidden participant which neither publishes nor subscribes. If the join opens the
+/// room, LiveKit keeps it open for `empty_seconds` while it is empty.
 pub(super) fn join_token(
     signer: &TokenSigner,
     (room, identity): (&str, &str),
-    seconds: u32,
+    empty_seconds: u32,
     now: Timestamp,
 ) -> Result<Secret, TokenError> {
     let grant = JoinGrant {
@@ -109,13 +115,12 @@ pub(super) fn join_token(
         can_subscribe: false,
         can_publish_data: false,
     };
-    let room_config = JoinConfig { empty_timeout: seconds, departure_timeout: seconds };
-    let (nbf, exp) = (now.millis() / 1_000, now.after(LIFE).millis() / 1_000);
-    signer.seal(&JoinPayload { iss: signer.api_key(), sub: identity, nbf, exp, video: grant, room_config })
+    let room_config = JoinRoomConfig { empty_timeout: empty_seconds, departure_timeout: empty_seconds };
+    let (nbf, exp) = validity(now);
+    signer.encode(&JoinPayload { iss: signer.api_key(), sub: identity, nbf, exp, video: grant, room_config })
 }
 
-/// A token for one call that is made now.
-pub(super) fn token(signer: &TokenSigner, grant: &Grant, now: Timestamp) -> Result<Secret, TokenError> {
-    let (nbf, exp) = (now.millis() / 1_000, now.after(LIFE).millis() / 1_000);
-    signer.seal(&Payload { iss: signer.api_key(), nbf, exp, video: grant })
+/// Returns `nbf` and `exp` of a token signed at `now`, in seconds since the epoch.
+fn validity(now: Timestamp) -> (i64, i64) {
+    (now.millis() / 1_000, now.after(LIFETIME).millis() / 1_000)
 }

@@ -1,0 +1,181 @@
+//! The check of LiveKit's configuration. LiveKit has no call that returns its configuration, so the check observes what
+//! LiveKit does: it joins a room that belongs to no project, tries the calls that depend on a setting, and deletes the room.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::Clock;
+use conclave_model::secret::{BASE62, random_text};
+use livekit_protocol as proto;
+
+use super::access_token::join_token;
+use super::call_error::CallError;
+use super::calls;
+use super::rooms::{HEALTH_CHECK_ROOM, Rooms};
+use super::signal_connection::{ConnectError, SignalConnection, connect};
+use super::twirp::TwirpClient;
+use crate::port::MediaError;
+use crate::token::TokenSigner;
+
+/// Prefix of the rooms that checks open. A room of a project starts with the project's id instead.
+const ROOM_PREFIX: &str = "conclave.check-";
+/// Identity of the participant that a check joins as.
+const CHECK_IDENTITY: &str = "conclave";
+/// The sid of a track that does not exist.
+const UNKNOWN_TRACK: &str = "TR_none";
+/// Seconds after which LiveKit closes the room of a check itself, should deleting it fail.
+const EMPTY_SECONDS: u32 = 10;
+
+/// The result of a configuration check. Displays as `ok` or as the advice for each problem.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigCheck {
+    /// Settings that Conclave needs otherwise, fatal ones first.
+    pub problems: Vec<ConfigMismatch>,
+    /// What could not be checked, and why.
+    pub unknown: Vec<String>,
+}
+
+/// A setting of LiveKit that Conclave needs otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigMismatch {
+    /// What does not work, and the setting to change.
+    pub advice: String,
+    /// Whether participants cannot join any room because of it.
+    pub is_fatal: bool,
+}
+
+impl ConfigCheck {
+    /// Returns whether everything was checked and no setting has to change.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.problems.is_empty() && self.unknown.is_empty()
+    }
+
+    fn add_problem(&mut self, advice: impl Into<String>, is_fatal: bool) {
+        self.problems.push(ConfigMismatch { advice: advice.into(), is_fatal });
+    }
+}
+
+impl fmt::Display for ConfigCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_ok() {
+            return f.write_str("ok");
+        }
+        let problems = self.problems.iter().map(|problem| problem.advice.as_str());
+        let texts: Vec<_> = problems.chain(self.unknown.iter().map(String::as_str)).collect();
+        f.write_str(&texts.join("; "))
+    }
+}
+
+/// Checks the configuration of one LiveKit server.
+#[derive(Debug, Clone)]
+pub(super) struct ConfigChecker {
+    pub client: Arc<TwirpClient>,
+    pub rooms: Rooms,
+    pub signaling: Signaling,
+}
+
+/// How the check joins a room.
+#[derive(Clone)]
+pub(super) struct Signaling {
+    /// `media.url`.
+    pub url: String,
+    /// `media.timeout`.
+    pub timeout: Duration,
+    pub signer: Arc<TokenSigner>,
+    pub clock: Clock,
+}
+
+impl fmt::Debug for Signaling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The url may contain a password.
+        f.debug_struct("Signaling").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+impl ConfigChecker {
+    /// Runs the check.
+    ///
+    /// # Errors
+    /// LiveKit does not answer, or refuses the credentials.
+    pub async fn run(&self) -> Result<ConfigCheck, MediaError> {
+        self.rooms.check_health().await?;
+        let mut check = ConfigCheck::default();
+        match self.check_redis().await {
+            Ok(()) => {}
+            Err(error) if error.is_redis_missing() => {
+                check.add_problem(format!("recordings, broadcasts and ingress do not work: {error}"), false);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let room = format!("{ROOM_PREFIX}{}", random_text(12, BASE62));
+        self.check_join_and_unmute(&room, &mut check).await;
+        // Also if the join failed: a join that timed out may have opened the room.
+        self.rooms.delete(&room).await?;
+        check.problems.sort_by_key(|problem| !problem.is_fatal);
+        Ok(check)
+    }
+
+    /// Tests whether LiveKit has Redis, which egress and ingress need.
+    async fn check_redis(&self) -> Result<(), CallError> {
+        let request = proto::ListEgressRequest { room_name: HEALTH_CHECK_ROOM.into(), ..Default::default() };
+        self.client.call(calls::list_egress(&request)).await?;
+        let request = proto::ListIngressRequest { room_name: HEALTH_CHECK_ROOM.into(), ..Default::default() };
+        self.client.call(calls::list_ingress(&request)).await?;
+        Ok(())
+    }
+
+    async fn check_join_and_unmute(&self, room: &str, check: &mut ConfigCheck) {
+        let joined = match self.signaling.join(room).await {
+            Err(ConnectError::Status(404)) => self.join_created_room(room, check).await,
+            joined => joined.map_err(|error| error.to_string()),
+        };
+        match joined {
+            // The connection stays open until the end of the check: without it the participant is not in the room.
+            Ok(_connection) => self.check_unmute(room, check).await,
+            Err(error) => {
+                check.unknown.push(format!("whether clients can join and be unmuted was not found out: {error}"));
+            }
+        }
+    }
+
+    /// Creates the room and joins again. If that succeeds, LiveKit does not create rooms on join.
+    async fn join_created_room(&self, room: &str, check: &mut ConfigCheck) -> Result<SignalConnection, String> {
+        let request = proto::CreateRoomRequest {
+            name: room.to_owned(),
+            empty_timeout: EMPTY_SECONDS,
+            departure_timeout: EMPTY_SECONDS,
+            ..Default::default()
+        };
+        self.client.call(calls::create_room(&request)).await.map_err(|error| error.to_string())?;
+        let connection = self.signaling.join(room).await.map_err(|error| error.to_string())?;
+        check.add_problem("nobody can join: set room.auto_create to true in LiveKit's configuration", true);
+        Ok(connection)
+    }
+
+    /// Tests whether LiveKit lets a server unmute tracks.
+    async fn check_unmute(&self, room: &str, check: &mut ConfigCheck) {
+        let request = proto::MuteRoomTrackRequest {
+            room: room.to_owned(),
+            identity: CHECK_IDENTITY.to_owned(),
+            track_sid: UNKNOWN_TRACK.to_owned(),
+            muted: false,
+        };
+        match self.client.call(calls::mute_track(&request)).await {
+            Ok(_) => {}
+            Err(error) if error.is_failed_precondition() => check.add_problem(error.to_string(), false),
+            Err(error) => {
+                check.unknown.push(format!("whether a server may unmute was not found out: {error}"));
+            }
+        }
+    }
+}
+
+impl Signaling {
+    async fn join(&self, room: &str) -> Result<SignalConnection, ConnectError> {
+        let token = join_token(&self.signer, (room, CHECK_IDENTITY), EMPTY_SECONDS, self.clock.now());
+        let token = token.map_err(|error| ConnectError::Failed(error.to_string()))?;
+        connect(&self.url, token, self.timeout).await
+    }
+}

@@ -1,0 +1,188 @@
+//! The circuit breaker: after several failures in a row, calls are rejected at once for a while, so that callers do not
+//! wait for a timeout each.
+//!
+//! ```text
+//! closed ── failures in a row ──▶ open ── time is over ──▶ half-open: one call is allowed
+//!    ▲                              ▲                            │
+//!    │                              └───────── it fails ─────────┤
+//!    └──────────────────────────────────────── it succeeds ──────┘
+//! ```
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use conclave_model::Timestamp;
+
+/// When a circuit breaker opens, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CircuitSettings {
+    /// Number of failures in a row that open it.
+    pub failures: u32,
+    /// How long it stays open before one call is allowed.
+    pub open: Duration,
+}
+
+/// A circuit breaker. Thread-safe.
+#[derive(Debug)]
+pub(super) struct CircuitBreaker {
+    settings: CircuitSettings,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Closed {
+        failures: u32,
+    },
+    /// Half-open once `until` has passed.
+    Open {
+        until: Timestamp,
+    },
+}
+
+impl CircuitBreaker {
+    pub fn new(settings: CircuitSettings) -> Self {
+        Self { settings, state: Mutex::new(State::Closed { failures: 0 }) }
+    }
+
+    /// Returns whether a call may be made, or else how long calls are still rejected. Once the open time is over, one call is
+    /// allowed, and the open time begins again for all others.
+    pub fn check(&self, now: Timestamp) -> Result<(), Duration> {
+        let mut state = self.lock();
+        match *state {
+            State::Open { until } if now < until => Err(until.since(now)),
+            State::Open { .. } => {
+                *state = self.open_from(now);
+                Ok(())
+            }
+            State::Closed { .. } => Ok(()),
+        }
+    }
+
+    /// Records a call that was answered: the breaker closes.
+    pub fn record_success(&self) {
+        *self.lock() = State::Closed { failures: 0 };
+    }
+
+    /// Records a call that was not answered.
+    pub fn record_failure(&self, now: Timestamp) {
+        let mut state = self.lock();
+        *state = match *state {
+            State::Closed { failures } if failures + 1 < self.settings.failures => {
+                State::Closed { failures: failures + 1 }
+            }
+            State::Closed { .. } => {
+                let CircuitSettings { failures, open } = self.settings;
+                log::warn!("the media plane did not answer {failures} calls in a row; calls are rejected for {open:?}");
+                self.open_from(now)
+            }
+            State::Open { .. } => self.open_from(now),
+        };
+    }
+
+    /// Records a health check that succeeded; returns whether the breaker is closed. The success closes the breaker only once
+    /// the open time is over: a plane may answer health checks and no other call.
+    pub fn record_health_success(&self, now: Timestamp) -> bool {
+        let mut state = self.lock();
+        if matches!(*state, State::Open { until } if until <= now) {
+            *state = State::Closed { failures: 0 };
+        }
+        matches!(*state, State::Closed { .. })
+    }
+
+    /// Returns until when calls are rejected; `None` if the breaker is closed.
+    pub fn open_until(&self) -> Option<Timestamp> {
+        match *self.lock() {
+            State::Open { until } => Some(until),
+            State::Closed { .. } => None,
+        }
+    }
+
+    fn open_from(&self, now: Timestamp) -> State {
+        State::Open { until: now.after(self.settings.open) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: CircuitSettings = CircuitSettings { failures: 3, open: Duration::from_secs(5) };
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_allows_one_call_when_its_time_is_over() {
+        let breaker = CircuitBreaker::new(SETTINGS);
+        for _ in 0..2 {
+            breaker.record_failure(at(0));
+            breaker.record_failure(at(0));
+            assert_eq!(breaker.check(at(0)), Ok(()));
+            breaker.record_success();
+        }
+        for _ in 0..3 {
+            breaker.record_failure(at(1));
+        }
+        assert_eq!(breaker.check(at(2)), Err(Duration::from_secs(4)));
+        assert!(!breaker.record_health_success(at(2)), "a health check does not shorten the open time");
+        assert_eq!((breaker.check(at(6)), breaker.check(at(6))), (Ok(()), Err(Duration::from_secs(5))));
+        breaker.record_failure(at(7));
+        assert_eq!(breaker.open_until(), Some(at(12)));
+        assert!(breaker.record_health_success(at(12)));
+        assert_eq!((breaker.check(at(12)), breaker.check(at(12))), (Ok(()), Ok(())));
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Success,
+        Failure,
+        HealthSuccess,
+        Wait(i64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            1 => Just(Step::Success),
+            3 => Just(Step::Failure),
+            1 => Just(Step::HealthSuccess),
+            1 => (0..4_i64).prop_map(Step::Wait),
+        ]
+    }
+
+    proptest! {
+        /// It rejects calls only after enough failures in a row and never longer than its time, and allows one call at a time.
+        #[test]
+        fn it_never_rejects_calls_too_early_or_for_too_long(steps in prop::collection::vec(step(), 0..60)) {
+            let breaker = CircuitBreaker::new(SETTINGS);
+            let (mut now, mut in_a_row, mut last_failure) = (0, 0, 0);
+            for step in steps {
+                match step {
+                    Step::Success => { breaker.record_success(); in_a_row = 0; }
+                    Step::Failure => { breaker.record_failure(at(now)); in_a_row += 1; last_failure = now; }
+                    Step::HealthSuccess => { if breaker.record_health_success(at(now)) && in_a_row >= SETTINGS.failures { in_a_row = 0; } }
+                    Step::Wait(seconds) => now += seconds,
+                }
+                match breaker.check(at(now)) {
+                    Ok(()) if in_a_row >= SETTINGS.failures => {
+                        prop_assert!(at(last_failure).after(SETTINGS.open) <= at(now));
+                        prop_assert!(breaker.check(at(now)).is_err(), "only one call is allowed");
+                        last_failure = now;
+                    }
+                    Ok(()) => {}
+                    Err(wait) => {
+                        prop_assert!(in_a_row >= SETTINGS.failures);
+                        prop_assert!(wait <= SETTINGS.open && at(last_failure).after(SETTINGS.open) >= at(now).after(wait));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Monitoring of any media plane: metrics, a circuit breaker, and the detection of outages and recoveries.
+//!
+//! Calls pass through unchanged, unless the [`circuit_breaker`] rejects them because the plane keeps failing. A call that
+//! fails starts a health check ([`health_watch`]). While the plane is unreachable the check is repeated, so that the recovery
+//! is detected without any call. Reconciliation then finds what was missed during the outage.
+
+mod circuit_breaker;
+mod health_watch;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use conclave_model::egress::EgressState;
+use conclave_model::ingress::IngressState;
+use conclave_model::participant::Participant;
+use conclave_model::{
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid,
+};
+use tokio::sync::Notify;
+
+use self::circuit_breaker::CircuitBreaker;
+pub use self::circuit_breaker::CircuitSettings;
+use crate::metrics::{CallOutcome, MediaMetrics};
+use crate::port::{
+    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
+    ServerData, Survey,
+};
+
+/// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct MonitoredPlane(Arc<Inner>);
+
+struct Inner {
+    plane: Arc<dyn MediaPlane>,
+    clock: Clock,
+    metrics: MediaMetrics,
+    /// `None` for a plane in this process, whose calls fail without a delay.
+    breaker: Option<CircuitBreaker>,
+    /// The result of the last health check.
+    is_unreachable: AtomicBool,
+    /// Requests a health check.
+    health_check: Notify,
+}
+
+impl MonitoredPlane {
+    /// Wraps a plane. `circuit` is `None` for a plane whose calls fail without a delay.
+    #[must_use]
+    pub fn new(
+        plane: Arc<dyn MediaPlane>,
+        clock: Clock,
+        metrics: MediaMetrics,
+        circuit: Option<CircuitSettings>,
+    ) -> Self {
+        let breaker = circuit.map(CircuitBreaker::new);
+        let (is_unreachable, health_check) = (AtomicBool::new(false), Notify::new());
+        Self(Arc::new(Inner { plane, clock, metrics, breaker, is_unreachable, health_check }))
+    }
+
+    /// Makes a call, unless the circuit breaker rejects it.
+    async fn call<T>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, MediaError>> + Send,
+    ) -> Result<T, MediaError> {
+        let breaker = self.0.breaker.as_ref();
+        if let Some(Err(retry_after)) = breaker.map(|breaker| breaker.check(self.0.clock.now())) {
+            self.0.metrics.record_rejected(name);
+            return Err(MediaError::CircuitOpen { retry_after });
+        }
+        let result = self.0.measure(name, call).await;
+        match (breaker, CallOutcome::from(&result)) {
+            (None, _) => {}
+            (Some(breaker), CallOutcome::Answered | CallOutcome::Refused) => breaker.record_success(),
+            (Some(breaker), CallOutcome::Failed) => breaker.record_failure(self.0.clock.now()),
+        }
+        result
+    }
+}
+
+impl Inner {
+    /// Makes a call and records its outcome and duration. Requests a health check if the outcome contradicts the last one.
+    async fn measure<T>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, MediaError>> + Send,
+    ) -> Result<T, MediaError> {
+        let started = Instant::now();
+        let result = call.await;
+        self.metrics.record_call(name, CallOutcome::from(&result), started.elapsed());
+        if result.is_err() != self.is_unreachable.load(Ordering::Relaxed) {
+            self.health_check.notify_one();
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl MediaPlane for MonitoredPlane {
+    fn kind(&self) -> &'static str {
+        self.0.plane.kind()
+    }
+
+    async fn health(&self) -> Result<(), MediaError> {
+        // Passes the circuit breaker, since health checks find out when to close it.
+        self.0.measure("health", self.0.plane.health()).await
+    }
+
+    async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+        self.call("participants", self.0.plane.participants(room)).await
+    }
+
+    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
+        self.call("participant", self.0.plane.participant(room, identity)).await
+    }
+
+    async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
+        self.call("remove_participant", self.0.plane.remove_participant(room, sid)).await
+    }
+
+    async fn mute_track(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+        track: &TrackSid,
+        muted: bool,
+    ) -> Result<MuteOutcome, MediaError> {
+        self.call("mute_track", self.0.plane.mute_track(room, identity, track, muted)).await
+    }
+
+    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
+        self.call("send_data", self.0.plane.send_data(room, message)).await
+    }
+
+    async fn set_role(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+        role: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        self.call("set_role", self.0.plane.set_role(room, identity, role)).await
+    }
+
+    async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+        self.call("close_room", self.0.plane.close_room(room)).await
+    }
+
+    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
+        self.call("start_egress", self.0.plane.start_egress(request)).await
+    }
+
+    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        self.call("egress", self.0.plane.egress(room, id)).await
+    }
+
+    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        self.call("stop_egress", self.0.plane.stop_egress(room, id)).await
+    }
+
+    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
+        self.call("create_ingress", self.0.plane.create_ingress(request)).await
+    }
+
+    async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+        self.call("ingress", self.0.plane.ingress(known)).await
+    }
+
+    async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
+        self.call("delete_ingress", self.0.plane.delete_ingress(id)).await
+    }
+
+    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
+        self.call("survey", self.0.plane.survey(project)).await
+    }
+
+    async fn set_subscription_rules(
+        &self,
+        room: &NamespacedRoom,
+        rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+    ) -> Result<(), MediaError> {
+        self.call("set_subscription_rules", self.0.plane.set_subscription_rules(room, rules)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use conclave_model::Timestamp;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::embedded::EmbeddedPlane;
+    use crate::token::TokenSigner;
+
+    const OUTAGE: Duration = Duration::from_secs(60);
+    const CIRCUIT: CircuitSettings = CircuitSettings { failures: 5, open: Duration::from_secs(5) };
+
+    struct TestPlane {
+        clock: Clock,
+        plane: EmbeddedPlane,
+        monitored: MonitoredPlane,
+        recoveries: mpsc::UnboundedReceiver<()>,
+    }
+
+    impl TestPlane {
+        fn new(circuit: Option<CircuitSettings>) -> Self {
+            let clock = Clock::manual(Timestamp::from_millis(0));
+            let signer = Arc::new(TokenSigner::new("key", &conclave_model::Secret::new("secret")));
+            let metrics = MediaMetrics::new(&prometheus::Registry::new()).unwrap();
+            let plane = EmbeddedPlane::new(clock.clone(), signer, "ws://localhost");
+            let monitored = MonitoredPlane::new(Arc::new(plane.clone()), clock.clone(), metrics, circuit);
+            let (sender, recoveries) = mpsc::unbounded_channel();
+            monitored.spawn_health_watch(move || {
+                let _ = sender.send(());
+            });
+            Self { clock, plane, monitored, recoveries }
+        }
+
+        async fn call(&self) -> Result<Vec<Participant>, MediaError> {
+            self.monitored.participants(&"prj_0123456789ab.standup".parse().unwrap()).await
+        }
+
+        async fn advance(&self, seconds: u64) {
+            for _ in 0..seconds {
+                self.clock.advance(Duration::from_secs(1));
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_recovery_is_detected_without_calls_and_reported_once_for_each_outage() {
+        for circuit in [None, Some(CIRCUIT)] {
+            let mut test = TestPlane::new(circuit);
+            for _ in 0..2 {
+                test.plane.simulate_outage(OUTAGE);
+                assert!(test.call().await.is_err() && test.monitored.health().await.is_err());
+                test.advance(OUTAGE.as_secs() - 1).await;
+                assert!(test.recoveries.try_recv().is_err());
+                test.advance(CIRCUIT.open.as_secs() + 1).await;
+                assert_eq!(test.recoveries.recv().await, Some(()));
+                assert!(test.call().await.is_ok());
+                tokio::task::yield_now().await;
+                assert!(test.recoveries.try_recv().is_err());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plane_that_keeps_failing_is_not_called_until_it_has_recovered() {
+        let mut test = TestPlane::new(Some(CIRCUIT));
+        test.plane.simulate_outage(OUTAGE);
+        for _ in 0..CIRCUIT.failures {
+            assert!(matches!(test.call().await, Err(MediaError::Unavailable(_))));
+        }
+        test.advance(1).await;
+        let Err(MediaError::CircuitOpen { retry_after }) = test.call().await else { panic!("the circuit is open") };
+        assert!(retry_after <= CIRCUIT.open);
+        assert!(
+            matches!(test.monitored.health().await, Err(MediaError::Unavailable(_))),
+            "health checks are never rejected"
+        );
+        test.advance(OUTAGE.as_secs() + CIRCUIT.open.as_secs()).await;
+        // The circuit is closed when the recovery is reported, so that reconciliation can make calls.
+        assert_eq!(test.recoveries.recv().await, Some(()));
+        assert!(test.call().await.is_ok());
+    }
+}

@@ -1,0 +1,94 @@
+//! Reports: what a media plane tells the control plane.
+
+use conclave_model::egress::EgressState;
+use conclave_model::event::{PublishLimit, TrackFacts, Who};
+use conclave_model::ingress::IngressState;
+use conclave_model::participant::Participant;
+use conclave_model::{NamespacedRoom, Timestamp};
+use tokio::sync::oneshot;
+
+/// An event on the media plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The room of the event.
+    pub room: NamespacedRoom,
+    /// When the event occurred, by the media plane's clock.
+    pub at: Timestamp,
+    /// The event itself.
+    pub event: MediaEvent,
+}
+
+/// What happened in a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaEvent {
+    /// A participant connected. If this report is refused, the media plane disconnects it.
+    ParticipantJoined(Box<Participant>),
+    /// A participant that had joined disconnected.
+    ParticipantLeft {
+        /// The participant.
+        participant: Who,
+        /// Whether it left or was removed on purpose, as opposed to a lost connection.
+        clean: bool,
+    },
+    /// A join failed before it was complete.
+    JoinAborted {
+        /// The participant that did not join.
+        participant: Who,
+    },
+    /// A participant published a track.
+    TrackPublished {
+        /// The publisher.
+        participant: Who,
+        /// The track.
+        track: TrackFacts,
+    },
+    /// A track ended.
+    TrackUnpublished {
+        /// The publisher.
+        participant: Who,
+        /// The track.
+        track: TrackFacts,
+    },
+    /// A track was muted or unmuted. The contract has no event for this; the state is part of the track's next event.
+    TrackMuted {
+        /// The publisher.
+        participant: Who,
+        /// The track afterwards.
+        track: TrackFacts,
+    },
+    /// A participant's bitrate exceeded its limit, or fell back below it.
+    PublishLimit {
+        /// The publisher.
+        participant: Who,
+        /// The bitrate, the limit, and which of the two is higher.
+        limit: PublishLimit,
+    },
+    /// The state of a recording or broadcast changed. The same state may be reported twice, and late.
+    Egress(EgressState),
+    /// The state of an ingress endpoint changed. The same state may be reported twice, and late.
+    Ingress(IngressState),
+}
+
+/// Why the control plane did not accept a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// The room has ended or does not exist.
+    #[error("the room has ended")]
+    RoomEnded,
+    /// The participant's role has its maximum of participants in this room.
+    #[error("the role is full for this room")]
+    RoleFull,
+    /// The report could not be recorded. The media plane has to repeat it, if it can.
+    #[error("the report could not be written")]
+    Unavailable,
+}
+
+/// Resolves once what the report causes is durable.
+pub type ReportAnswer = oneshot::Receiver<Result<(), ReportError>>;
+
+/// Receives the reports of a media plane.
+pub trait ReportSink: Send + Sync + 'static {
+    /// Accepts a report without waiting. Reports of one room are handled in the order of these calls. A plane therefore
+    /// calls this while it holds the lock that orders its events, and awaits the answer after it has released the lock.
+    fn report(&self, report: Report) -> ReportAnswer;
+}

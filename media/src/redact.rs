@@ -1,0 +1,26 @@
+//! Redaction of texts that other processes wrote: an error of an egress worker may quote a url with a stream key in it.
+
+/// Replaces everything after the scheme of each url in a text.
+#[must_use]
+pub(crate) fn redact_urls(text: &str) -> String {
+    text.split(' ').map(redact_word).collect::<Vec<_>>().join(" ")
+}
+
+fn redact_word(word: &str) -> String {
+    match word.find("://") {
+        Some(at) => format!("{}://…", &word[..at]),
+        None => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_cut_after_its_scheme_and_other_text_is_unchanged() {
+        let message = "could not publish to rtmp://a.example.com/app/KEY?auth=KEY (timeout)";
+        assert_eq!(redact_urls(message), "could not publish to rtmp://… (timeout)");
+        assert_eq!(redact_urls("the disk  is full"), "the disk  is full");
+    }
+}
