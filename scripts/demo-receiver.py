@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A webhook receiver for scripts/demo: verifies both signatures of each delivery and writes a line about it.
+"""A webhook receiver for scripts/demo, which verifies both signatures of each delivery and logs one line for it.
 
-Usage: demo-receiver.py DIR. In DIR it writes `port` (where it listens) and `log` (a line a delivery), and reads `secret`
-(the endpoint's signing secret) and `status` (what to answer), both anew for each delivery. Python's standard library only.
+Usage: demo-receiver.py DIR. It writes its port to DIR/port and its log to DIR/log. For each delivery it reads the
+endpoint's signing secret from DIR/secret and the status of its response from DIR/status. Needs only the standard library.
 """
 
 import base64
@@ -23,18 +23,18 @@ def read(name):
         return file.read().strip()
 
 
-def svc_signature_holds(secret, body, headers):
-    wanted = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(wanted, headers.get("X-Svc-Signature", ""))
+def is_svc_signature_valid(secret, body, headers):
+    expected = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(expected, headers.get("X-Svc-Signature", ""))
 
 
-def standard_signature_holds(secret, body, headers):
+def is_standard_signature_valid(secret, body, headers):
     sent_id, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "0")
     key = base64.b64decode(secret.removeprefix("whsec_") if hasattr(secret, "removeprefix") else secret[6:])
     signed = f"{sent_id}.{sent_at}.".encode() + body
-    wanted = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    expected = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     fresh = abs(time.time() - int(sent_at)) <= TOLERANCE_SECONDS
-    return fresh and hmac.compare_digest(wanted, headers.get("webhook-signature", ""))
+    return fresh and hmac.compare_digest(expected, headers.get("webhook-signature", ""))
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -42,15 +42,15 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         secret, status = read("secret"), int(read("status"))
         event = json.loads(body)
-        holds = [
+        valid = [
             name
-            for name, verify in (("svc", svc_signature_holds), ("standard", standard_signature_holds))
+            for name, verify in (("svc", is_svc_signature_valid), ("standard", is_standard_signature_valid))
             if verify(secret, body, self.headers)
         ]
-        named = self.headers.get("X-Svc-Event") == event["type"]
+        is_type_in_header = self.headers.get("X-Svc-Event") == event["type"]
         line = " ".join([
             f"answered={status}",
-            "signed=" + ("+".join(holds) or "none") + ("" if named else "!event-header"),
+            "signed=" + ("+".join(valid) or "none") + ("" if is_type_in_header else "!event-header"),
             f"id={self.headers.get('webhook-id')}",
             f"type={event['type']}",
             f"room={event['room']}",
@@ -64,7 +64,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """Silence: the log file says what came."""
+        """Writes nothing to stderr; deliveries are in the log file."""
 
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)

@@ -1,5 +1,5 @@
-//! What `conclave dev` makes, so that nothing has to be configured: a test project with a default template, and a fresh
-//! API key at each start. The key of the start before is revoked.
+//! The project of `conclave dev`: a test project with a default template, and a new API key at each start. The key of the
+//! previous start is revoked.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use conclave_model::{ProjectId, RoleName};
 
 use crate::config::DEFAULT_PLAN;
 
-/// The project's name, and the label of its keys.
+/// Name of the project and label of its keys.
 const DEV: &str = "dev";
 
-/// How to call a development server.
+/// The credentials of a development server.
 pub struct DevAccess {
     /// The test project.
     pub project_id: ProjectId,
-    /// A key that works until the next start.
+    /// An API key that is valid until the next start.
     pub api_key: ApiKey,
 }
 
-/// Finds or makes the project and its template, and makes the key.
+/// Finds or creates the project and its template, and creates the key.
 pub(super) async fn prepare(store: &Store) -> Result<DevAccess, StoreError> {
-    let project = project(store).await?;
+    let project = find_or_create_project(store).await?;
     for key in store.api_keys(project.id.clone()).await? {
         if key.label == DEV && key.revoked_at.is_none() {
             store.revoke_api_key(key.prefix).await?;
@@ -35,7 +35,7 @@ pub(super) async fn prepare(store: &Store) -> Result<DevAccess, StoreError> {
     Ok(DevAccess { project_id: project.id, api_key })
 }
 
-async fn project(store: &Store) -> Result<Project, StoreError> {
+async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
     let known = store.projects().await?.into_iter().find(|p| p.name == DEV && p.env == Environment::Test);
     let project = match known {
         Some(project) => project,
@@ -44,16 +44,16 @@ async fn project(store: &Store) -> Result<Project, StoreError> {
     if project.default_template_id.is_some() {
         return Ok(project);
     }
-    let Some(new) = template(&project.id) else {
+    let Some(new) = default_template(&project.id) else {
         return Err(StoreError::Fault("the development template is not valid".into()));
     };
     let template = store.create_template(new, None).await?;
     store.set_default_template(project.id, template.id).await
 }
 
-/// Hosts may do everything, guests may take part.
-fn template(project: &ProjectId) -> Option<NewTemplate> {
-    let everything = RolePermissions {
+/// Returns a template with the roles `host`, which has all permissions, and `guest`, which has none.
+fn default_template(project: &ProjectId) -> Option<NewTemplate> {
+    let all_permissions = RolePermissions {
         end_room: true,
         remove_others: true,
         mute_others: true,
@@ -63,7 +63,7 @@ fn template(project: &ProjectId) -> Option<NewTemplate> {
         record: true,
         broadcast: true,
     };
-    let host = role("host", RoleInput { permissions: Some(everything), ..RoleInput::default() })?;
+    let host = role("host", RoleInput { permissions: Some(all_permissions), ..RoleInput::default() })?;
     let guest = role("guest", RoleInput::default())?;
     Some(NewTemplate {
         project_id: project.clone(),

@@ -115,7 +115,7 @@ impl Server {
         let credentials = MediaCredentials::load_or_create(&config, &data)?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = media_url(&config, bound.api);
-        let plane = Plane::of(&config, &data, (&clock, &signer), &media_url);
+        let plane = Plane::new(&config, &data, (&clock, &signer), &media_url);
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let context = actor_context(&config, &store, &media, (&clock, &metrics));

@@ -1,4 +1,4 @@
-//! Which media plane the operator chose, and the parts of the server that know.
+//! The configured media plane. Only this module distinguishes between the kinds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use conclave_model::Clock;
 
 use crate::config::{Config, MediaKind};
 
-/// The chosen plane. Both kinds are cheap to clone.
+/// A media plane of either kind. Clones share it.
 #[derive(Clone)]
 pub(super) enum Plane {
-    /// In this process.
+    /// The media plane inside this process.
     Embedded(EmbeddedPlane),
     /// A LiveKit server.
     Livekit(LivekitPlane),
 }
 
 impl Plane {
-    /// The plane of a configuration; clients reach it at `media_url`. Nothing is asked of it yet.
-    pub fn of(config: &Config, data: &Path, (clock, signer): (&Clock, &Arc<TokenSigner>), media_url: &str) -> Self {
+    /// Creates the configured media plane, which clients reach at `media_url`, without connecting to it.
+    pub fn new(config: &Config, data: &Path, (clock, signer): (&Clock, &Arc<TokenSigner>), media_url: &str) -> Self {
         match config.media.kind {
             MediaKind::Embedded => Self::Embedded(EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url)),
             MediaKind::Livekit => {
@@ -33,7 +33,7 @@ impl Plane {
         }
     }
 
-    /// The plane as the port that everything else knows.
+    /// Returns the media plane as the trait that the rest of the server uses.
     pub fn port(&self) -> Arc<dyn MediaPlane> {
         match self {
             Self::Embedded(plane) => Arc::new(plane.clone()),
@@ -41,23 +41,23 @@ impl Plane {
         }
     }
 
-    /// Says where its reports go.
+    /// Sends the reports of the media plane to the actors.
     pub fn connect(&self, tree: &Tree) {
         let sink = Arc::new(tree.clone());
-        // Connected once, right after both are made.
+        // The only error is a second connection, and there is one call.
         let _ = match self {
             Self::Embedded(plane) => plane.set_report_sink(sink),
             Self::Livekit(plane) => plane.set_report_sink(sink),
         };
     }
 
-    /// When it is not asked for a while. The embedded plane always answers at once, be it that it is away.
+    /// Returns the circuit breaker's settings. The embedded media plane has none, because it always answers at once.
     pub fn circuit(&self, config: &Config) -> Option<CircuitSettings> {
         let settings = CircuitSettings { failures: config.media.circuit_failures, open: config.media.circuit_open };
         matches!(self, Self::Livekit(_)).then_some(settings)
     }
 
-    /// What the sandbox drives.
+    /// Returns the embedded media plane, if it is the configured one, for the sandbox.
     pub fn embedded(&self) -> Option<EmbeddedPlane> {
         match self {
             Self::Embedded(plane) => Some(plane.clone()),
@@ -65,7 +65,7 @@ impl Plane {
         }
     }
 
-    /// What takes LiveKit's webhooks in.
+    /// Returns the LiveKit media plane, if it is the configured one, for LiveKit's webhooks.
     pub fn livekit(&self) -> Option<LivekitPlane> {
         match self {
             Self::Embedded(_) => None,
@@ -74,7 +74,7 @@ impl Plane {
     }
 }
 
-/// What a LiveKit plane is made of. A kind that needs no address has none.
+/// Returns the settings of the LiveKit media plane. The URL is empty for the embedded one.
 pub(crate) fn livekit_settings(config: &Config, data: &Path) -> LivekitSettings {
     LivekitSettings {
         url: config.media.url.clone().unwrap_or_default(),
