@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conclave_model::usage::Billed;
+use conclave_model::usage::BillingVerdict;
 use conclave_model::{Clock, ProjectId, Secret};
 use serde::Deserialize;
 use ureq::Agent;
@@ -47,7 +47,7 @@ pub enum BillingError {
 #[derive(Debug, Clone)]
 struct CachedVerdict {
     at: Duration,
-    result: Result<Billed, BillingError>,
+    result: Result<BillingVerdict, BillingError>,
 }
 
 impl CachedVerdict {
@@ -90,7 +90,7 @@ impl BillingClient {
     ///
     /// # Errors
     /// The service gave no verdict, now or within the last second.
-    pub async fn verdict(&self, project: &ProjectId) -> Result<Billed, BillingError> {
+    pub async fn verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
         let entry = self.cache_entry(project);
         let mut entry = entry.lock().await;
         if let Some(cached) = entry.as_ref().filter(|cached| cached.is_fresh(self.clock.monotonic())) {
@@ -113,7 +113,7 @@ impl BillingClient {
         Arc::clone(cache.entry(project.clone()).or_default())
     }
 
-    async fn fetch(&self, project: ProjectId) -> Result<Billed, BillingError> {
+    async fn fetch(&self, project: ProjectId) -> Result<BillingVerdict, BillingError> {
         let service = Arc::clone(&self.service);
         let joined = tokio::task::spawn_blocking(move || service.fetch_verdict(&project)).await;
         joined.unwrap_or(Err(BillingError::Unreachable("the request panicked")))
@@ -131,12 +131,12 @@ struct Service {
 /// The response body. Unknown fields are ignored, so that the service may add some.
 #[derive(Deserialize)]
 struct StandingResponse {
-    standing: Billed,
+    standing: BillingVerdict,
 }
 
 impl Service {
     /// Sends the request. Blocks for [`TIMEOUT`] at most.
-    fn fetch_verdict(&self, project: &ProjectId) -> Result<Billed, BillingError> {
+    fn fetch_verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
         let mut request = self.agent.get(self.standing_url(project).as_str()).header("Accept", "application/json");
         // Connections are not reused: one that the service has closed meanwhile would look like an outage.
         request = request.header("Connection", "close");
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_verdict_is_cached_for_30_s_and_a_failure_for_1_s() {
         let cached = |result| CachedVerdict { at: Duration::from_secs(100), result };
-        let (verdict, failure) = (cached(Ok(Billed::Suspended)), cached(Err(BillingError::TimedOut)));
+        let (verdict, failure) = (cached(Ok(BillingVerdict::Suspended)), cached(Err(BillingError::TimedOut)));
         let at = |millis: u64| Duration::from_millis(100_000 + millis);
         assert_eq!((verdict.is_fresh(at(29_999)), verdict.is_fresh(at(30_000))), (true, false));
         assert_eq!((failure.is_fresh(at(999)), failure.is_fresh(at(1_000))), (true, false));

@@ -107,7 +107,7 @@ impl Tree {
                 visit(entry);
             }
         });
-        let entries = Page::of_fetched(shown, page);
+        let entries = Page::from_fetched(shown, page);
         let (request, has_more) = (entries.request, entries.has_more);
         let items = join_all(entries.items.into_iter().map(|entry| view(entry, false))).await;
         ActorList { page: Page { items, request, has_more }, totals }

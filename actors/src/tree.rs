@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use conclave_db::NewRoom;
 use conclave_media::{Report, ReportAnswer, ReportSink};
-use conclave_model::egress::Job;
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::egress::Egress;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
@@ -115,7 +115,7 @@ impl Tree {
         &self,
         new: NewRoom,
         limit: Option<u32>,
-        keep: Option<KeepAnswer<Room>>,
+        keep: Option<ResponseRecorder<Room>>,
     ) -> Result<Room, TreeError> {
         let (project, new) = (new.project_id.clone(), Box::new(new));
         self.ask(project, |reply| ProjectMsg::CreateRoom { new, limit, keep, reply }).await
@@ -138,7 +138,7 @@ impl Tree {
         project: ProjectId,
         name: RoomName,
         wanted: ChangeRoleRequest,
-        keep: Option<KeepAnswer<RoleChanged>>,
+        keep: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
         self.ask(project, |reply| ProjectMsg::ChangeRole { name, wanted, keep, reply }).await
     }
@@ -151,8 +151,8 @@ impl Tree {
         &self,
         project: ProjectId,
         wanted: StartEgressRequest,
-        keep: Option<KeepAnswer<Job>>,
-    ) -> Result<Job, TreeError> {
+        keep: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, TreeError> {
         let wanted = Box::new(wanted);
         self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::StartEgress { wanted, keep, reply }).await
     }
@@ -161,7 +161,7 @@ impl Tree {
     ///
     /// # Errors
     /// The media plane's own.
-    pub async fn refresh_egress(&self, project: ProjectId, id: EgressId) -> Result<Job, TreeError> {
+    pub async fn refresh_egress(&self, project: ProjectId, id: EgressId) -> Result<Egress, TreeError> {
         self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Refresh(reply) }).await
     }
 
@@ -173,8 +173,8 @@ impl Tree {
         &self,
         project: ProjectId,
         id: EgressId,
-        keep: Option<KeepAnswer<Job>>,
-    ) -> Result<Job, TreeError> {
+        keep: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, TreeError> {
         self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Stop { keep, reply } }).await
     }
 

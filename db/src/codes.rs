@@ -2,7 +2,7 @@
 //! is drawn at random and long, so a hash says nothing about the codes near it, and an index can be searched for it.
 
 use conclave_model::code::{RoomCode, RoomCodeHash, RoomCodeRecord};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::ProjectStatus;
 use conclave_model::room::{Room, RoomStatus};
@@ -171,7 +171,7 @@ impl Store {
     pub async fn create_code(
         &self,
         new: NewCode,
-        keep: Option<KeepAnswer<CreatedCode>>,
+        keep: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
         self.write(move |tx| {
             let room = open_room(tx.sql, &new.project_id, &new.room)?;

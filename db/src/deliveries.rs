@@ -1,6 +1,6 @@
 //! Webhook deliveries. Their state lives here; an endpoint's actor only drives it.
 
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::webhook::{Delivery, DeliveryStatus};
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId, Timestamp};
@@ -128,7 +128,7 @@ impl Store {
         &self,
         project: ProjectId,
         id: DeliveryId,
-        keep: Option<KeepAnswer<Delivery>>,
+        keep: Option<ResponseRecorder<Delivery>>,
     ) -> Result<Delivery, StoreError> {
         self.write(move |tx| {
             existing(tx.sql, &project, id)?;

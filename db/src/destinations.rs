@@ -4,7 +4,7 @@
 //! encryption key. So reading one needs no key, and a lost key costs the secrets and not the list.
 
 use conclave_model::destination::{ConfigInput, Destination, DestinationConfig, DestinationKind};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::plan::PlanFeatures;
 use conclave_model::{DestinationId, DestinationName, ErrorCode, Problem, ProjectId, Secret, TemplateId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -157,13 +157,13 @@ fn changed(tx: &Tx<'_>, found: &Stored, write: &NewDestination) -> Result<Destin
     let kind = found.shown.kind;
     if write.config.kind() != kind {
         let field = if write.kind.is_some() { "kind" } else { "config" };
-        return StoreError::refuse(kind.stays(field));
+        return StoreError::refuse(kind.immutable_kind(field));
     }
-    let shown = DestinationConfig::of_redacted(kind, &found.shown.config);
+    let shown = DestinationConfig::from_redacted(kind, &found.shown.config);
     let complete =
         |stored: Option<&DestinationConfig>| write.config.clone().complete(stored).map_err(StoreError::Refused);
     let config = complete(shown.as_ref())?;
-    write.features.permit(kind.feature()).map_err(StoreError::Refused)?;
+    write.features.ensure_included(kind.feature()).map_err(StoreError::Refused)?;
     if config.is_hidden() {
         if !tx.vault.has_key() {
             return StoreError::refuse(no_key());
@@ -222,13 +222,13 @@ impl Store {
     pub async fn create_destination(
         &self,
         write: NewDestination,
-        keep: Option<KeepAnswer<Destination>>,
+        keep: Option<ResponseRecorder<Destination>>,
     ) -> Result<Destination, StoreError> {
         self.write(move |tx| {
             let config = write.config.clone().complete(None).map_err(StoreError::Refused)?;
             refuse_unknown_template(tx.sql, &write.project_id, &write.template_id)?;
             refuse_taken_name(tx.sql, &write)?;
-            write.features.permit(write.config.kind().feature()).map_err(StoreError::Refused)?;
+            write.features.ensure_included(write.config.kind().feature()).map_err(StoreError::Refused)?;
             let destination = insert(tx, &write, &config)?;
             tx.store_response(keep.as_ref(), &destination)?;
             Ok(destination)

@@ -3,13 +3,15 @@
 
 use std::sync::LazyLock;
 
-use conclave_model::egress::{EgressState, Job, JobDetail, JobKind, JobStatus, RecordingType, UsedDestination};
-use conclave_model::event::{Event, Scene};
+use conclave_model::egress::{
+    Egress, EgressDetail, EgressKind, EgressState, EgressStatus, RecordingType, UsedDestination,
+};
+use conclave_model::event::{Event, EventContext};
 use conclave_model::filepath::FilePath;
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{EgressId, JobId, Problem, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{EgressId, EgressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -27,7 +29,7 @@ pub struct NewEgress {
     /// Of which room.
     pub room: RoomId,
     /// What it is.
-    pub detail: JobDetail,
+    pub detail: EgressDetail,
     /// The destination it was started with, if one was named.
     pub destination: Option<UsedDestination>,
     /// What the media plane said when it accepted it.
@@ -40,7 +42,7 @@ pub struct EgressFilter {
     /// Of this room.
     pub room: Option<RoomName>,
     /// In this status.
-    pub status: Option<JobStatus>,
+    pub status: Option<EgressStatus>,
     /// Started then or later.
     pub after: Option<Timestamp>,
     /// Started then or earlier.
@@ -51,7 +53,7 @@ pub struct EgressFilter {
 #[derive(Debug, Clone)]
 pub struct RunningEgress {
     /// The record.
-    pub egress: Job,
+    pub egress: Egress,
     /// Whether its room is open.
     pub room_open: bool,
 }
@@ -63,29 +65,29 @@ fn unreadable(column: usize, name: &str) -> rusqlite::Error {
     rusqlite::Error::InvalidColumnType(column, name.into(), Type::Null)
 }
 
-fn detail(row: &Row<'_>) -> rusqlite::Result<JobDetail> {
-    match row.word(4, JobKind::of)? {
-        JobKind::Recording => {
+fn detail(row: &Row<'_>) -> rusqlite::Result<EgressDetail> {
+    match row.word(4, EgressKind::of)? {
+        EgressKind::Recording => {
             let recording_type = row.word(5, RecordingType::of)?;
-            Ok(JobDetail::Recording { recording_type, filepath: row.parsed(6)? })
+            Ok(EgressDetail::Recording { recording_type, filepath: row.parsed(6)? })
         }
-        JobKind::Broadcast => {
+        EgressKind::Broadcast => {
             let urls = serde_json::from_str(row.get_ref(7)?.as_str()?).map_err(|_| unreadable(7, "urls"))?;
-            Ok(JobDetail::Broadcast { urls })
+            Ok(EgressDetail::Broadcast { urls })
         }
     }
 }
 
-fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+fn job(row: &Row<'_>) -> rusqlite::Result<Egress> {
     let (name, id) = (row.parsed_opt(8)?, row.parsed_opt(9)?);
-    Ok(Job {
-        id: JobId(row.get(0)?),
+    Ok(Egress {
+        id: EgressRowId(row.get(0)?),
         project_id: row.parsed(1)?,
         room: row.parsed(2)?,
         egress_id: row.parsed(3)?,
         detail: detail(row)?,
         destination: name.zip(id).map(|(name, id)| UsedDestination { id, name }),
-        status: row.word(10, JobStatus::of)?,
+        status: row.word(10, EgressStatus::of)?,
         error: row.get(11)?,
         started_at: row.time(12)?,
         ended_at: row.time_opt(13)?,
@@ -105,22 +107,22 @@ fn running(row: &Row<'_>) -> rusqlite::Result<RunningEgress> {
     Ok(RunningEgress { egress: job(row)?, room_open: row.get(15)? })
 }
 
-fn find(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Option<Job>, StoreError> {
+fn find(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Option<Egress>, StoreError> {
     sql.prepare_cached(&format!("SELECT {COLUMNS} FROM egresses WHERE project_id = ?1 AND egress_id = ?2"))
         .and_then(|mut s| s.query_row([project.as_str(), egress.as_str()], job).optional())
         .or_store_error()
 }
 
-fn existing(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Job, StoreError> {
+fn existing(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Egress, StoreError> {
     find(sql, project, egress)?.ok_or_else(|| StoreError::Fault("a job that ran has no record".into()))
 }
 
 fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
     let (recording_type, filepath, urls) = match &new.detail {
-        JobDetail::Recording { recording_type, filepath } => {
+        EgressDetail::Recording { recording_type, filepath } => {
             (Some(recording_type.as_str()), Some(FilePath::as_str(filepath)), None)
         }
-        JobDetail::Broadcast { urls } => {
+        EgressDetail::Broadcast { urls } => {
             let urls = serde_json::to_string(urls).map_err(|error| StoreError::Fault(error.to_string()))?;
             (None, None, Some(urls))
         }
@@ -136,7 +138,7 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
         )
         .and_then(|mut s| {
             s.execute(params![
-                JobId::new().0,
+                EgressRowId::new().0,
                 room.project_id.as_str(),
                 room.id.0,
                 room.name.as_str(),
@@ -152,15 +154,20 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
             ])
         })
         .or_store_error()?;
-    if inserted == 0 { StoreError::refuse(new.detail.kind().already_there()) } else { Ok(()) }
+    if inserted == 0 { StoreError::refuse(new.detail.kind().already_exists()) } else { Ok(()) }
 }
 
 /// The job by that id, of the kind that is asked for.
-fn of_kind(sql: &Connection, project: &ProjectId, kind: JobKind, egress: &EgressId) -> Result<Option<Job>, StoreError> {
+fn of_kind(
+    sql: &Connection,
+    project: &ProjectId,
+    kind: EgressKind,
+    egress: &EgressId,
+) -> Result<Option<Egress>, StoreError> {
     Ok(find(sql, project, egress)?.filter(|job| job.kind() == kind))
 }
 
-fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Job, StoreError> {
+fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Egress, StoreError> {
     let room = by_id(tx.sql, new.room)?;
     if room.status == RoomStatus::Ended {
         return StoreError::refuse(Problem::room_ended());
@@ -172,16 +179,16 @@ fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Job, StoreError> {
     }
     insert(tx, &room, new)?;
     let (egress, at) = (&new.state.egress_id, new.state.started_at);
-    tx.emit(&Event::job_started(event_context(&room, at), new.detail.kind(), egress))?;
+    tx.emit(&Event::egress_started(event_context(&room, at), new.detail.kind(), egress))?;
     existing(tx.sql, &room.project_id, egress)
 }
 
 /// Moves a job forward if it may, with the event of the move. One that may not stays as it is.
-fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timestamp) -> Result<Job, StoreError> {
+fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timestamp) -> Result<Egress, StoreError> {
     let before: Vec<_> = state.status.predecessors().iter().map(|status| format!("'{}'", status.as_str())).collect();
     // A record says why, and of nothing but a failure.
     let why = || state.error.clone().unwrap_or_else(|| "the media plane gave no reason".into());
-    let error = (state.status == JobStatus::Failed).then(why);
+    let error = (state.status == EgressStatus::Failed).then(why);
     let ended_at = state.status.is_final().then(|| state.ended_at.unwrap_or(at));
     let moved = tx
         .sql
@@ -202,8 +209,8 @@ fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timest
         .or_store_error()?;
     let job = existing(tx.sql, project, &state.egress_id)?;
     if moved > 0 {
-        let context = Scene { project_id: job.project_id.clone(), room: job.room.clone(), occurred_at: at };
-        tx.emit(&Event::job_moved(context, job.kind(), &job.egress_id, job.status))?;
+        let context = EventContext { project_id: job.project_id.clone(), room: job.room.clone(), occurred_at: at };
+        tx.emit(&Event::egress_updated(context, job.kind(), &job.egress_id, job.status))?;
     }
     Ok(job)
 }
@@ -213,7 +220,11 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the room has ended, or the egress is known already.
-    pub async fn start_egress(&self, new: NewEgress, keep: Option<KeepAnswer<Job>>) -> Result<Job, StoreError> {
+    pub async fn start_egress(
+        &self,
+        new: NewEgress,
+        keep: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, StoreError> {
         self.write(move |tx| {
             let job = start(tx, &new)?;
             tx.store_response(keep.as_ref(), &job)?;
@@ -232,8 +243,8 @@ impl Store {
         project: ProjectId,
         state: EgressState,
         at: Timestamp,
-        keep: Option<KeepAnswer<Job>>,
-    ) -> Result<Job, StoreError> {
+        keep: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, StoreError> {
         self.write(move |tx| {
             let job = advance(tx, &project, &state, at)?;
             tx.store_response(keep.as_ref(), &job)?;
@@ -246,7 +257,7 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has none of that kind by that id.
-    pub async fn egress(&self, project: ProjectId, kind: JobKind, egress: EgressId) -> Result<Job, StoreError> {
+    pub async fn egress(&self, project: ProjectId, kind: EgressKind, egress: EgressId) -> Result<Egress, StoreError> {
         self.read(move |sql| {
             of_kind(sql, &project, kind, &egress)?.ok_or_else(|| StoreError::Refused(kind.not_found()))
         })
@@ -260,15 +271,15 @@ impl Store {
     pub async fn egresses(
         &self,
         project: ProjectId,
-        kind: JobKind,
+        kind: EgressKind,
         filter: EgressFilter,
         page: PageRequest,
-    ) -> Result<Page<Job>, StoreError> {
+    ) -> Result<Page<Egress>, StoreError> {
         self.read(move |sql| {
             let mut wanted = QueryBuilder::of_project("project_id", &project);
             wanted.and("kind = ?", Some(kind.as_str()));
             wanted.and("room = ?", filter.room.map(String::from));
-            wanted.and("status = ?", filter.status.map(JobStatus::as_str));
+            wanted.and("status = ?", filter.status.map(EgressStatus::as_str));
             wanted.and("started_at >= ?", filter.after.map(Timestamp::millis));
             wanted.and("started_at <= ?", filter.before.map(Timestamp::millis));
             let select = format!("SELECT {COLUMNS} FROM egresses");
@@ -310,7 +321,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn egress_by_id(&self, project: ProjectId, egress: EgressId) -> Result<Job, StoreError> {
+    pub async fn egress_by_id(&self, project: ProjectId, egress: EgressId) -> Result<Egress, StoreError> {
         self.read(move |sql| existing(sql, &project, &egress)).await
     }
 }

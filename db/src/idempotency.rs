@@ -1,7 +1,9 @@
 //! Answers kept for replay, in the transaction of the change they report where there is one.
 
 use conclave_model::Timestamp;
-use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer, ParticipantCaller, RETENTION};
+use conclave_model::idempotency::{
+    IdempotencyRecord, IdempotencySlot, ParticipantCaller, RETENTION, Response, ResponseRecorder,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::OrStoreError;
@@ -20,19 +22,19 @@ pub struct StoredResponse {
     /// The participant that it answered; `None` for a server with its key.
     pub made_by: Option<String>,
     /// The answer.
-    pub response: Answer,
+    pub response: Response,
 }
 
 impl Tx<'_> {
     /// Keeps the answer to this change, if somebody asked for that.
-    pub(crate) fn store_response<T>(&self, keep: Option<&KeepAnswer<T>>, of: &T) -> Result<(), StoreError> {
+    pub(crate) fn store_response<T>(&self, keep: Option<&ResponseRecorder<T>>, of: &T) -> Result<(), StoreError> {
         match keep {
-            Some(keep) => self.put_response(&keep.keep, &(keep.render)(of)),
+            Some(keep) => self.put_response(&keep.record, &(keep.render)(of)),
             None => Ok(()),
         }
     }
 
-    fn put_response(&self, keep: &Keep, answer: &Answer) -> Result<(), StoreError> {
+    fn put_response(&self, keep: &IdempotencyRecord, answer: &Response) -> Result<(), StoreError> {
         let slot = &keep.slot;
         let sealed = keep.secret.then(|| self.vault.seal_always(&answer.body, PURPOSE)).transpose();
         let sealed = sealed.map_err(|error| StoreError::unsealed(&error))?;
@@ -61,7 +63,7 @@ impl Tx<'_> {
                 ])
             })
             .or_store_error()?;
-        keep.mark_kept();
+        keep.mark_stored();
         Ok(())
     }
 }
@@ -110,7 +112,7 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     Ok(StoredResponse {
         fingerprint: stored.fingerprint,
         made_by: stored.made_by,
-        response: Answer { status: stored.status, body },
+        response: Response { status: stored.status, body },
     })
 }
 
@@ -128,7 +130,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn store_response(&self, keep: Keep, answer: Answer) -> Result<(), StoreError> {
+    pub async fn store_response(&self, keep: IdempotencyRecord, answer: Response) -> Result<(), StoreError> {
         self.write(move |tx| tx.put_response(&keep, &answer)).await
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use conclave_model::event::{Event, Scene};
+use conclave_model::event::{Event, EventContext};
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
@@ -140,8 +140,8 @@ fn advance(
         )
         .and_then(|mut s| s.execute(params![before.id.0, next.as_str(), error, tx.now.millis(), deleted_at]))
         .or_store_error()?;
-    let Some(told) = before.status.told_as(next) else { return Ok(()) };
-    let scene = Scene { project_id: before.project_id.clone(), room: before.room.clone(), occurred_at: at };
+    let Some(told) = before.status.event_status(next) else { return Ok(()) };
+    let scene = EventContext { project_id: before.project_id.clone(), room: before.room.clone(), occurred_at: at };
     tx.emit(&Event::ingress(scene, &before.ingress_id, &before.participant_identity, told))
 }
 

@@ -3,7 +3,7 @@
 //! Joins and leaves are paired here. Whatever way somebody goes, [`close_session`] writes it: open tracks end first, then
 //! the session, each with its event.
 
-use conclave_model::event::{Event, PublishLimit, Scene, TrackFacts, Who};
+use conclave_model::event::{Event, EventContext, ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::participant::{Participant, TrackKind, TrackSource};
 use conclave_model::room::{Room, RoomStatus, left_deadline};
 use conclave_model::{ParticipantSid, Problem, RoomId, SessionId, Timestamp};
@@ -17,16 +17,16 @@ use crate::writer::Tx;
 use crate::{Store, StoreError};
 
 /// Where and when an event of a room happened.
-pub(crate) fn event_context(room: &Room, occurred_at: Timestamp) -> Scene {
-    Scene { project_id: room.project_id.clone(), room: room.name.clone(), occurred_at }
+pub(crate) fn event_context(room: &Room, occurred_at: Timestamp) -> EventContext {
+    EventContext { project_id: room.project_id.clone(), room: room.name.clone(), occurred_at }
 }
 
-fn participant_ref(person: &ConnectedParticipant) -> Who {
-    Who { identity: person.identity.clone(), sid: person.sid.clone(), role: person.role.clone() }
+fn participant_ref(person: &ConnectedParticipant) -> ParticipantRef {
+    ParticipantRef { identity: person.identity.clone(), sid: person.sid.clone(), role: person.role.clone() }
 }
 
-fn open_track(row: &Row<'_>) -> rusqlite::Result<TrackFacts> {
-    Ok(TrackFacts {
+fn open_track(row: &Row<'_>) -> rusqlite::Result<TrackSummary> {
+    Ok(TrackSummary {
         sid: row.parsed(0)?,
         kind: row.word(1, TrackKind::of)?,
         source: row.word(2, TrackSource::of)?,
@@ -34,7 +34,7 @@ fn open_track(row: &Row<'_>) -> rusqlite::Result<TrackFacts> {
     })
 }
 
-fn open_tracks(tx: &Tx<'_>, session: SessionId) -> Result<Vec<TrackFacts>, StoreError> {
+fn open_tracks(tx: &Tx<'_>, session: SessionId) -> Result<Vec<TrackSummary>, StoreError> {
     let mut statement = tx
         .sql
         .prepare_cached(
@@ -45,7 +45,7 @@ fn open_tracks(tx: &Tx<'_>, session: SessionId) -> Result<Vec<TrackFacts>, Store
     statement.query_map([session.0], open_track).and_then(Iterator::collect).or_store_error()
 }
 
-fn end_track(tx: &Tx<'_>, session: SessionId, track: &TrackFacts, at: Timestamp) -> Result<bool, StoreError> {
+fn end_track(tx: &Tx<'_>, session: SessionId, track: &TrackSummary, at: Timestamp) -> Result<bool, StoreError> {
     let ended = tx
         .sql
         .prepare_cached(
@@ -169,7 +169,7 @@ fn record_join(
             start_room(tx, &mut room, at)?;
             set_deadline(tx, &mut room, None)?;
         }
-        tx.emit(&Event::participant_joined(event_context(&room, at), &Who::from(participant)))?;
+        tx.emit(&Event::participant_joined(event_context(&room, at), &ParticipantRef::from(participant)))?;
     }
     Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, id)? })
 }
@@ -200,7 +200,7 @@ fn session_of(tx: &Tx<'_>, id: RoomId, sid: &ParticipantSid) -> Result<Option<Se
         .or_store_error()
 }
 
-fn insert_track(tx: &Tx<'_>, session: SessionId, track: &TrackFacts, at: Timestamp) -> Result<bool, StoreError> {
+fn insert_track(tx: &Tx<'_>, session: SessionId, track: &TrackSummary, at: Timestamp) -> Result<bool, StoreError> {
     let inserted = tx
         .sql
         .prepare_cached(
@@ -225,8 +225,8 @@ fn insert_track(tx: &Tx<'_>, session: SessionId, track: &TrackFacts, at: Timesta
 fn record_track(
     tx: &mut Tx<'_>,
     id: RoomId,
-    who: &Who,
-    track: &TrackFacts,
+    who: &ParticipantRef,
+    track: &TrackSummary,
     (published, at): (bool, Timestamp),
 ) -> Result<(), StoreError> {
     let Some(session) = session_of(tx, id, &who.sid)? else { return Ok(()) };
@@ -239,7 +239,7 @@ fn record_track(
 }
 
 /// Somebody with the role of their session, where a report names none: a media plane need not know it.
-fn with_role(tx: &Tx<'_>, session: SessionId, who: &Who) -> Result<Who, StoreError> {
+fn with_role(tx: &Tx<'_>, session: SessionId, who: &ParticipantRef) -> Result<ParticipantRef, StoreError> {
     if who.role.is_some() {
         return Ok(who.clone());
     }
@@ -248,7 +248,7 @@ fn with_role(tx: &Tx<'_>, session: SessionId, who: &Who) -> Result<Who, StoreErr
         .prepare_cached("SELECT role FROM sessions WHERE id = ?1")
         .and_then(|mut s| s.query_row([session.0], |row| row.parsed_opt(0)))
         .or_store_error()?;
-    Ok(Who { role, ..who.clone() })
+    Ok(ParticipantRef { role, ..who.clone() })
 }
 
 /// Ends a room that is open: everybody's session, its ingress endpoints, then the room, with `room.finished` last. Ended
@@ -322,7 +322,12 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn record_join_aborted(&self, room: RoomId, who: Who, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn record_join_aborted(
+        &self,
+        room: RoomId,
+        who: ParticipantRef,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
         self.write(move |tx| {
             if session_of(tx, room, &who.sid)?.is_some() {
                 return Ok(());
@@ -340,8 +345,8 @@ impl Store {
     pub async fn record_track(
         &self,
         room: RoomId,
-        who: Who,
-        track: TrackFacts,
+        who: ParticipantRef,
+        track: TrackSummary,
         published: bool,
         at: Timestamp,
     ) -> Result<(), StoreError> {
@@ -352,7 +357,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn open_tracks(&self, room: RoomId) -> Result<Vec<(ParticipantSid, TrackFacts)>, StoreError> {
+    pub async fn open_tracks(&self, room: RoomId) -> Result<Vec<(ParticipantSid, TrackSummary)>, StoreError> {
         self.read(move |sql| {
             let mut statement = sql
                 .prepare_cached(
@@ -376,7 +381,7 @@ impl Store {
         &self,
         room: RoomId,
         sid: ParticipantSid,
-        track: TrackFacts,
+        track: TrackSummary,
     ) -> Result<(), StoreError> {
         self.write(move |tx| {
             let Some(session) = session_of(tx, room, &sid)? else { return Ok(()) };
@@ -398,7 +403,7 @@ impl Store {
     pub async fn record_publish_limit(
         &self,
         room: RoomId,
-        who: Who,
+        who: ParticipantRef,
         limit: PublishLimit,
         at: Timestamp,
     ) -> Result<(), StoreError> {

@@ -43,6 +43,6 @@ impl QueryBuilder {
         let mut statement = sql.prepare_cached(&query).or_store_error()?;
         let values = rusqlite::params_from_iter(self.values);
         let rows = statement.query_map(values, read).and_then(Iterator::collect).or_store_error()?;
-        Ok(Page::of_fetched(rows, page))
+        Ok(Page::from_fetched(rows, page))
     }
 }

@@ -1,7 +1,7 @@
 //! Role changes: the log, and the change of a session's role that each entry records.
 
-use conclave_model::event::{ChangedBy, Event, Who};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::event::{ChangedBy, Event, ParticipantRef};
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::key::ApiKeyPrefix;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::Participant;
@@ -105,7 +105,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
         created_at: tx.now,
     };
     insert(tx, &room.project_id, room.id, &change)?;
-    let who = Who { identity: person.identity, sid: person.sid, role: Some(new.role) };
+    let who = ParticipantRef { identity: person.identity, sid: person.sid, role: Some(new.role) };
     tx.emit(&Event::role_changed(event_context(&room, tx.now), &who, person.role, &change.changed_by))?;
     Ok(RoleChanged { change, participant: new.participant })
 }
@@ -118,7 +118,7 @@ impl Store {
     pub async fn record_role_change(
         &self,
         new: NewRoleChange,
-        keep: Option<KeepAnswer<RoleChanged>>,
+        keep: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
         self.write(move |tx| {
             let changed = record(tx, new)?;

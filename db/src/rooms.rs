@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::ParticipantKind;
 use conclave_model::role::{Role, RolePermissions};
@@ -190,7 +190,7 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the name was used before or the template is not there.
-    pub async fn create_room(&self, new: NewRoom, keep: Option<KeepAnswer<Room>>) -> Result<Room, StoreError> {
+    pub async fn create_room(&self, new: NewRoom, keep: Option<ResponseRecorder<Room>>) -> Result<Room, StoreError> {
         self.write(move |tx| {
             let template_id = resolve_template(tx, &new)?;
             let room = Room {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::Role;
 use conclave_model::template::{Region, Template, check_references, referring_role};
@@ -224,7 +224,7 @@ impl Store {
     pub async fn create_template(
         &self,
         new: NewTemplate,
-        keep: Option<KeepAnswer<Template>>,
+        keep: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
         self.write(move |tx| {
             check_roles(&new.roles, |role| format!("roles.{role}."))?;

@@ -16,7 +16,7 @@ use crate::{Store, StoreError};
 impl Tx<'_> {
     /// Counts a session that began.
     pub(crate) fn count_session(&self, project: &ProjectId, joined_at: Timestamp) -> Result<(), StoreError> {
-        self.add_usage(project, Day::of(joined_at), Duration::ZERO, 1)
+        self.add_usage(project, Day::from(joined_at), Duration::ZERO, 1)
     }
 
     /// Counts the time of a session that ended, on each day it touched.
@@ -82,8 +82,8 @@ fn days(
 
 fn month_time(sql: &Connection, project: &ProjectId, month: Timestamp, now: Timestamp) -> Result<Duration, StoreError> {
     // The last day of any month lies within 31 days of its first, and before the next month's first.
-    let last = Day::of(Day::of(month).plus(31).start().month_start()).plus(-1);
-    let days = days(sql, project, (Day::of(month), last), now)?;
+    let last = Day::from(Day::from(month).plus(31).start().month_start()).plus(-1);
+    let days = days(sql, project, (Day::from(month), last), now)?;
     Ok(days.iter().map(|day| day.participant_time).sum())
 }
 
@@ -136,7 +136,7 @@ impl Store {
             let mut owed = 0i64;
             while month < this_month {
                 owed = owed.saturating_add(overage_ugx(&plan, month_time(tx.sql, &project, month, tx.now)?));
-                month = Day::of(month).plus(31).start().month_start();
+                month = Day::from(month).plus(31).start().month_start();
             }
             tx.sql
                 .execute(

@@ -1,8 +1,8 @@
 //! Webhook endpoints. Their signing secrets are sealed at rest when the deployment has an encryption key.
 
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::webhook::Endpoint;
+use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -18,13 +18,13 @@ const SELECT: &str = "SELECT id, project_id, url, active, created_at, secret, se
 
 /// An endpoint as it lies in the file, its secret perhaps sealed.
 struct Stored {
-    endpoint: Endpoint,
+    endpoint: WebhookEndpoint,
     secret: Vec<u8>,
     key_id: Option<String>,
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let endpoint = Endpoint {
+    let endpoint = WebhookEndpoint {
         id: EndpointId(row.get(0)?),
         project_id: row.parsed(1)?,
         url: row.get(2)?,
@@ -37,7 +37,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
 
 impl Stored {
     /// The endpoint with its secret readable.
-    fn unseal(self, vault: &Vault) -> Result<Endpoint, StoreError> {
+    fn unseal(self, vault: &Vault) -> Result<WebhookEndpoint, StoreError> {
         let plain = match self.key_id {
             None => self.secret,
             Some(key_id) => vault
@@ -45,7 +45,7 @@ impl Stored {
                 .map_err(|error| StoreError::Fault(format!("the secret of {}: {error}", self.endpoint.id)))?,
         };
         let plain = String::from_utf8(plain).map_err(|_| StoreError::Fault("a secret is not text".into()))?;
-        Ok(Endpoint { secret: Secret::new(plain), ..self.endpoint })
+        Ok(WebhookEndpoint { secret: Secret::new(plain), ..self.endpoint })
     }
 }
 
@@ -70,8 +70,8 @@ impl Store {
         project: ProjectId,
         url: String,
         secret: Secret,
-        keep: Option<KeepAnswer<Endpoint>>,
-    ) -> Result<Endpoint, StoreError> {
+        keep: Option<ResponseRecorder<WebhookEndpoint>>,
+    ) -> Result<WebhookEndpoint, StoreError> {
         self.write(move |tx| {
             let id = EndpointId::new();
             let sealed = tx.vault.seal(secret.reveal().as_bytes(), PURPOSE);
@@ -87,7 +87,7 @@ impl Store {
                     params![id.0, project.as_str(), url, bytes, key_id, tx.now.millis()],
                 )
                 .or_store_error()?;
-            let endpoint = Endpoint { id, project_id: project, url, secret, active: true, created_at: tx.now };
+            let endpoint = WebhookEndpoint { id, project_id: project, url, secret, active: true, created_at: tx.now };
             tx.store_response(keep.as_ref(), &endpoint)?;
             Ok(endpoint)
         })
@@ -98,7 +98,11 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn webhook_endpoints(&self, project: ProjectId, page: PageRequest) -> Result<Page<Endpoint>, StoreError> {
+    pub async fn webhook_endpoints(
+        &self,
+        project: ProjectId,
+        page: PageRequest,
+    ) -> Result<Page<WebhookEndpoint>, StoreError> {
         self.read(move |sql| {
             let wanted = QueryBuilder::of_project("project_id", &project);
             let page = wanted.page(sql, SELECT, "created_at DESC, id DESC", page, stored)?;
@@ -111,7 +115,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's own.
-    pub async fn active_webhook_endpoint(&self, id: EndpointId) -> Result<Option<Endpoint>, StoreError> {
+    pub async fn active_webhook_endpoint(&self, id: EndpointId) -> Result<Option<WebhookEndpoint>, StoreError> {
         let vault = std::sync::Arc::clone(self.vault());
         self.read(move |sql| {
             one(sql, id)?.filter(|stored| stored.endpoint.active).map(|stored| stored.unseal(&vault)).transpose()

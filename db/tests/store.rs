@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{Attempt, CommittedEvent, NewIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault};
-use conclave_model::idempotency::{Answer, IdempotencySlot, Keep, KeepAnswer};
+use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
@@ -157,11 +157,11 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
             key: "k".parse().unwrap(),
             refused: None,
         };
-        let keep = Keep::new(slot.clone(), [7; 32], true);
-        let render = |room: &Room| Answer { status: 201, body: room.name.as_str().as_bytes().to_vec() };
-        let keep_answer = KeepAnswer { keep: keep.clone(), render };
+        let keep = IdempotencyRecord::new(slot.clone(), [7; 32], true);
+        let render = |room: &Room| Response { status: 201, body: room.name.as_str().as_bytes().to_vec() };
+        let keep_answer = ResponseRecorder { record: keep.clone(), render };
         store.create_room(new_room(&project, "a"), Some(keep_answer)).await.unwrap();
-        assert!(keep.is_kept());
+        assert!(keep.is_stored());
         store.close();
     }
     let (store, _) = open(&dir, &clock);
@@ -222,7 +222,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
         participant_identity: "encoder".parse().unwrap(),
         participant_name: None,
         url: "rtmp://localhost/live/REDACTED".into(),
-        key_hash: StreamKeyHash::of("key"),
+        key_hash: StreamKeyHash::from_key("key"),
     };
     store.create_ingress(new.clone()).await.unwrap();
     assert_eq!(code(store.create_ingress(new.clone()).await), ErrorCode::IngressExists);

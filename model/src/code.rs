@@ -38,7 +38,7 @@ pub struct RoomCodePrefix(Box<str>);
 /// A text that has not the shape of a code. It says no more, since neither may an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a room code")]
-pub struct NotACode;
+pub struct ParseRoomCodeError;
 
 impl RoomCode {
     /// A fresh code.
@@ -68,12 +68,12 @@ impl RoomCode {
 }
 
 impl FromStr for RoomCode {
-    type Err = NotACode;
+    type Err = ParseRoomCodeError;
 
-    fn from_str(text: &str) -> Result<Self, NotACode> {
+    fn from_str(text: &str) -> Result<Self, ParseRoomCodeError> {
         let group = |group: &str| group.len() == GROUP_LEN && group.bytes().all(|b| UNAMBIGUOUS.contains(&b));
         let shaped = text.split('-').count() == GROUPS && text.split('-').all(group);
-        if shaped { Ok(Self(Secret::new(text))) } else { Err(NotACode) }
+        if shaped { Ok(Self(Secret::new(text))) } else { Err(ParseRoomCodeError) }
     }
 }
 
@@ -98,11 +98,11 @@ impl RoomCodePrefix {
 }
 
 impl FromStr for RoomCodePrefix {
-    type Err = NotACode;
+    type Err = ParseRoomCodeError;
 
-    fn from_str(text: &str) -> Result<Self, NotACode> {
+    fn from_str(text: &str) -> Result<Self, ParseRoomCodeError> {
         let shaped = text.len() == GROUP_LEN && text.bytes().all(|b| UNAMBIGUOUS.contains(&b));
-        if shaped { Ok(Self(text.into())) } else { Err(NotACode) }
+        if shaped { Ok(Self(text.into())) } else { Err(ParseRoomCodeError) }
     }
 }
 

@@ -70,7 +70,7 @@ impl DestinationKind {
 
     /// Why a change to a destination of this kind is refused that names another at `field`.
     #[must_use]
-    pub fn stays(self, field: &'static str) -> Problem {
+    pub fn immutable_kind(self, field: &'static str) -> Problem {
         Problem::invalid(field, format!("the destination's kind is {self} and stays so"))
     }
 
@@ -201,7 +201,7 @@ fn stored_secret_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
 /// A stored configuration that does not read. It does not say what stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a stored destination does not read")]
-pub struct Unreadable;
+pub struct ParseDestinationConfigError;
 
 impl DestinationConfig {
     /// The configuration as it is shown. Options that are not set are absent.
@@ -227,19 +227,19 @@ impl DestinationConfig {
     ///
     /// # Errors
     /// A text that is no configuration of this kind.
-    pub fn from_secret(kind: DestinationKind, text: &Secret) -> Result<Self, Unreadable> {
+    pub fn from_secret(kind: DestinationKind, text: &Secret) -> Result<Self, ParseDestinationConfigError> {
         #[derive(Deserialize)]
         struct Urls {
             urls: Vec<String>,
         }
         match kind {
             DestinationKind::Recording => {
-                serde_json::from_str(text.reveal()).map(Self::Recording).map_err(|_| Unreadable)
+                serde_json::from_str(text.reveal()).map(Self::Recording).map_err(|_| ParseDestinationConfigError)
             }
             DestinationKind::Rtmp => {
-                let Urls { urls } = serde_json::from_str(text.reveal()).map_err(|_| Unreadable)?;
+                let Urls { urls } = serde_json::from_str(text.reveal()).map_err(|_| ParseDestinationConfigError)?;
                 let urls: Result<_, _> = urls.iter().map(|url| RtmpUrl::parse(url)).collect();
-                Ok(Self::Rtmp(RtmpConfig { urls: urls.map_err(|_| Unreadable)? }))
+                Ok(Self::Rtmp(RtmpConfig { urls: urls.map_err(|_| ParseDestinationConfigError)? }))
             }
         }
     }
@@ -247,14 +247,14 @@ impl DestinationConfig {
     /// A shown configuration in the place of one that is used: every secret in it is [`HIDDEN`]. It tells what there is
     /// to keep without any key. A broadcast's has nothing that is ever kept.
     #[must_use]
-    pub fn of_redacted(kind: DestinationKind, shown: &Value) -> Option<Self> {
+    pub fn from_redacted(kind: DestinationKind, shown: &Value) -> Option<Self> {
         match kind {
             DestinationKind::Recording => RecordingConfig::deserialize(shown).map(Self::Recording).ok(),
             DestinationKind::Rtmp => None,
         }
     }
 
-    /// Whether any secret is still [`HIDDEN`], since it was taken from [`Self::of_redacted`].
+    /// Whether any secret is still [`HIDDEN`], since it was taken from [`Self::from_redacted`].
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         let hidden = |secret: &Secret| secret.reveal() == HIDDEN;

@@ -6,14 +6,14 @@ use utoipa::ToSchema;
 
 use crate::filepath::FilePath;
 use crate::{
-    DestinationId, DestinationName, EgressId, ErrorCode, Identity, JobId, NamespacedRoom, Problem, ProjectId, RoomName,
-    Timestamp, TrackSid,
+    DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, Identity, NamespacedRoom, Problem, ProjectId,
+    RoomName, Timestamp, TrackSid,
 };
 
 /// How far a job has come. It only ever moves forward, and never leaves one of the last four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum JobStatus {
+pub enum EgressStatus {
     /// Accepted; nothing is written or sent yet.
     Starting,
     /// Runs.
@@ -30,7 +30,7 @@ pub enum JobStatus {
     LimitReached,
 }
 
-impl JobStatus {
+impl EgressStatus {
     /// Every status, in the order of a job's life.
     pub const ALL: [Self; 7] =
         [Self::Starting, Self::Active, Self::Ending, Self::Complete, Self::Failed, Self::Aborted, Self::LimitReached];
@@ -89,14 +89,14 @@ impl JobStatus {
 
 /// What a job is for its project: one egress is one of the two, never both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum JobKind {
+pub enum EgressKind {
     /// Into a file.
     Recording,
     /// To RTMP receivers.
     Broadcast,
 }
 
-impl JobKind {
+impl EgressKind {
     /// The kind as it is stored.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -123,7 +123,7 @@ impl JobKind {
 
     /// 409: the media plane named an egress that has a record.
     #[must_use]
-    pub fn already_there(self) -> Problem {
+    pub fn already_exists(self) -> Problem {
         match self {
             Self::Recording => Problem::new(ErrorCode::RecordingExists, "that egress is already being recorded"),
             Self::Broadcast => Problem::new(ErrorCode::BroadcastExists, "that egress is already being broadcast"),
@@ -214,7 +214,7 @@ pub struct EgressState {
     /// Which.
     pub egress_id: EgressId,
     /// How far it has come.
-    pub status: JobStatus,
+    pub status: EgressStatus,
     /// Why it failed, or what it met on the way.
     pub error: Option<String>,
     /// When it was accepted.
@@ -234,7 +234,7 @@ pub struct UsedDestination {
 
 /// The part of a job's record that depends on its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobDetail {
+pub enum EgressDetail {
     /// A recording.
     Recording {
         /// What it records.
@@ -249,22 +249,22 @@ pub enum JobDetail {
     },
 }
 
-impl JobDetail {
+impl EgressDetail {
     /// Which kind it belongs to.
     #[must_use]
-    pub const fn kind(&self) -> JobKind {
+    pub const fn kind(&self) -> EgressKind {
         match self {
-            Self::Recording { .. } => JobKind::Recording,
-            Self::Broadcast { .. } => JobKind::Broadcast,
+            Self::Recording { .. } => EgressKind::Recording,
+            Self::Broadcast { .. } => EgressKind::Broadcast,
         }
     }
 }
 
 /// The record of a recording or a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct Egress {
     /// The row.
-    pub id: JobId,
+    pub id: EgressRowId,
     /// Whose it is.
     pub project_id: ProjectId,
     /// Its room.
@@ -272,11 +272,11 @@ pub struct Job {
     /// The handle for every later call.
     pub egress_id: EgressId,
     /// What it is.
-    pub detail: JobDetail,
+    pub detail: EgressDetail,
     /// The destination it was started with, if one was named.
     pub destination: Option<UsedDestination>,
     /// How far it has come.
-    pub status: JobStatus,
+    pub status: EgressStatus,
     /// When it was started.
     pub started_at: Timestamp,
     /// When it became final.
@@ -287,16 +287,16 @@ pub struct Job {
     pub created_at: Timestamp,
 }
 
-impl Job {
+impl Egress {
     /// The media plane's name for its room.
     #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {
-        NamespacedRoom::of(&self.project_id, &self.room)
+        NamespacedRoom::new(&self.project_id, &self.room)
     }
 
     /// Recording or broadcast.
     #[must_use]
-    pub const fn kind(&self) -> JobKind {
+    pub const fn kind(&self) -> EgressKind {
         self.detail.kind()
     }
 }
@@ -307,16 +307,16 @@ mod tests {
 
     #[test]
     fn a_status_reads_back_and_its_word_is_in_the_list_of_words() {
-        let words: Vec<_> = JobStatus::WORDS.split(", ").collect();
-        assert_eq!(words, JobStatus::ALL.map(JobStatus::as_str));
-        assert!(JobStatus::ALL.into_iter().all(|status| JobStatus::of(status.as_str()) == Some(status)));
+        let words: Vec<_> = EgressStatus::WORDS.split(", ").collect();
+        assert_eq!(words, EgressStatus::ALL.map(EgressStatus::as_str));
+        assert!(EgressStatus::ALL.into_iter().all(|status| EgressStatus::of(status.as_str()) == Some(status)));
     }
 
     #[test]
     fn a_job_moves_forward_or_not_at_all() {
-        let rank = |status: JobStatus| if status.is_final() { 3 } else { status as u8 };
-        for from in JobStatus::ALL {
-            for to in JobStatus::ALL {
+        let rank = |status: EgressStatus| if status.is_final() { 3 } else { status as u8 };
+        for from in EgressStatus::ALL {
+            for to in EgressStatus::ALL {
                 assert_eq!(from.may_become(to), rank(from) < rank(to), "{from:?} to {to:?}");
             }
         }

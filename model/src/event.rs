@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::egress::{JobKind, JobStatus};
+use crate::egress::{EgressKind, EgressStatus};
 use crate::ingress::IngressStatus;
 use crate::key::ApiKeyPrefix;
 use crate::participant::{Participant, Track, TrackKind, TrackSource};
@@ -81,7 +81,7 @@ event_types! {
 
 /// Who an event speaks of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
+pub struct ParticipantRef {
     /// The identity.
     pub identity: Identity,
     /// The join.
@@ -90,7 +90,7 @@ pub struct Who {
     pub role: Option<RoleName>,
 }
 
-impl From<&Participant> for Who {
+impl From<&Participant> for ParticipantRef {
     fn from(participant: &Participant) -> Self {
         Self { identity: participant.identity.clone(), sid: participant.sid.clone(), role: participant.role() }
     }
@@ -98,7 +98,7 @@ impl From<&Participant> for Who {
 
 /// Which room an event happened in, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scene {
+pub struct EventContext {
     /// Whose room.
     pub project_id: ProjectId,
     /// The room.
@@ -109,7 +109,7 @@ pub struct Scene {
 
 /// What a track event says of its track.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrackFacts {
+pub struct TrackSummary {
     /// The track.
     pub sid: TrackSid,
     /// What it carries.
@@ -120,7 +120,7 @@ pub struct TrackFacts {
     pub muted: bool,
 }
 
-impl From<&Track> for TrackFacts {
+impl From<&Track> for TrackSummary {
     fn from(track: &Track) -> Self {
         Self { sid: track.sid.clone(), kind: track.kind, source: track.source, muted: track.muted }
     }
@@ -161,9 +161,9 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_id: Option<EgressId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    recording_status: Option<JobStatus>,
+    recording_status: Option<EgressStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    broadcast_status: Option<JobStatus>,
+    broadcast_status: Option<EgressStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ingress_id: Option<IngressId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,7 +184,7 @@ pub enum ChangedBy {
 }
 
 impl Event {
-    fn bare(event_type: EventType, scene: Scene) -> Self {
+    fn bare(event_type: EventType, scene: EventContext) -> Self {
         Self {
             event_type,
             project_id: scene.project_id,
@@ -212,17 +212,17 @@ impl Event {
 
     /// `room.started`.
     #[must_use]
-    pub fn room_started(scene: Scene) -> Self {
+    pub fn room_started(scene: EventContext) -> Self {
         Self::bare(EventType::RoomStarted, scene)
     }
 
     /// `room.finished`.
     #[must_use]
-    pub fn room_finished(scene: Scene) -> Self {
+    pub fn room_finished(scene: EventContext) -> Self {
         Self::bare(EventType::RoomFinished, scene)
     }
 
-    fn of_participant(event_type: EventType, scene: Scene, who: &Who) -> Self {
+    fn of_participant(event_type: EventType, scene: EventContext, who: &ParticipantRef) -> Self {
         Self {
             participant_identity: Some(who.identity.clone()),
             participant_sid: Some(who.sid.clone()),
@@ -233,20 +233,20 @@ impl Event {
 
     /// `participant.joined`.
     #[must_use]
-    pub fn participant_joined(scene: Scene, who: &Who) -> Self {
+    pub fn participant_joined(scene: EventContext, who: &ParticipantRef) -> Self {
         Self::of_participant(EventType::ParticipantJoined, scene, who)
     }
 
     /// `participant.left`, or `participant.connection_aborted` when nobody said goodbye.
     #[must_use]
-    pub fn participant_gone(scene: Scene, who: &Who, clean: bool) -> Self {
+    pub fn participant_gone(scene: EventContext, who: &ParticipantRef, clean: bool) -> Self {
         let event_type = if clean { EventType::ParticipantLeft } else { EventType::ParticipantConnectionAborted };
         Self::of_participant(event_type, scene, who)
     }
 
     /// `track.published` or `track.unpublished`.
     #[must_use]
-    pub fn track(scene: Scene, who: &Who, track: &TrackFacts, published: bool) -> Self {
+    pub fn track(scene: EventContext, who: &ParticipantRef, track: &TrackSummary, published: bool) -> Self {
         let event_type = if published { EventType::TrackPublished } else { EventType::TrackUnpublished };
         Self {
             track_sid: Some(track.sid.clone()),
@@ -259,7 +259,7 @@ impl Event {
 
     /// `participant.publish_limit_exceeded` or `_cleared`; the track where the excess can be attributed to one.
     #[must_use]
-    pub fn publish_limit(scene: Scene, who: &Who, limit: &PublishLimit) -> Self {
+    pub fn publish_limit(scene: EventContext, who: &ParticipantRef, limit: &PublishLimit) -> Self {
         let event_type = if limit.exceeded {
             EventType::ParticipantPublishLimitExceeded
         } else {
@@ -275,7 +275,12 @@ impl Event {
 
     /// `participant.role_changed`; `who` carries the new role.
     #[must_use]
-    pub fn role_changed(scene: Scene, who: &Who, previous_role: Option<RoleName>, by: &ChangedBy) -> Self {
+    pub fn role_changed(
+        scene: EventContext,
+        who: &ParticipantRef,
+        previous_role: Option<RoleName>,
+        by: &ChangedBy,
+    ) -> Self {
         let (identity, prefix) = match by {
             ChangedBy::Identity(identity) => (Some(identity.clone()), None),
             ChangedBy::ApiKey(prefix) => (None, Some(prefix.as_str().to_owned())),
@@ -291,35 +296,41 @@ impl Event {
 
 // Jobs and ingress endpoints.
 impl Event {
-    fn of_job(event_type: EventType, scene: Scene, kind: JobKind, egress_id: &EgressId, status: JobStatus) -> Self {
+    fn of_job(
+        event_type: EventType,
+        scene: EventContext,
+        kind: EgressKind,
+        egress_id: &EgressId,
+        status: EgressStatus,
+    ) -> Self {
         let (recording_status, broadcast_status) = match kind {
-            JobKind::Recording => (Some(status), None),
-            JobKind::Broadcast => (None, Some(status)),
+            EgressKind::Recording => (Some(status), None),
+            EgressKind::Broadcast => (None, Some(status)),
         };
         Self { egress_id: Some(egress_id.clone()), recording_status, broadcast_status, ..Self::bare(event_type, scene) }
     }
 
     /// `recording.started` or `broadcast.started`.
     #[must_use]
-    pub fn job_started(scene: Scene, kind: JobKind, egress_id: &EgressId) -> Self {
+    pub fn egress_started(scene: EventContext, kind: EgressKind, egress_id: &EgressId) -> Self {
         let event_type = match kind {
-            JobKind::Recording => EventType::RecordingStarted,
-            JobKind::Broadcast => EventType::BroadcastStarted,
+            EgressKind::Recording => EventType::RecordingStarted,
+            EgressKind::Broadcast => EventType::BroadcastStarted,
         };
-        Self::of_job(event_type, scene, kind, egress_id, JobStatus::Starting)
+        Self::of_job(event_type, scene, kind, egress_id, EgressStatus::Starting)
     }
 
     /// What a move to another status is told as: `*.failed` for a failure, `*.ended` for the other final ones, else
     /// `*.updated` (decisions section 4).
     #[must_use]
-    pub fn job_moved(scene: Scene, kind: JobKind, egress_id: &EgressId, status: JobStatus) -> Self {
+    pub fn egress_updated(scene: EventContext, kind: EgressKind, egress_id: &EgressId, status: EgressStatus) -> Self {
         use EventType as E;
         let [updated, ended, failed] = match kind {
-            JobKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
-            JobKind::Broadcast => [E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed],
+            EgressKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
+            EgressKind::Broadcast => [E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed],
         };
         let event_type = match status {
-            JobStatus::Failed => failed,
+            EgressStatus::Failed => failed,
             status if status.is_final() => ended,
             _ => updated,
         };
@@ -328,7 +339,7 @@ impl Event {
 
     /// `ingress.started` when an encoder publishes, `ingress.ended` when it does no more.
     #[must_use]
-    pub fn ingress(scene: Scene, ingress_id: &IngressId, identity: &Identity, status: IngressStatus) -> Self {
+    pub fn ingress(scene: EventContext, ingress_id: &IngressId, identity: &Identity, status: IngressStatus) -> Self {
         let publishing = status == IngressStatus::Publishing;
         let event_type = if publishing { EventType::IngressStarted } else { EventType::IngressEnded };
         Self {
@@ -358,16 +369,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn scene() -> Scene {
-        Scene {
+    fn scene() -> EventContext {
+        EventContext {
             project_id: "prj_0123456789ab".parse().unwrap(),
             room: "standup".parse().unwrap(),
             occurred_at: Timestamp::from_millis(0),
         }
     }
 
-    fn who(role: Option<&str>) -> Who {
-        Who { identity: "alice".parse().unwrap(), sid: "PA_1".parse().unwrap(), role: role.map(|r| r.parse().unwrap()) }
+    fn who(role: Option<&str>) -> ParticipantRef {
+        ParticipantRef {
+            identity: "alice".parse().unwrap(),
+            sid: "PA_1".parse().unwrap(),
+            role: role.map(|r| r.parse().unwrap()),
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct FilePath(Arc<str>);
     "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no backslash, no \
      control character"
 )]
-pub struct BadPath;
+pub struct ParseFilePathError;
 
 impl FilePath {
     /// The name of a recording whose author gave none: `{room}-{UTC time}.mp4`, or `.ogg` for sound alone.
@@ -39,14 +39,14 @@ impl FilePath {
 }
 
 impl FromStr for FilePath {
-    type Err = BadPath;
+    type Err = ParseFilePathError;
 
-    fn from_str(text: &str) -> Result<Self, BadPath> {
+    fn from_str(text: &str) -> Result<Self, ParseFilePathError> {
         let printable = !text.chars().any(|c| c.is_control() || c == '\\');
         let sized = (1..=LONGEST).contains(&text.len());
         // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.
         let inside = text.split('/').all(|part| !matches!(part, "" | "." | ".."));
-        if printable && sized && inside { Ok(Self(text.into())) } else { Err(BadPath) }
+        if printable && sized && inside { Ok(Self(text.into())) } else { Err(ParseFilePathError) }
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn paths_that_leave_the_directory_or_name_no_file_are_refused() {
         for bad in ["", "/etc/passwd", "../x", "a/../b", "a/..", "..", ".", "a//b", "a/", "a\\b", "a\0b", "a\nb"] {
-            assert_eq!(bad.parse::<FilePath>(), Err(BadPath), "{bad:?}");
+            assert_eq!(bad.parse::<FilePath>(), Err(ParseFilePathError), "{bad:?}");
         }
         assert!("x".repeat(513).parse::<FilePath>().is_err());
         for good in ["a.mp4", "2026/03/stand-up 1.mp4", "..a", "a..b/c", "ü.ogg", &"x".repeat(512)] {

@@ -2,7 +2,7 @@
 //!
 //! A key is scoped to project and operation and lives 24 hours (decisions, section 4). What a participant is refused is kept
 //! beside that, for this participant: the refusal may be about who asked, and is no answer to anybody else. An operation
-//! that writes hands a [`KeepAnswer`] down with its write, and the store renders and keeps the answer beside the change, so
+//! that writes hands a [`ResponseRecorder`] down with its write, and the store renders and keeps the answer beside the change, so
 //! that no crash can leave the one without the other.
 
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub struct IdempotencyKey(Box<str>);
 /// A header that is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 255 printable ASCII characters")]
-pub struct NotAnIdempotencyKey;
+pub struct ParseIdempotencyKeyError;
 
 impl IdempotencyKey {
     /// The key as text.
@@ -33,11 +33,11 @@ impl IdempotencyKey {
 }
 
 impl FromStr for IdempotencyKey {
-    type Err = NotAnIdempotencyKey;
+    type Err = ParseIdempotencyKeyError;
 
-    fn from_str(text: &str) -> Result<Self, NotAnIdempotencyKey> {
+    fn from_str(text: &str) -> Result<Self, ParseIdempotencyKeyError> {
         let printable = text.bytes().all(|b| (0x20..0x7f).contains(&b));
-        if (1..=255).contains(&text.len()) && printable { Ok(Self(text.into())) } else { Err(NotAnIdempotencyKey) }
+        if (1..=255).contains(&text.len()) && printable { Ok(Self(text.into())) } else { Err(ParseIdempotencyKeyError) }
     }
 }
 
@@ -75,7 +75,7 @@ pub struct IdempotencySlot {
 
 /// An answer, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// HTTP status.
     pub status: u16,
     /// The body.
@@ -84,7 +84,7 @@ pub struct Answer {
 
 /// The request to keep an answer: where, for which body, and whether it holds a secret.
 #[derive(Debug, Clone)]
-pub struct Keep {
+pub struct IdempotencyRecord {
     /// Which call.
     pub slot: IdempotencySlot,
     /// BLAKE3 over the path and the raw body.
@@ -93,14 +93,14 @@ pub struct Keep {
     pub made_by: Option<ParticipantCaller>,
     /// The answer holds a secret and is encrypted at rest.
     pub secret: bool,
-    kept: Arc<AtomicBool>,
+    stored: Arc<AtomicBool>,
 }
 
-impl Keep {
+impl IdempotencyRecord {
     /// A request that nobody has met yet.
     #[must_use]
     pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
-        Self { slot, fingerprint, made_by: None, secret, kept: Arc::default() }
+        Self { slot, fingerprint, made_by: None, secret, stored: Arc::default() }
     }
 
     /// The same, of a call that a participant made.
@@ -110,24 +110,24 @@ impl Keep {
     }
 
     /// Notes that the answer is durable, for every clone of this request.
-    pub fn mark_kept(&self) {
-        self.kept.store(true, Ordering::Release);
+    pub fn mark_stored(&self) {
+        self.stored.store(true, Ordering::Release);
     }
 
     /// Whether the answer is durable already.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::Acquire)
+    pub fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Acquire)
     }
 }
 
-/// A [`Keep`] that knows how the answer to a successful change of `T` reads.
+/// A [`IdempotencyRecord`] that knows how the answer to a successful change of `T` reads.
 #[derive(Debug, Clone)]
-pub struct KeepAnswer<T> {
+pub struct ResponseRecorder<T> {
     /// Where it is kept.
-    pub keep: Keep,
+    pub record: IdempotencyRecord,
     /// Renders the answer from the change's result.
-    pub render: fn(&T) -> Answer,
+    pub render: fn(&T) -> Response,
 }
 
 #[cfg(test)]
@@ -143,9 +143,9 @@ mod tests {
             key: "k".parse().unwrap(),
             refused: None,
         };
-        let keep = Keep::new(slot, [0; 32], false);
-        keep.clone().mark_kept();
-        assert!(keep.is_kept());
+        let record = IdempotencyRecord::new(slot, [0; 32], false);
+        record.clone().mark_stored();
+        assert!(record.is_stored());
     }
 
     proptest! {

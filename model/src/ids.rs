@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// A text that does not match the pattern of the id it was to become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must match {pattern}")]
-pub struct Malformed {
+pub struct ParseIdError {
     /// The pattern, as a regular expression people can read.
     pub pattern: &'static str,
 }
@@ -37,18 +37,18 @@ macro_rules! text_id {
         }
 
         impl FromStr for $name {
-            type Err = Malformed;
+            type Err = ParseIdError;
 
-            fn from_str(text: &str) -> Result<Self, Malformed> {
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
                 let rule: fn(&str) -> bool = $rule;
-                if rule(text) { Ok(Self(text.into())) } else { Err(Malformed { pattern: $pattern }) }
+                if rule(text) { Ok(Self(text.into())) } else { Err(ParseIdError { pattern: $pattern }) }
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = Malformed;
+            type Error = ParseIdError;
 
-            fn try_from(text: String) -> Result<Self, Malformed> {
+            fn try_from(text: String) -> Result<Self, ParseIdError> {
                 text.parse()
             }
         }
@@ -96,14 +96,14 @@ macro_rules! uuid_id {
         }
 
         impl FromStr for $name {
-            type Err = Malformed;
+            type Err = ParseIdError;
 
-            fn from_str(text: &str) -> Result<Self, Malformed> {
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
                 // Only the hyphenated form is a UUID of this API: `Uuid` would also take braces and urn: prefixes.
                 if text.len() != 36 {
-                    return Err(Malformed { pattern: "a UUID" });
+                    return Err(ParseIdError { pattern: "a UUID" });
                 }
-                Uuid::parse_str(text).map(Self).map_err(|_| Malformed { pattern: "a UUID" })
+                Uuid::parse_str(text).map(Self).map_err(|_| ParseIdError { pattern: "a UUID" })
             }
         }
 
@@ -206,7 +206,7 @@ impl DestinationId {
 impl NamespacedRoom {
     /// The media plane's name of a project's room: project id, a dot, then the room name.
     #[must_use]
-    pub fn of(project: &ProjectId, room: &RoomName) -> Self {
+    pub fn new(project: &ProjectId, room: &RoomName) -> Self {
         Self(format!("{project}.{room}").into())
     }
 
@@ -294,7 +294,7 @@ uuid_id!(
 );
 uuid_id!(
     /// The row of a recording or a broadcast.
-    JobId
+    EgressRowId
 );
 uuid_id!(
     /// The row of an ingress endpoint.
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_namespaced_room_splits_into_what_it_was_made_of() {
         let (project, room): (ProjectId, RoomName) = (ProjectId::new(), "stand-up_1".parse().unwrap());
-        assert_eq!(NamespacedRoom::of(&project, &room).split(), (project, room));
+        assert_eq!(NamespacedRoom::new(&project, &room).split(), (project, room));
     }
 
     #[test]

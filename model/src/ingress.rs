@@ -91,7 +91,7 @@ impl IngressStatus {
     /// The status that the event of a move to `next` carries: one event when an encoder begins to publish, one when it
     /// does no more, and none for other moves. Events know no `deleted` (contract "Payload").
     #[must_use]
-    pub const fn told_as(self, next: Self) -> Option<Self> {
+    pub const fn event_status(self, next: Self) -> Option<Self> {
         match (self, next) {
             (Self::Publishing, Self::Publishing) => None,
             (_, Self::Publishing) => Some(Self::Publishing),
@@ -109,7 +109,7 @@ pub struct StreamKeyHash(pub [u8; 32]);
 impl StreamKeyHash {
     /// The hash of a key.
     #[must_use]
-    pub fn of(key: &str) -> Self {
+    pub fn from_key(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 }
@@ -168,7 +168,7 @@ impl Ingress {
     /// The media plane's name for its room.
     #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {
-        NamespacedRoom::of(&self.project_id, &self.room)
+        NamespacedRoom::new(&self.project_id, &self.room)
     }
 }
 
@@ -188,17 +188,17 @@ mod tests {
         use IngressStatus as S;
         for from in S::ALL {
             for to in S::ALL {
-                let told = from.told_as(to);
+                let told = from.event_status(to);
                 assert_eq!(told.is_some(), (from == S::Publishing) != (to == S::Publishing), "{from:?} to {to:?}");
                 assert_ne!(told, Some(S::Deleted));
             }
         }
-        assert_eq!(S::Publishing.told_as(S::Deleted), Some(S::Inactive));
-        assert_eq!(S::Publishing.told_as(S::Error), Some(S::Error));
+        assert_eq!(S::Publishing.event_status(S::Deleted), Some(S::Inactive));
+        assert_eq!(S::Publishing.event_status(S::Error), Some(S::Error));
     }
 
     #[test]
     fn a_hash_shows_nothing() {
-        assert_eq!(format!("{:?}", StreamKeyHash::of("key")), "StreamKeyHash");
+        assert_eq!(format!("{:?}", StreamKeyHash::from_key("key")), "StreamKeyHash");
     }
 }

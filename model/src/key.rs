@@ -27,7 +27,7 @@ pub struct ApiKeyHash(pub [u8; 32]);
 /// A text that has not the shape of a key. It says no more, since neither may an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an API key")]
-pub struct NotAKey;
+pub struct ParseApiKeyError;
 
 impl ApiKey {
     /// A fresh key.
@@ -56,12 +56,12 @@ impl ApiKey {
 }
 
 impl FromStr for ApiKey {
-    type Err = NotAKey;
+    type Err = ParseApiKeyError;
 
-    fn from_str(text: &str) -> Result<Self, NotAKey> {
-        let random = text.strip_prefix("vk_live_").or_else(|| text.strip_prefix("vk_test_")).ok_or(NotAKey)?;
+    fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
+        let random = text.strip_prefix("vk_live_").or_else(|| text.strip_prefix("vk_test_")).ok_or(ParseApiKeyError)?;
         let shaped = random.len() == RANDOM_CHARACTERS && random.bytes().all(|b| b.is_ascii_alphanumeric());
-        if shaped { Ok(Self(Secret::new(text))) } else { Err(NotAKey) }
+        if shaped { Ok(Self(Secret::new(text))) } else { Err(ParseApiKeyError) }
     }
 }
 
@@ -83,11 +83,11 @@ impl ApiKeyPrefix {
 }
 
 impl FromStr for ApiKeyPrefix {
-    type Err = NotAKey;
+    type Err = ParseApiKeyError;
 
-    fn from_str(text: &str) -> Result<Self, NotAKey> {
+    fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
         let shaped = text.len() == Self::LEN && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
-        if shaped && text.is_ascii() { Ok(Self(text.into())) } else { Err(NotAKey) }
+        if shaped && text.is_ascii() { Ok(Self(text.into())) } else { Err(ParseApiKeyError) }
     }
 }
 

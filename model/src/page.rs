@@ -38,7 +38,7 @@ pub struct Page<T> {
 impl<T> Page<T> {
     /// Makes a page of up to `limit + 1` rows fetched from `offset` on.
     #[must_use]
-    pub fn of_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
+    pub fn from_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
         let limit = request.limit as usize;
         let has_more = rows.len() > limit;
         rows.truncate(limit);
@@ -47,15 +47,15 @@ impl<T> Page<T> {
 
     /// Cuts a page out of a whole list.
     #[must_use]
-    pub fn cut(rows: Vec<T>, request: PageRequest) -> Self {
+    pub fn from_all(rows: Vec<T>, request: PageRequest) -> Self {
         let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
         let fetched = rows.into_iter().skip(skipped).take(request.limit as usize + 1);
-        Self::of_fetched(fetched.collect(), request)
+        Self::from_fetched(fetched.collect(), request)
     }
 
     /// The same page, of things to look at.
     #[must_use]
-    pub fn each(&self) -> Page<&T> {
+    pub fn as_ref(&self) -> Page<&T> {
         Page { items: self.items.iter().collect(), request: self.request, has_more: self.has_more }
     }
 
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn the_row_past_the_limit_says_that_there_is_more() {
         let request = PageRequest { limit: 2, offset: 0 };
-        let page = Page::of_fetched(vec![1, 2, 3], request);
+        let page = Page::from_fetched(vec![1, 2, 3], request);
         assert_eq!((page.items, page.has_more), (vec![1, 2], true));
-        assert!(!Page::of_fetched(vec![1, 2], request).has_more);
+        assert!(!Page::from_fetched(vec![1, 2], request).has_more);
     }
 
     #[test]
     fn cutting_past_the_end_gives_an_empty_last_page() {
-        let page = Page::cut(vec![1, 2, 3], PageRequest { limit: 2, offset: 7 });
+        let page = Page::from_all(vec![1, 2, 3], PageRequest { limit: 2, offset: 7 });
         assert_eq!((page.items.len(), page.has_more), (0, false));
     }
 }

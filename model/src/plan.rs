@@ -69,7 +69,7 @@ impl PlanFeatures {
     ///
     /// # Errors
     /// 402 `feature_not_in_plan`, `field` the feature.
-    pub fn permit(self, feature: Feature) -> Result<(), Problem> {
+    pub fn ensure_included(self, feature: Feature) -> Result<(), Problem> {
         let included = match feature {
             Feature::Recording => self.recording,
             Feature::Streaming => self.streaming,
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn a_feature_that_is_not_included_is_refused_by_its_name() {
         let features = PlanFeatures { recording: true, streaming: false };
-        assert_eq!(features.permit(Feature::Recording), Ok(()));
-        let refusal = features.permit(Feature::Streaming).unwrap_err();
+        assert_eq!(features.ensure_included(Feature::Recording), Ok(()));
+        let refusal = features.ensure_included(Feature::Streaming).unwrap_err();
         assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::FeatureNotInPlan, Some("streaming")));
     }
 }

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
+use crate::non_null::{non_null, non_null_object};
 use crate::participant::TrackSource;
-use crate::sent::{sent, sent_object};
 
 /// A role as it is stored, served and turned into grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -231,31 +231,31 @@ impl RolePublish {
 #[serde(deny_unknown_fields)]
 pub struct RoleInput {
     /// If sent, must be the name the role is filed under.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub name: Option<String>,
     /// What holders may publish.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub publish: Option<RolePublishInput>,
     /// Whom holders receive.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub subscribe: Option<RoleSubscribeInput>,
     /// What holders may do to others.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub permissions: Option<RolePermissions>,
     /// Default 3.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub priority: Option<Priority>,
     /// Default 0.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub max_peer_count: Option<PeerCount>,
     /// Default false.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub hidden: Option<bool>,
 }
@@ -265,25 +265,25 @@ pub struct RoleInput {
 #[serde(deny_unknown_fields)]
 pub struct RolePublishInput {
     /// Default all four kinds.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub allowed: Option<Vec<PublishKind>>,
     /// Default null: no ceiling.
     pub max_kbps: Option<Kbps>,
     /// How audio is sent.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub audio: Option<AudioInput>,
     /// How camera video is sent.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub video: Option<VideoInput>,
     /// How a shared screen is sent.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub screen: Option<VideoInput>,
     /// Default true.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub simulcast: Option<bool>,
 }
@@ -293,11 +293,11 @@ pub struct RolePublishInput {
 #[serde(deny_unknown_fields)]
 pub struct AudioInput {
     /// Default 32.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub max_kbps: Option<Kbps>,
     /// Default opus.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub codec: Option<AudioCodec>,
 }
@@ -307,23 +307,23 @@ pub struct AudioInput {
 #[serde(deny_unknown_fields)]
 pub struct VideoInput {
     /// Default 1200 for the camera, 2500 for the screen.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub max_kbps: Option<Kbps>,
     /// Default vp8.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub codec: Option<VideoCodec>,
     /// Default 25 for the camera, 10 for the screen.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub frame_rate: Option<FrameRate>,
     /// Default 1280 for the camera, 1920 for the screen.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub width: Option<Pixels>,
     /// Default 720 for the camera, 1080 for the screen.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub height: Option<Pixels>,
 }
@@ -342,21 +342,21 @@ pub struct RoleSubscribeInput {
 /// The name in the input is not the one the role is filed under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a role's name, if sent, must be the name it is filed under")]
-pub struct NameMismatch;
+pub struct RoleNameMismatch;
 
 impl RoleInput {
     /// The complete role, omitted fields at their defaults.
     ///
     /// # Errors
-    /// [`NameMismatch`] when the input names itself otherwise than `name`.
-    pub fn normalise(self, name: RoleName) -> Result<Role, NameMismatch> {
+    /// [`RoleNameMismatch`] when the input names itself otherwise than `name`.
+    pub fn with_defaults(self, name: RoleName) -> Result<Role, RoleNameMismatch> {
         if self.name.is_some_and(|sent| sent != name.as_str()) {
-            return Err(NameMismatch);
+            return Err(RoleNameMismatch);
         }
         let subscribe = self.subscribe.unwrap_or_default();
         Ok(Role {
             name,
-            publish: self.publish.unwrap_or_default().normalise(),
+            publish: self.publish.unwrap_or_default().with_defaults(),
             subscribe: RoleSubscribe { to_roles: subscribe.to_roles, max_kbps: subscribe.max_kbps },
             permissions: self.permissions.unwrap_or_default(),
             priority: self.priority.unwrap_or(Priority::known(3)),
@@ -367,7 +367,7 @@ impl RoleInput {
 }
 
 impl RolePublishInput {
-    fn normalise(self) -> RolePublish {
+    fn with_defaults(self) -> RolePublish {
         use PublishKind::{Audio, Data, Screen, Video};
         let mut allowed = self.allowed.unwrap_or_else(|| vec![Audio, Video, Screen, Data]);
         let mut seen = Vec::new();
@@ -385,15 +385,15 @@ impl RolePublishInput {
                 max_kbps: audio.max_kbps.unwrap_or(Kbps::known(32)),
                 codec: audio.codec.unwrap_or(AudioCodec::Opus),
             },
-            video: self.video.unwrap_or_default().normalise(1200, 25, (1280, 720)),
-            screen: self.screen.unwrap_or_default().normalise(2500, 10, (1920, 1080)),
+            video: self.video.unwrap_or_default().with_defaults(1200, 25, (1280, 720)),
+            screen: self.screen.unwrap_or_default().with_defaults(2500, 10, (1920, 1080)),
             simulcast: self.simulcast.unwrap_or(true),
         }
     }
 }
 
 impl VideoInput {
-    fn normalise(self, kbps: i64, frame_rate: i64, (width, height): (i64, i64)) -> VideoProfile {
+    fn with_defaults(self, kbps: i64, frame_rate: i64, (width, height): (i64, i64)) -> VideoProfile {
         VideoProfile {
             max_kbps: self.max_kbps.unwrap_or(Kbps::known(kbps)),
             codec: self.codec.unwrap_or(VideoCodec::Vp8),
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn an_empty_object_is_a_complete_role() {
-        let role = serde_json::from_str::<RoleInput>("{}").unwrap().normalise(name()).unwrap();
+        let role = serde_json::from_str::<RoleInput>("{}").unwrap().with_defaults(name()).unwrap();
         let json = serde_json::to_value(&role).unwrap();
         assert_eq!(
             json,
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn an_object_sent_in_part_keeps_the_other_defaults() {
         let input = r#"{"publish":{"video":{"width":640}},"permissions":{"end_room":true}}"#;
-        let role = serde_json::from_str::<RoleInput>(input).unwrap().normalise(name()).unwrap();
+        let role = serde_json::from_str::<RoleInput>(input).unwrap().with_defaults(name()).unwrap();
         assert_eq!((role.publish.video.width.get(), role.publish.video.height.get()), (640, 720));
         assert!(role.permissions.end_room && !role.permissions.record);
     }
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn a_name_must_be_the_one_it_is_filed_under() {
         let input = RoleInput { name: Some("guest".into()), ..RoleInput::default() };
-        assert_eq!(input.normalise(name()), Err(NameMismatch));
+        assert_eq!(input.with_defaults(name()), Err(RoleNameMismatch));
     }
 
     #[test]
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn sources_follow_the_allowed_kinds() {
         let input = r#"{"publish":{"allowed":["screen","data","screen"]}}"#;
-        let publish = serde_json::from_str::<RoleInput>(input).unwrap().normalise(name()).unwrap().publish;
+        let publish = serde_json::from_str::<RoleInput>(input).unwrap().with_defaults(name()).unwrap().publish;
         assert_eq!(publish.allowed, [PublishKind::Screen, PublishKind::Data]);
         assert_eq!(publish.sources(), [TrackSource::ScreenShare, TrackSource::ScreenShareAudio]);
         assert!(publish.allows_media() && publish.allows_data());

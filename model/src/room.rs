@@ -43,7 +43,7 @@ impl Room {
     /// The media plane's name for it.
     #[must_use]
     pub fn namespaced_name(&self) -> NamespacedRoom {
-        NamespacedRoom::of(&self.project_id, &self.name)
+        NamespacedRoom::new(&self.project_id, &self.name)
     }
 }
 

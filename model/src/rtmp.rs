@@ -24,7 +24,7 @@ pub struct RtmpUrl {
 
 /// Why a text is no such url. It never repeats the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotAnRtmpUrl {
+pub enum ParseRtmpUrlError {
     /// Characters that one parser reads as another does not.
     #[error("must be printable ASCII without spaces or backslashes; percent-encode the rest")]
     Characters,
@@ -44,21 +44,21 @@ impl RtmpUrl {
     ///
     /// # Errors
     /// What is not allowed.
-    pub fn parse(text: &str) -> Result<Self, NotAnRtmpUrl> {
+    pub fn parse(text: &str) -> Result<Self, ParseRtmpUrlError> {
         if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
-            return Err(NotAnRtmpUrl::Characters);
+            return Err(ParseRtmpUrlError::Characters);
         }
         if text.contains(REDACTED) {
-            return Err(NotAnRtmpUrl::Redacted);
+            return Err(ParseRtmpUrlError::Redacted);
         }
         let url = Url::parse(text).map_err(|error| match error {
-            url::ParseError::RelativeUrlWithoutBase => NotAnRtmpUrl::Scheme,
-            _ => NotAnRtmpUrl::Host,
+            url::ParseError::RelativeUrlWithoutBase => ParseRtmpUrlError::Scheme,
+            _ => ParseRtmpUrlError::Host,
         })?;
         if !matches!(url.scheme(), "rtmp" | "rtmps") {
-            return Err(NotAnRtmpUrl::Scheme);
+            return Err(ParseRtmpUrlError::Scheme);
         }
-        let host = url.host_str().filter(|host| is_host(host)).ok_or(NotAnRtmpUrl::Host)?;
+        let host = url.host_str().filter(|host| is_host(host)).ok_or(ParseRtmpUrlError::Host)?;
         Ok(Self { text: Secret::new(text), host: host.into(), redacted: redacted(&url, host).into() })
     }
 
@@ -121,7 +121,7 @@ pub fn parse_urls(field: &str, texts: &[String]) -> Result<Vec<RtmpUrl>, Problem
         return Err(Problem::invalid(field.to_owned(), format!("must hold 1 to {MOST_URLS} urls")));
     }
     let parse = |(index, text): (usize, &String)| {
-        let refuse = |error: NotAnRtmpUrl| Problem::new(ErrorCode::InvalidUrl, error.to_string());
+        let refuse = |error: ParseRtmpUrlError| Problem::new(ErrorCode::InvalidUrl, error.to_string());
         RtmpUrl::parse(text).map_err(|error| refuse(error).at(format!("{field}[{index}]")))
     };
     texts.iter().enumerate().map(parse).collect()
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_no_rtmp_url_with_a_host_is_refused() {
-        use NotAnRtmpUrl::{Characters, Host, Redacted, Scheme};
+        use ParseRtmpUrlError::{Characters, Host, Redacted, Scheme};
         for (text, why) in [
             ("", Scheme),
             ("example.com/app/key", Scheme),
@@ -211,7 +211,7 @@ mod tests {
         #[test]
         fn no_text_makes_the_parser_panic_and_what_is_shown_is_never_taken_back(text in any::<String>()) {
             if let Ok(url) = RtmpUrl::parse(&format!("rtmp://{text}")) {
-                prop_assert_eq!(RtmpUrl::parse(url.redacted()), Err(NotAnRtmpUrl::Redacted));
+                prop_assert_eq!(RtmpUrl::parse(url.redacted()), Err(ParseRtmpUrlError::Redacted));
             }
         }
     }

@@ -72,7 +72,7 @@ impl Region {
 /// A role names one to subscribe to that the template lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("names the role {missing:?}, which the template does not have")]
-pub struct DanglingRole {
+pub struct UnknownRoleReference {
     /// The role that names it.
     pub role: RoleName,
     /// Where in `subscribe.to_roles` it stands.
@@ -85,11 +85,11 @@ pub struct DanglingRole {
 ///
 /// # Errors
 /// The first name that points nowhere.
-pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), DanglingRole> {
+pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownRoleReference> {
     for role in roles.values() {
         for (index, name) in role.subscribe.to_roles.iter().flatten().enumerate() {
             if !roles.contains_key(name) {
-                return Err(DanglingRole { role: role.name.clone(), index, missing: name.clone() });
+                return Err(UnknownRoleReference { role: role.name.clone(), index, missing: name.clone() });
             }
         }
     }
@@ -115,7 +115,7 @@ mod tests {
         let role = |name: &str, to: &[&str]| {
             let to_roles = Some(to.iter().map(|n| n.parse().unwrap()).collect());
             let subscribe = Some(RoleSubscribeInput { to_roles, max_kbps: None });
-            RoleInput { subscribe, ..RoleInput::default() }.normalise(name.parse().unwrap()).unwrap()
+            RoleInput { subscribe, ..RoleInput::default() }.with_defaults(name.parse().unwrap()).unwrap()
         };
         of.iter().map(|(name, to)| (name.parse().unwrap(), role(name, to))).collect()
     }

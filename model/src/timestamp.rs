@@ -78,18 +78,20 @@ impl Serialize for Timestamp {
 /// A text that is not an RFC 3339 timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be an RFC 3339 timestamp, like 2026-01-31T12:00:00Z")]
-pub struct NotATimestamp;
+pub struct ParseTimestampError;
 
 impl FromStr for Timestamp {
-    type Err = NotATimestamp;
+    type Err = ParseTimestampError;
 
-    fn from_str(text: &str) -> Result<Self, NotATimestamp> {
+    fn from_str(text: &str) -> Result<Self, ParseTimestampError> {
         // jiff would also take a space for the `T` and other ISO 8601 forms that RFC 3339 lacks.
         let shaped = text.len() >= 20 && text.is_ascii() && matches!(text.as_bytes()[10], b'T' | b't');
         if !shaped {
-            return Err(NotATimestamp);
+            return Err(ParseTimestampError);
         }
-        text.parse::<jiff::Timestamp>().map(|at| Self::from_millis(at.as_millisecond())).map_err(|_| NotATimestamp)
+        text.parse::<jiff::Timestamp>()
+            .map(|at| Self::from_millis(at.as_millisecond()))
+            .map_err(|_| ParseTimestampError)
     }
 }
 

@@ -22,15 +22,9 @@ pub struct Day(i64);
 /// A text that is no day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a day, like 2026-01-31")]
-pub struct NotADay;
+pub struct ParseDayError;
 
 impl Day {
-    /// The day an instant lies in.
-    #[must_use]
-    pub const fn of(at: Timestamp) -> Self {
-        Self(at.millis().div_euclid(DAY_MILLIS))
-    }
-
     /// The day that is so many days after 1970-01-01.
     #[must_use]
     pub const fn from_number(number: i64) -> Self {
@@ -56,6 +50,13 @@ impl Day {
     }
 }
 
+impl From<Timestamp> for Day {
+    /// The day that contains the instant, in UTC.
+    fn from(at: Timestamp) -> Self {
+        Self(at.millis().div_euclid(DAY_MILLIS))
+    }
+}
+
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = self.start().to_string();
@@ -64,15 +65,15 @@ impl fmt::Display for Day {
 }
 
 impl FromStr for Day {
-    type Err = NotADay;
+    type Err = ParseDayError;
 
-    fn from_str(text: &str) -> Result<Self, NotADay> {
+    fn from_str(text: &str) -> Result<Self, ParseDayError> {
         if text.len() != 10 {
-            return Err(NotADay);
+            return Err(ParseDayError);
         }
-        let start: Timestamp = format!("{text}T00:00:00Z").parse().map_err(|_| NotADay)?;
+        let start: Timestamp = format!("{text}T00:00:00Z").parse().map_err(|_| ParseDayError)?;
         // What lies outside the years that an instant can have was moved into them.
-        Some(Self::of(start)).filter(|day| day.to_string() == text).ok_or(NotADay)
+        Some(Self::from(start)).filter(|day| day.to_string() == text).ok_or(ParseDayError)
     }
 }
 
@@ -84,7 +85,7 @@ impl Serialize for Day {
 
 /// How much of a stretch of time lies in each day it touches.
 pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Duration)> {
-    let (first, last) = (Day::of(from).number(), Day::of(to).number());
+    let (first, last) = (Day::from(from).number(), Day::from(to).number());
     (first..=last)
         .map(Day::from_number)
         .map(move |day| (day, to.min(day.plus(1).start()).since(from.max(day.start()))))
@@ -135,7 +136,7 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
 /// What an external billing service says of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Billed {
+pub enum BillingVerdict {
     /// The wallet covers more work.
     Ok,
     /// It does not.
@@ -158,9 +159,9 @@ pub enum QuotaState {
 
 /// Whether a project may start work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum QuotaDecision {
     /// It may.
-    Good,
+    Allowed,
     /// The operator stopped it, or the billing service.
     Suspended,
     /// The month's block is spent, and the plan prices no overage.
@@ -169,10 +170,10 @@ pub enum Standing {
     WalletEmpty,
 }
 
-impl Standing {
+impl QuotaDecision {
     /// How a project stands by the records: the ledger.
     #[must_use]
-    pub fn of(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
+    pub fn from_ledger(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
         let block = plan.limits.participant_minutes_per_month.map(|block| Duration::from_secs(u64::from(block) * 60));
         let spent = block.is_some_and(|block| month.participant_time >= block);
         let owed = overage_ugx(plan, month.participant_time);
@@ -180,24 +181,24 @@ impl Standing {
             (ProjectStatus::Suspended, _, _) => Self::Suspended,
             (ProjectStatus::Active, true, None) => Self::BlockSpent,
             (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => Self::WalletEmpty,
-            (ProjectStatus::Active, _, _) => Self::Good,
+            (ProjectStatus::Active, _, _) => Self::Allowed,
         }
     }
 
     /// Whether the wallet decides. What the operator and the plan refuse, no wallet cures.
     #[must_use]
-    pub const fn rests_on_the_wallet(self) -> bool {
-        matches!(self, Self::Good | Self::WalletEmpty)
+    pub const fn depends_on_balance(self) -> bool {
+        matches!(self, Self::Allowed | Self::WalletEmpty)
     }
 
     /// The same standing, when a billing service keeps the wallet and says this of it.
     #[must_use]
-    pub const fn billed(self, said: Billed) -> Self {
+    pub const fn with_billing(self, said: BillingVerdict) -> Self {
         match said {
-            _ if !self.rests_on_the_wallet() => self,
-            Billed::Ok => Self::Good,
-            Billed::InsufficientBalance => Self::WalletEmpty,
-            Billed::Suspended => Self::Suspended,
+            _ if !self.depends_on_balance() => self,
+            BillingVerdict::Ok => Self::Allowed,
+            BillingVerdict::InsufficientBalance => Self::WalletEmpty,
+            BillingVerdict::Suspended => Self::Suspended,
         }
     }
 
@@ -205,7 +206,7 @@ impl Standing {
     #[must_use]
     pub const fn quota_state(self) -> QuotaState {
         match self {
-            Self::Good => QuotaState::Active,
+            Self::Allowed => QuotaState::Active,
             Self::Suspended => QuotaState::Suspended,
             Self::BlockSpent | Self::WalletEmpty => QuotaState::Exceeded,
         }
@@ -215,9 +216,9 @@ impl Standing {
     ///
     /// # Errors
     /// 402 `quota_exceeded` or `insufficient_balance`.
-    pub fn permit(self) -> Result<(), Problem> {
+    pub fn ensure_can_start_work(self) -> Result<(), Problem> {
         let (code, message) = match self {
-            Self::Good => return Ok(()),
+            Self::Allowed => return Ok(()),
             Self::Suspended => (ErrorCode::QuotaExceeded, "the project is suspended"),
             Self::BlockSpent => (ErrorCode::QuotaExceeded, "the month's participant minutes are spent"),
             Self::WalletEmpty => (ErrorCode::InsufficientBalance, "the wallet cannot cover more work"),
@@ -264,25 +265,27 @@ mod tests {
 
     #[test]
     fn a_spent_block_refuses_or_costs_and_a_suspended_project_is_refused_first() {
-        let of = |price, seconds, balance| Standing::of(&plan(price), ProjectStatus::Active, &month(seconds, balance));
-        assert_eq!(of(None, 599, 0), Standing::Good);
-        assert_eq!(of(None, 600, 0), Standing::BlockSpent);
-        assert_eq!(of(Some(5), 600, 0), Standing::WalletEmpty);
-        assert_eq!(of(Some(5), 661, 10), Standing::WalletEmpty);
-        assert_eq!(of(Some(5), 660, 10), Standing::Good);
-        let suspended = Standing::of(&plan(None), ProjectStatus::Suspended, &month(600, 0));
-        assert_eq!((suspended, suspended.quota_state()), (Standing::Suspended, QuotaState::Suspended));
+        let of = |price, seconds, balance| {
+            QuotaDecision::from_ledger(&plan(price), ProjectStatus::Active, &month(seconds, balance))
+        };
+        assert_eq!(of(None, 599, 0), QuotaDecision::Allowed);
+        assert_eq!(of(None, 600, 0), QuotaDecision::BlockSpent);
+        assert_eq!(of(Some(5), 600, 0), QuotaDecision::WalletEmpty);
+        assert_eq!(of(Some(5), 661, 10), QuotaDecision::WalletEmpty);
+        assert_eq!(of(Some(5), 660, 10), QuotaDecision::Allowed);
+        let suspended = QuotaDecision::from_ledger(&plan(None), ProjectStatus::Suspended, &month(600, 0));
+        assert_eq!((suspended, suspended.quota_state()), (QuotaDecision::Suspended, QuotaState::Suspended));
     }
 
     #[test]
     fn a_billing_service_decides_about_the_wallet_and_about_nothing_else() {
-        let words = [Billed::Ok, Billed::InsufficientBalance, Billed::Suspended];
-        for ledger in [Standing::Good, Standing::WalletEmpty] {
-            let billed = words.map(|said| ledger.billed(said));
-            assert_eq!(billed, [Standing::Good, Standing::WalletEmpty, Standing::Suspended]);
+        let words = [BillingVerdict::Ok, BillingVerdict::InsufficientBalance, BillingVerdict::Suspended];
+        for ledger in [QuotaDecision::Allowed, QuotaDecision::WalletEmpty] {
+            let billed = words.map(|said| ledger.with_billing(said));
+            assert_eq!(billed, [QuotaDecision::Allowed, QuotaDecision::WalletEmpty, QuotaDecision::Suspended]);
         }
-        for ledger in [Standing::Suspended, Standing::BlockSpent] {
-            assert_eq!(words.map(|said| ledger.billed(said)), [ledger; 3]);
+        for ledger in [QuotaDecision::Suspended, QuotaDecision::BlockSpent] {
+            assert_eq!(words.map(|said| ledger.with_billing(said)), [ledger; 3]);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
 /// A webhook receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct WebhookEndpoint {
     /// The receiver.
     pub id: EndpointId,
     /// Whose it is.

@@ -4,13 +4,13 @@ use conclave_model::page::Page;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
-pub use conclave_model::idempotency::Answer;
+pub use conclave_model::idempotency::Response;
 
 /// An answer with a JSON body.
-pub fn json<T: Serialize>(status: u16, body: &T) -> Answer {
+pub fn json<T: Serialize>(status: u16, body: &T) -> Response {
     // A wire type has text keys and no failing parts, so this cannot fail; were it to, the client gets a 500.
     match serde_json::to_vec(body) {
-        Ok(body) => Answer { status, body },
+        Ok(body) => Response { status, body },
         Err(error) => {
             log::error!("an answer could not be written: {error}");
             super::problem::answer(&super::problem::Problem::internal())
@@ -19,23 +19,23 @@ pub fn json<T: Serialize>(status: u16, body: &T) -> Answer {
 }
 
 /// 200 with a JSON body.
-pub fn ok<T: Serialize>(body: &T) -> Answer {
+pub fn ok<T: Serialize>(body: &T) -> Response {
     json(200, body)
 }
 
 /// 201 with a JSON body.
-pub fn created<T: Serialize>(body: &T) -> Answer {
+pub fn created<T: Serialize>(body: &T) -> Response {
     json(201, body)
 }
 
 /// 204.
 #[must_use]
-pub fn no_content() -> Answer {
-    Answer { status: 204, body: Vec::new() }
+pub fn no_content() -> Response {
+    Response { status: 204, body: Vec::new() }
 }
 
 /// 200 with a page: the collection under its own name, `limit`, `offset` and `has_more`.
-pub fn page<T: Serialize>(collection: &'static str, page: &Page<T>) -> Answer {
+pub fn page<T: Serialize>(collection: &'static str, page: &Page<T>) -> Response {
     ok(&Envelope { collection, page })
 }
 

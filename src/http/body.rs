@@ -1,6 +1,6 @@
 //! JSON bodies into wire types, with refusals that say where.
 
-use conclave_model::sent::Object;
+use conclave_model::non_null::Object;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
@@ -108,8 +108,8 @@ fn without_position(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conclave_model::non_null::non_null_object;
     use conclave_model::role::RoleInput;
-    use conclave_model::sent::sent_object;
     use proptest::prelude::*;
     use serde::Deserialize;
     use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ mod tests {
         name: String,
         #[serde(default)]
         roles: BTreeMap<String, Object<RoleInput>>,
-        #[serde(default, deserialize_with = "sent_object")]
+        #[serde(default, deserialize_with = "non_null_object")]
         one: Option<RoleInput>,
         metadata: Option<Box<RawValue>>,
         cap: Option<u32>,

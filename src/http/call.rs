@@ -9,7 +9,7 @@ use actix_web::web::Bytes;
 use conclave_db::Credential;
 use conclave_media::token::Claims;
 use conclave_model::event::ChangedBy;
-use conclave_model::idempotency::{Answer, Keep, KeepAnswer};
+use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder};
 use conclave_model::plan::{Feature, Plan};
 use conclave_model::project::ProjectStatus;
 use conclave_model::role::Permission;
@@ -45,7 +45,7 @@ pub struct Call {
     /// The body; empty when there is none.
     pub body: Bytes,
     pub(super) request: HttpRequest,
-    pub(super) keep: Option<Keep>,
+    pub(super) keep: Option<IdempotencyRecord>,
 }
 
 impl Call {
@@ -148,8 +148,8 @@ impl Call {
 
     /// The request to keep this call's answer, for a write whose result renders as `render`.
     #[must_use]
-    pub fn keep<T>(&self, render: fn(&T) -> Answer) -> Option<KeepAnswer<T>> {
-        self.keep.clone().map(|keep| KeepAnswer { keep, render })
+    pub fn keep<T>(&self, render: fn(&T) -> Response) -> Option<ResponseRecorder<T>> {
+        self.keep.clone().map(|keep| ResponseRecorder { record: keep, render })
     }
 
     /// The plan of the calling project, which must be allowed to start work.
@@ -176,7 +176,7 @@ impl Call {
     /// # Errors
     /// 402 `feature_not_in_plan`, `field` the feature.
     pub async fn require_feature(&self, feature: Feature) -> Result<(), Problem> {
-        self.plan().await?.features.permit(feature)
+        self.plan().await?.features.ensure_included(feature)
     }
 
     /// The calling project, its status and its plan's id. A key has brought them along; for a participant they are looked up.

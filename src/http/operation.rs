@@ -6,7 +6,7 @@ use std::pin::Pin;
 use conclave_model::ErrorCode;
 use conclave_model::role::Permission;
 
-use super::answer::Answer;
+use super::answer::Response;
 use super::call::Call;
 use super::openapi::Doc;
 use super::problem::Problem;
@@ -54,7 +54,7 @@ impl Method {
 }
 
 /// What a handler comes to.
-pub type Outcome = Pin<Box<dyn Future<Output = Result<Answer, Problem>>>>;
+pub type Outcome = Pin<Box<dyn Future<Output = Result<Response, Problem>>>>;
 
 /// What comes of looking whether a call may have an answer that is kept.
 pub type Admission<'a> = Pin<Box<dyn Future<Output = Result<(), Problem>> + 'a>>;

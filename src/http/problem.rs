@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub use conclave_model::Problem;
 
-use super::answer::Answer;
+use super::answer::Response;
 use crate::billing::BillingError;
 
 /// When to come again after something was away for a moment.
@@ -35,11 +35,11 @@ struct Body<'a> {
 
 /// A problem as an answer.
 #[must_use]
-pub fn answer(problem: &Problem) -> Answer {
+pub fn answer(problem: &Problem) -> Response {
     let body = Body { code: problem.code.as_str(), message: &problem.message, field: problem.field.as_deref() };
     // Three texts always serialise.
     let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
-    Answer { status: problem.code.status(), body }
+    Response { status: problem.code.status(), body }
 }
 
 /// A problem as a response, with `Retry-After` where time cures it.
@@ -56,7 +56,7 @@ pub fn response(problem: &Problem) -> HttpResponse {
 
 /// An answer as a response.
 #[must_use]
-pub fn send(answer: Answer) -> HttpResponse {
+pub fn send(answer: Response) -> HttpResponse {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut builder = HttpResponseBuilder::new(status);
     if answer.body.is_empty() {

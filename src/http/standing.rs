@@ -6,7 +6,7 @@
 
 use conclave_model::plan::Plan;
 use conclave_model::project::ProjectStatus;
-use conclave_model::usage::{Billed, MonthUse, Standing};
+use conclave_model::usage::{BillingVerdict, MonthUse, QuotaDecision};
 use conclave_model::{ErrorCode, ProjectId};
 
 use super::operation::Operation;
@@ -59,7 +59,7 @@ pub async fn ask_billing(
     state: &AppState,
     project: &ProjectId,
     operation: &Operation,
-) -> Option<Result<Billed, BillingError>> {
+) -> Option<Result<BillingVerdict, BillingError>> {
     let said = state.billing.as_ref()?.verdict(project).await;
     Some(said).filter(|said| said.is_ok() || operation.codes.contains(&ErrorCode::BillingUnavailable))
 }
@@ -68,10 +68,13 @@ pub async fn ask_billing(
 ///
 /// # Errors
 /// 503 `billing_unavailable`.
-pub fn with_billing(ledger: Standing, said: Option<Result<Billed, BillingError>>) -> Result<Standing, Problem> {
-    match said.filter(|_| ledger.rests_on_the_wallet()) {
+pub fn with_billing(
+    ledger: QuotaDecision,
+    said: Option<Result<BillingVerdict, BillingError>>,
+) -> Result<QuotaDecision, Problem> {
+    match said.filter(|_| ledger.depends_on_balance()) {
         None => Ok(ledger),
-        Some(Ok(said)) => Ok(ledger.billed(said)),
+        Some(Ok(said)) => Ok(ledger.with_billing(said)),
         Some(Err(error)) => Err(of_billing(&error)),
     }
 }
@@ -83,24 +86,24 @@ pub fn with_billing(ledger: Standing, said: Option<Result<Billed, BillingError>>
 pub async fn confirm(
     state: &AppState,
     project: &ProjectId,
-    ledger: Standing,
+    ledger: QuotaDecision,
     operation: &Operation,
-) -> Result<Standing, Problem> {
-    let said = if ledger.rests_on_the_wallet() { ask_billing(state, project, operation).await } else { None };
+) -> Result<QuotaDecision, Problem> {
+    let said = if ledger.depends_on_balance() { ask_billing(state, project, operation).await } else { None };
     with_billing(ledger, said)
 }
 
 /// How a project stands by the records.
-async fn ledger(state: &AppState, owner: Owner<'_>, plan: &Plan) -> Result<Standing, Problem> {
+async fn ledger(state: &AppState, owner: Owner<'_>, plan: &Plan) -> Result<QuotaDecision, Problem> {
     if owner.status == ProjectStatus::Suspended {
-        return Ok(Standing::Suspended);
+        return Ok(QuotaDecision::Suspended);
     }
     // A plan without a block of minutes has nothing to add up.
     if plan.limits.participant_minutes_per_month.is_none() {
-        return Ok(Standing::Good);
+        return Ok(QuotaDecision::Allowed);
     }
     let month = month(state, owner.project, plan).await?;
-    Ok(Standing::of(plan, owner.status, &month))
+    Ok(QuotaDecision::from_ledger(plan, owner.status, &month))
 }
 
 /// The plan of a project that may start the work of an operation.
@@ -115,6 +118,6 @@ pub async fn permit_new_work<'a>(
 ) -> Result<&'a Plan, Problem> {
     let plan = plan(&state.plans, owner.plan)?;
     let ledger = ledger(state, owner, plan).await?;
-    confirm(state, owner.project, ledger, operation).await?.permit()?;
+    confirm(state, owner.project, ledger, operation).await?.ensure_can_start_work()?;
     Ok(plan)
 }

@@ -75,6 +75,6 @@ fn default_template(project: &ProjectId) -> Option<NewTemplate> {
 
 fn role(name: &str, input: RoleInput) -> Option<(RoleName, Role)> {
     let name: RoleName = name.parse().ok()?;
-    let role = input.normalise(name.clone()).ok()?;
+    let role = input.with_defaults(name.clone()).ok()?;
     Some((name, role))
 }

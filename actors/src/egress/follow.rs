@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use conclave_media::{MediaError, ReportError};
 use conclave_model::Timestamp;
-use conclave_model::egress::{EgressState, Job, JobStatus};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::egress::{Egress, EgressState, EgressStatus};
+use conclave_model::idempotency::ResponseRecorder;
 
 use super::{EgressActor, EgressActorState, EgressMsg};
 use crate::answer::LastAnswer;
@@ -34,7 +34,7 @@ impl EgressActor {
     }
 
     /// Asks how the job stands, and writes it.
-    pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Job, TreeError> {
+    pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Egress, TreeError> {
         if !state.job.status.is_final() {
             let said = self.context.media.egress(&state.job.namespaced_room(), &self.id).await;
             self.record_answer(state, said, None).await?;
@@ -46,13 +46,13 @@ impl EgressActor {
     pub(super) async fn stop(
         &self,
         state: &mut EgressActorState,
-        keep: Option<KeepAnswer<Job>>,
-    ) -> Result<Job, TreeError> {
+        keep: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, TreeError> {
         if !state.job.status.is_final() {
             let said = self.context.media.stop_egress(&state.job.namespaced_room(), &self.id).await;
             // A plane may answer before its worker has taken it in; the job has been told all the same.
             let at_least_ending = |said: EgressState| match said.status {
-                JobStatus::Starting | JobStatus::Active => EgressState { status: JobStatus::Ending, ..said },
+                EgressStatus::Starting | EgressStatus::Active => EgressState { status: EgressStatus::Ending, ..said },
                 _ => said,
             };
             let said = said.map(|known| known.map(at_least_ending));
@@ -72,7 +72,7 @@ impl EgressActor {
 
     /// While the job should become final soon, it is looked after. Reports come first, so this is for the lost ones.
     pub(super) fn arm_settle(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
-        let settling = state.job.status == JobStatus::Ending || !state.room_open;
+        let settling = state.job.status == EgressStatus::Ending || !state.room_open;
         if !settling || state.job.status.is_final() {
             state.settle = None;
         } else if state.settle.is_none() {
@@ -91,13 +91,13 @@ impl EgressActor {
         &self,
         state: &mut EgressActorState,
         said: Result<Option<EgressState>, MediaError>,
-        keep: Option<KeepAnswer<Job>>,
+        keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         let now = self.context.clock.now();
         self.note(state, &said);
         let said = said?.unwrap_or_else(|| EgressState {
             egress_id: self.id.clone(),
-            status: JobStatus::Failed,
+            status: EgressStatus::Failed,
             error: Some(FORGOTTEN.into()),
             started_at: state.job.started_at,
             ended_at: Some(now),
@@ -110,7 +110,7 @@ impl EgressActor {
         state: &mut EgressActorState,
         said: EgressState,
         at: Timestamp,
-        keep: Option<KeepAnswer<Job>>,
+        keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         // Most reports say what is known.
         if keep.is_some() || state.job.status.may_become(said.status) {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use conclave_db::RunningEgress;
 use conclave_media::ReportError;
-use conclave_model::egress::{EgressState, Job, JobStatus};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::egress::{Egress, EgressState, EgressStatus};
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, Timestamp};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde_json::json;
@@ -26,7 +26,7 @@ use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
 /// The reply to whoever asked for a job, or for its end.
-pub type EgressReply = RpcReplyPort<Result<Job, TreeError>>;
+pub type EgressReply = RpcReplyPort<Result<Egress, TreeError>>;
 
 /// What an egress actor understands.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub enum EgressMsg {
     /// Tell the job to finish.
     Stop {
         /// The answer to keep with it.
-        keep: Option<KeepAnswer<Job>>,
+        keep: Option<ResponseRecorder<Egress>>,
         /// Answered once it is durable.
         reply: EgressReply,
     },
@@ -88,10 +88,10 @@ pub struct EgressActor {
 
 /// The record as last written, and what the media plane last said.
 pub struct EgressActorState {
-    job: Job,
+    job: Egress,
     room_open: bool,
     settle: Option<Timer>,
-    last_answer: Option<LastAnswer<JobStatus>>,
+    last_answer: Option<LastAnswer<EgressStatus>>,
 }
 
 impl EgressActorState {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use conclave_db::{NewEgress, RunningEgress, StoreError};
 use conclave_media::{EgressRequest, ReportError};
-use conclave_model::egress::{EgressState, Job, JobDetail, UsedDestination};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::egress::{Egress, EgressDetail, EgressState, UsedDestination};
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, ErrorCode, RoomId, RoomName, Timestamp};
 use tokio::sync::oneshot;
 
@@ -24,7 +24,7 @@ pub struct StartEgressRequest {
     /// What is asked of the media plane.
     pub egress: EgressRequest,
     /// What is written of it.
-    pub detail: JobDetail,
+    pub detail: EgressDetail,
     /// The destination it was asked for with, if one was named.
     pub destination: Option<UsedDestination>,
 }
@@ -33,8 +33,8 @@ pub struct StartEgressRequest {
 async fn start(
     context: &ActorContext,
     wanted: StartEgressRequest,
-    keep: Option<KeepAnswer<Job>>,
-) -> Result<Job, TreeError> {
+    keep: Option<ResponseRecorder<Egress>>,
+) -> Result<Egress, TreeError> {
     let room = wanted.egress.room.clone();
     let state = context.media.start_egress(wanted.egress).await?;
     let egress_id = state.egress_id.clone();
@@ -63,7 +63,7 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         wanted: StartEgressRequest,
-        keep: Option<KeepAnswer<Job>>,
+        keep: Option<ResponseRecorder<Egress>>,
         reply: EgressReply,
     ) {
         state.pending_egresses.expect();
@@ -80,7 +80,7 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        result: Result<Job, TreeError>,
+        result: Result<Egress, TreeError>,
         reply: EgressReply,
     ) {
         if let Ok(job) = &result {

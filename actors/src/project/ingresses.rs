@@ -38,7 +38,7 @@ async fn make(context: &ActorContext, wanted: CreateIngressRequest) -> Result<Cr
         participant_identity: wanted.ingress.identity,
         participant_name: wanted.ingress.name,
         url: format!("{}/REDACTED", made.url),
-        key_hash: StreamKeyHash::of(made.stream_key.reveal()),
+        key_hash: StreamKeyHash::from_key(made.stream_key.reveal()),
     };
     let written = context.store.create_ingress(new).await;
     // One that is known already is somebody else's, and stays.

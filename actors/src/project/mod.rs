@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
 use conclave_media::{MediaError, Report, ReportError, Survey};
-use conclave_model::egress::Job;
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::egress::Egress;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
@@ -59,7 +59,7 @@ pub enum ProjectMsg {
         /// Rooms the plan lets be open at once.
         limit: Option<u32>,
         /// The answer to keep with it.
-        keep: Option<KeepAnswer<Room>>,
+        keep: Option<ResponseRecorder<Room>>,
         /// Answered once it is durable.
         reply: RoomReply,
     },
@@ -84,7 +84,7 @@ pub enum ProjectMsg {
         /// Who gets which role, by whom.
         wanted: ChangeRoleRequest,
         /// The answer to keep with it.
-        keep: Option<KeepAnswer<RoleChanged>>,
+        keep: Option<ResponseRecorder<RoleChanged>>,
         /// Answered once it is durable.
         reply: RoleReply,
     },
@@ -100,14 +100,14 @@ pub enum ProjectMsg {
         /// Which.
         wanted: Box<StartEgressRequest>,
         /// The answer to keep with it.
-        keep: Option<KeepAnswer<Job>>,
+        keep: Option<ResponseRecorder<Egress>>,
         /// Answered once it is durable.
         reply: EgressReply,
     },
     /// A job was started, or was not.
     EgressStarted {
         /// What came of it.
-        result: Box<Result<Job, TreeError>>,
+        result: Box<Result<Egress, TreeError>>,
         /// Who waits for it.
         reply: EgressReply,
     },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conclave_db::{NewRoom, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
 use ractor::RpcReplyPort;
@@ -22,7 +22,7 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         new: NewRoom,
-        (limit, keep): (Option<u32>, Option<KeepAnswer<Room>>),
+        (limit, keep): (Option<u32>, Option<ResponseRecorder<Room>>),
         reply: RoomReply,
     ) {
         let taken = state.rooms.len() + state.pending_rooms;

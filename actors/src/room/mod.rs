@@ -14,7 +14,7 @@ use std::sync::Arc;
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{Report, ReportError};
 use conclave_model::event::ChangedBy;
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::{Identity, Problem, RoleName};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -62,7 +62,7 @@ pub enum RoomMsg {
         /// Who gets which role, by whom.
         wanted: Box<ChangeRoleRequest>,
         /// The answer to keep with it.
-        keep: Option<KeepAnswer<RoleChanged>>,
+        keep: Option<ResponseRecorder<RoleChanged>>,
         /// Answered once it is durable.
         reply: RoleReply,
     },

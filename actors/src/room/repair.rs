@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_media::{MediaError, ReportError};
-use conclave_model::event::{TrackFacts, Who};
+use conclave_model::event::{ParticipantRef, TrackSummary};
 use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{ParticipantSid, Timestamp};
 
@@ -19,7 +19,7 @@ use crate::system::SystemMsg;
 const JOIN_GRACE: Duration = Duration::from_secs(5);
 
 /// Somebody's track that has not ended.
-type OpenTrack = (ParticipantSid, TrackFacts);
+type OpenTrack = (ParticipantSid, TrackSummary);
 
 /// What the media plane says of a room, and what the records said when it was asked.
 #[derive(Debug)]
@@ -35,9 +35,9 @@ pub struct RoomObservation {
 /// A report about a track that must have been lost.
 #[derive(Debug, PartialEq, Eq)]
 enum Missed {
-    Published(TrackFacts),
-    Unpublished(TrackFacts),
-    Muted(TrackFacts),
+    Published(TrackSummary),
+    Unpublished(TrackSummary),
+    Muted(TrackSummary),
 }
 
 /// What was missed of somebody's tracks. One that is not in the records may have ended in the meantime; writing it again
@@ -45,7 +45,7 @@ enum Missed {
 fn missed(known: &[OpenTrack], seen: &Participant) -> Vec<Missed> {
     let open = || known.iter().filter(|(sid, _)| *sid == seen.sid).map(|(_, track)| track);
     let gone = open().filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid)).cloned();
-    let found = seen.tracks.iter().map(TrackFacts::from).filter_map(|track| {
+    let found = seen.tracks.iter().map(TrackSummary::from).filter_map(|track| {
         match open().find(|known| known.sid == track.sid) {
             None => Some(Missed::Published(track)),
             Some(known) if known.muted != track.muted => Some(Missed::Muted(track)),
@@ -102,7 +102,7 @@ impl RoomActor {
         let inside = |person: &Participant| person.state == ParticipantState::Active && person.kind.makes_session();
         for person in people.into_iter().filter(inside) {
             let missed = missed(&tracks, &person);
-            let who = Who::from(&person);
+            let who = ParticipantRef::from(&person);
             if !known.contains(&person.sid) && !state.has(&person.sid) {
                 self.admit_missed(me, state, person).await;
             }
@@ -144,7 +144,7 @@ impl RoomActor {
         }
     }
 
-    async fn write_missed(&self, state: &RoomState, who: &Who, missed: Vec<Missed>) {
+    async fn write_missed(&self, state: &RoomState, who: &ParticipantRef, missed: Vec<Missed>) {
         let (store, room, at) = (&self.context.store, state.room.id, self.context.clock.now());
         for report in missed {
             let written = match report {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_was_missed_of_somebodys_tracks_is_what_differs() {
-        let facts = |sid: &str, muted| TrackFacts::from(&track(sid, muted));
+        let facts = |sid: &str, muted| TrackSummary::from(&track(sid, muted));
         let of = |who: &str, sid: &str, muted| (who.parse().unwrap(), facts(sid, muted));
         let known = [of("PA_1", "a", false), of("PA_1", "b", false), of("PA_1", "c", true), of("PA_2", "d", false)];
         let seen = person(vec![track("a", false), track("b", true), track("e", false)]);

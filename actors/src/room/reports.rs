@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
-use conclave_model::event::Who;
+use conclave_model::event::ParticipantRef;
 use conclave_model::participant::Participant;
 use conclave_model::role::Role;
 use conclave_model::{ErrorCode, RoleName, Timestamp};
@@ -89,7 +89,8 @@ impl RoomActor {
             room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
             "a join was turned away: the role is full"
         );
-        let aborted = self.context.store.record_join_aborted(state.room.id, Who::from(participant), at).await;
+        let aborted =
+            self.context.store.record_join_aborted(state.room.id, ParticipantRef::from(participant), at).await;
         aborted.map_err(|error| self.refusal(&error))?;
         Err(ReportError::RoleFull)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conclave_db::{NewRoleChange, StoreError};
 use conclave_media::{MediaError, RoleGrant};
-use conclave_model::idempotency::KeepAnswer;
+use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::role::Role;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::{ErrorCode, Problem, RoleName};
@@ -20,7 +20,7 @@ impl RoomActor {
         &self,
         state: &mut RoomState,
         wanted: ChangeRoleRequest,
-        keep: Option<KeepAnswer<RoleChanged>>,
+        keep: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
         if !state.is_open() || !state.holds(&wanted.identity) {
             return Err(refused(Problem::participant_not_found()));

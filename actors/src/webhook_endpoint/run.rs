@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use conclave_db::{Attempt, DueDelivery, StoreError};
-use conclave_model::webhook::Endpoint;
+use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, Timestamp};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -90,7 +90,7 @@ impl Run {
     }
 
     /// Posts one room's deliveries in order.
-    async fn room(&self, endpoint: &Endpoint, due: Vec<DueDelivery>) -> Result<Option<LastResponse>, Halt> {
+    async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>) -> Result<Option<LastResponse>, Halt> {
         let mut last = None;
         for delivery in due {
             if self.stopping.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ impl Run {
         Ok(last)
     }
 
-    async fn attempt(&self, endpoint: &Endpoint, delivery: DueDelivery) -> Result<LastResponse, Halt> {
+    async fn attempt(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> Result<LastResponse, Halt> {
         let (id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await;
         let at = self.context.clock.now();
@@ -127,7 +127,7 @@ impl Run {
         Ok(response)
     }
 
-    async fn post(&self, endpoint: &Endpoint, delivery: DueDelivery) -> AttemptOutcome {
+    async fn post(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> AttemptOutcome {
         let request = DeliveryRequest {
             url: endpoint.url.clone(),
             secret: endpoint.secret.clone(),

@@ -8,7 +8,7 @@ use conclave_actors::debug::ActorView;
 use conclave_actors::project::{CreateIngressRequest, StartEgressRequest};
 use conclave_media::{EgressOutput, EgressRequest, IngressRequest, MediaEvent};
 use conclave_model::egress::{
-    CompositeMedia, EgressSource, EgressState, Job, JobDetail, JobKind, JobStatus, Layout, RecordingType,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressState, EgressStatus, Layout, RecordingType,
 };
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType};
 use conclave_model::room::Room;
@@ -30,7 +30,10 @@ impl Stage {
         let filepath: conclave_model::filepath::FilePath = "stage.mp4".parse().unwrap();
         let wanted = StartEgressRequest {
             room: self.record("stage").await.id,
-            detail: JobDetail::Recording { recording_type: RecordingType::from(&source), filepath: filepath.clone() },
+            detail: EgressDetail::Recording {
+                recording_type: RecordingType::from(&source),
+                filepath: filepath.clone(),
+            },
             egress: EgressRequest {
                 room: self.room("stage"),
                 max_participants: None,
@@ -55,15 +58,15 @@ impl Stage {
         self.tree.create_ingress(self.project.clone(), wanted).await.unwrap().ingress.ingress_id
     }
 
-    async fn job(&self, id: &EgressId) -> Job {
-        self.store.egress(self.project.clone(), JobKind::Recording, id.clone()).await.unwrap()
+    async fn job(&self, id: &EgressId) -> Egress {
+        self.store.egress(self.project.clone(), EgressKind::Recording, id.clone()).await.unwrap()
     }
 
     async fn ingress(&self, id: &IngressId) -> Ingress {
         self.store.ingress(self.project.clone(), id.clone()).await.unwrap()
     }
 
-    async fn refresh_egress(&self, id: &EgressId) -> Result<Job, TreeError> {
+    async fn refresh_egress(&self, id: &EgressId) -> Result<Egress, TreeError> {
         self.tree.refresh_egress(self.project.clone(), id.clone()).await
     }
 
@@ -72,7 +75,7 @@ impl Stage {
     }
 
     /// What the plane knows from now on, whether or not it is heard of.
-    fn job_is(&self, id: &EgressId, status: JobStatus) -> EgressState {
+    fn job_is(&self, id: &EgressId, status: EgressStatus) -> EgressState {
         let mut jobs = self.plane.jobs.lock().unwrap();
         let job = jobs.iter_mut().find(|job| job.egress_id == *id).unwrap();
         job.status = status;
@@ -131,7 +134,7 @@ fn a_failed_job_is_rebuilt_from_its_record_and_answers_who_waited() {
     run(async {
         let stage = Stage::set().await;
         let (id, sibling) = (stage.start_recording().await, stage.start_recording().await);
-        let said = stage.job_is(&id, JobStatus::Active);
+        let said = stage.job_is(&id, EgressStatus::Active);
         stage.report("stage", MediaEvent::Egress(said)).await.unwrap().unwrap();
         stage.clock.advance(Duration::from_secs(30));
         let place = place_of_job(&id);
@@ -142,14 +145,14 @@ fn a_failed_job_is_rebuilt_from_its_record_and_answers_who_waited() {
         let stop = stage.tree.stop_egress(stage.project.clone(), id.clone(), None);
         let (refreshed, stopped, ()) =
             tokio::join!(stage.refresh_egress(&id), stop, async { stage.clock.advance(DELAY) });
-        assert_eq!(refreshed.unwrap().status, JobStatus::Active);
-        assert_eq!(stopped.unwrap().status, JobStatus::Ending);
+        assert_eq!(refreshed.unwrap().status, EgressStatus::Active);
+        assert_eq!(stopped.unwrap().status, EgressStatus::Ending);
         let back = stage.child_is_back(&place, 1).await;
         assert_eq!(back.started_at, stage.clock.now());
         let state = (&back.state["job"], &back.state["room"], &back.state["room_open"], &back.state["status"]);
         assert_eq!(state, (&json!("recording"), &json!("stage"), &json!(true), &json!("ending")));
         assert_eq!(back.timers.iter().map(|timer| timer.name).collect::<Vec<_>>(), ["settle"]);
-        assert_eq!(stage.job(&id).await.status, JobStatus::Ending);
+        assert_eq!(stage.job(&id).await.status, EgressStatus::Ending);
 
         let sibling = stage.child(&place_of_job(&sibling)).await.unwrap();
         assert_eq!((sibling.status, sibling.restarts), ("running", 0));
@@ -165,12 +168,12 @@ fn what_a_job_did_while_its_actor_was_away_is_asked_for() {
         let place = place_of_job(&id);
         stage.fail_by(&place, stage.refresh_egress(&id)).await;
         // Nobody reports it.
-        stage.job_is(&id, JobStatus::Complete);
+        stage.job_is(&id, EgressStatus::Complete);
         stage.clock.advance(DELAY);
         // A job that is final has no actor.
         stage.child_until(&place, |child| child.is_none()).await;
         let job = stage.job(&id).await;
-        assert_eq!((job.status, job.ended_at), (JobStatus::Complete, Some(stage.clock.now().before(DELAY))));
+        assert_eq!((job.status, job.ended_at), (EgressStatus::Complete, Some(stage.clock.now().before(DELAY))));
     });
 }
 
@@ -187,7 +190,7 @@ fn the_end_of_its_room_reaches_a_job_that_waits_to_be_rebuilt() {
         assert_eq!(back.state["room_open"], false);
         // Without its room it is told to finish.
         stage.child_until(&place, |child| child.is_some_and(|job| job.state["status"] == "ending")).await;
-        assert_eq!(stage.job(&id).await.status, JobStatus::Ending);
+        assert_eq!(stage.job(&id).await.status, EgressStatus::Ending);
     });
 }
 

@@ -22,8 +22,8 @@ use conclave_media::{
     Report, ReportAnswer, ReportSink, RoleGrant, ServerData, Survey,
 };
 use conclave_model::address::AddressFilter;
-use conclave_model::egress::{EgressState, JobStatus};
-use conclave_model::event::{ChangedBy, Who};
+use conclave_model::egress::{EgressState, EgressStatus};
+use conclave_model::event::{ChangedBy, ParticipantRef};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
@@ -107,7 +107,7 @@ impl MediaPlane for BrittlePlane {
         let mut jobs = self.jobs.lock().unwrap();
         let state = EgressState {
             egress_id: format!("EG_{}", jobs.len()).parse().unwrap(),
-            status: JobStatus::Starting,
+            status: EgressStatus::Starting,
             error: None,
             started_at: Timestamp::from_millis(START),
             ended_at: None,
@@ -212,7 +212,7 @@ impl Stage {
     }
 
     fn room(&self, name: &str) -> NamespacedRoom {
-        NamespacedRoom::of(&self.project, &name.parse().unwrap())
+        NamespacedRoom::new(&self.project, &name.parse().unwrap())
     }
 
     fn report(&self, room: &str, event: MediaEvent) -> ReportAnswer {
@@ -257,7 +257,7 @@ impl Stage {
 fn template(project: &ProjectId) -> NewTemplate {
     let role = |name: &str, input: &str| {
         let (name, input): (RoleName, RoleInput) = (name.parse().unwrap(), serde_json::from_str(input).unwrap());
-        (name.clone(), input.normalise(name).unwrap())
+        (name.clone(), input.with_defaults(name).unwrap())
     };
     NewTemplate {
         project_id: project.clone(),
@@ -286,8 +286,8 @@ fn sid(identity: &str) -> ParticipantSid {
     format!("PA_{identity}").parse().unwrap()
 }
 
-fn who(identity: &str) -> Who {
-    Who { identity: identity.parse().unwrap(), sid: sid(identity), role: Some("host".parse().unwrap()) }
+fn who(identity: &str) -> ParticipantRef {
+    ParticipantRef { identity: identity.parse().unwrap(), sid: sid(identity), role: Some("host".parse().unwrap()) }
 }
 
 /// An actix system for the store, on the multi-threaded runtime that actors need.

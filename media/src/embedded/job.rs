@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
 /// How long a job takes to begin, and to finish once it was told to stop.
@@ -20,15 +20,15 @@ pub(super) struct Job {
     /// How it stands.
     pub state: EgressState,
     /// What becomes of it by itself, and when.
-    due: Option<(Timestamp, JobStatus)>,
+    due: Option<(Timestamp, EgressStatus)>,
 }
 
 impl Job {
     /// A job that was just accepted.
     pub fn accepted(egress_id: EgressId, room: NamespacedRoom, now: Timestamp) -> Self {
         let state =
-            EgressState { egress_id, status: JobStatus::Starting, error: None, started_at: now, ended_at: None };
-        Self { room, state, due: Some((now.after(PACE), JobStatus::Active)) }
+            EgressState { egress_id, status: EgressStatus::Starting, error: None, started_at: now, ended_at: None };
+        Self { room, state, due: Some((now.after(PACE), EgressStatus::Active)) }
     }
 
     /// When something becomes of it by itself.
@@ -37,25 +37,25 @@ impl Job {
     }
 
     /// What becomes of it by itself, once that is due.
-    pub fn fate(&self, now: Timestamp) -> Option<JobStatus> {
+    pub fn fate(&self, now: Timestamp) -> Option<EgressStatus> {
         self.due.filter(|(at, _)| *at <= now).map(|(_, status)| status)
     }
 
     /// Moves forward; says whether that was a move.
-    pub fn advance(&mut self, status: JobStatus, error: Option<String>, now: Timestamp) -> bool {
+    pub fn advance(&mut self, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
         if !self.state.status.may_become(status) {
             return false;
         }
         self.state.status = status;
         self.state.error = error;
         self.state.ended_at = status.is_final().then_some(now);
-        self.due = (status == JobStatus::Ending).then(|| (now.after(PACE), JobStatus::Complete));
+        self.due = (status == EgressStatus::Ending).then(|| (now.after(PACE), EgressStatus::Complete));
         true
     }
 
     /// What the end of its room makes of it: there is a file once it had begun.
-    pub fn without_room(&self) -> JobStatus {
-        if self.state.status == JobStatus::Starting { JobStatus::Aborted } else { JobStatus::Complete }
+    pub fn without_room(&self) -> EgressStatus {
+        if self.state.status == EgressStatus::Starting { EgressStatus::Aborted } else { EgressStatus::Complete }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 
-use conclave_model::event::{PublishLimit, TrackFacts};
+use conclave_model::event::{PublishLimit, TrackSummary};
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{EgressId, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid};
@@ -111,7 +111,7 @@ impl Machine {
             person.inbox.put(now, notice);
         }
         for track in person.depart() {
-            let event = MediaEvent::TrackUnpublished { participant: person.who(), track: TrackFacts::from(&track) };
+            let event = MediaEvent::TrackUnpublished { participant: person.who(), track: TrackSummary::from(&track) };
             self.report(&person.room, now, event);
         }
         self.report(&person.room, now, MediaEvent::ParticipantLeft { participant: person.who(), clean });
@@ -159,7 +159,7 @@ impl Machine {
     pub fn unpublish(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) -> Result<(), MachineError> {
         let person = self.active_mut(sid)?;
         let track = person.take_track(track)?;
-        let event = MediaEvent::TrackUnpublished { participant: person.who(), track: TrackFacts::from(&track) };
+        let event = MediaEvent::TrackUnpublished { participant: person.who(), track: TrackSummary::from(&track) };
         let room = person.room.clone();
         self.report(&room, now, event);
         Ok(())
@@ -180,7 +180,7 @@ impl Machine {
         }
         track.muted = muted;
         let track = track.clone();
-        let event = MediaEvent::TrackMuted { participant: person.who(), track: TrackFacts::from(&track) };
+        let event = MediaEvent::TrackMuted { participant: person.who(), track: TrackSummary::from(&track) };
         let room = person.room.clone();
         self.report(&room, now, event);
         Ok(track)

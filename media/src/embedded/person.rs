@@ -1,6 +1,6 @@
 //! Somebody on the media plane: what others may know, what its token granted, and what it has received.
 
-use conclave_model::event::{TrackFacts, Who};
+use conclave_model::event::{ParticipantRef, TrackSummary};
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, ROLE_ATTRIBUTE, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 
@@ -74,8 +74,12 @@ impl Person {
     }
 
     /// How a report names it.
-    pub fn who(&self) -> Who {
-        Who { identity: self.participant.identity.clone(), sid: self.participant.sid.clone(), role: self.role.clone() }
+    pub fn who(&self) -> ParticipantRef {
+        ParticipantRef {
+            identity: self.participant.identity.clone(),
+            sid: self.participant.sid.clone(),
+            role: self.role.clone(),
+        }
     }
 
     /// What it will look like once it is let in.
@@ -114,8 +118,8 @@ impl Person {
     }
 
     /// Adds a track.
-    pub fn add_track(&mut self, track: Track) -> TrackFacts {
-        let facts = TrackFacts::from(&track);
+    pub fn add_track(&mut self, track: Track) -> TrackSummary {
+        let facts = TrackSummary::from(&track);
         self.participant.tracks.push(track);
         self.participant.is_publisher = true;
         facts

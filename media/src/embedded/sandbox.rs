@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, Track};
 use conclave_model::{EgressId, Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
@@ -181,7 +181,7 @@ impl EmbeddedPlane {
     pub async fn drive_egress(
         &self,
         id: &EgressId,
-        status: JobStatus,
+        status: EgressStatus,
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
         let error = error.map(|said| redact_urls(&said));
@@ -197,7 +197,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchIngress`; or as for any join, and nobody has joined then.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
-        let key = StreamKeyHash::of(stream_key);
+        let key = StreamKeyHash::from_key(stream_key);
         let (begun, answers) = self.inner().act(|machine, now| machine.begin_connect(&key, now));
         match begun? {
             Connecting::Connected(state) => Ok(state),
@@ -214,7 +214,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchIngress`, or what the control plane answered; the encoder is gone in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
-        let key = StreamKeyHash::of(stream_key);
+        let key = StreamKeyHash::from_key(stream_key);
         self.reported(|machine, now| machine.disconnect_encoder(&key, now)).await
     }
 

@@ -1,7 +1,7 @@
 //! Conversion between LiveKit's messages and Conclave's types. A value that Conclave does not know becomes the nearest one
 //! that claims least. A message without a valid id is skipped.
 
-use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{
     DataKind, Participant, ParticipantKind, ParticipantState, Track, TrackKind, TrackSource,
@@ -153,15 +153,15 @@ pub(super) fn egress(info: &proto::EgressInfo, now: Timestamp) -> Option<(Namesp
 
 /// Converts the status of an egress. An unknown status of a newer LiveKit arrives here as `starting`, which never replaces
 /// a later status.
-const fn egress_status(status: proto::EgressStatus) -> JobStatus {
+const fn egress_status(status: proto::EgressStatus) -> EgressStatus {
     match status {
-        proto::EgressStatus::EgressStarting => JobStatus::Starting,
-        proto::EgressStatus::EgressActive => JobStatus::Active,
-        proto::EgressStatus::EgressEnding => JobStatus::Ending,
-        proto::EgressStatus::EgressComplete => JobStatus::Complete,
-        proto::EgressStatus::EgressFailed => JobStatus::Failed,
-        proto::EgressStatus::EgressAborted => JobStatus::Aborted,
-        proto::EgressStatus::EgressLimitReached => JobStatus::LimitReached,
+        proto::EgressStatus::EgressStarting => EgressStatus::Starting,
+        proto::EgressStatus::EgressActive => EgressStatus::Active,
+        proto::EgressStatus::EgressEnding => EgressStatus::Ending,
+        proto::EgressStatus::EgressComplete => EgressStatus::Complete,
+        proto::EgressStatus::EgressFailed => EgressStatus::Failed,
+        proto::EgressStatus::EgressAborted => EgressStatus::Aborted,
+        proto::EgressStatus::EgressLimitReached => EgressStatus::LimitReached,
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{Clock, NamespacedRoom};
 use livekit_protocol as proto;
 
@@ -39,7 +39,7 @@ impl EgressWorkers {
             return Ok(reported);
         }
         let error = Some(WORKER_DIED.into());
-        Ok(EgressState { status: JobStatus::Failed, error, ended_at: Some(now), ..reported })
+        Ok(EgressState { status: EgressStatus::Failed, error, ended_at: Some(now), ..reported })
     }
 
     async fn has_worker(&self, room: &NamespacedRoom, egress: &EgressState) -> Result<bool, CallError> {

@@ -1,7 +1,7 @@
 //! Reports: what a media plane tells the control plane.
 
 use conclave_model::egress::EgressState;
-use conclave_model::event::{PublishLimit, TrackFacts, Who};
+use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{NamespacedRoom, Timestamp};
@@ -26,40 +26,40 @@ pub enum MediaEvent {
     /// A participant that had joined disconnected.
     ParticipantLeft {
         /// The participant.
-        participant: Who,
+        participant: ParticipantRef,
         /// Whether it left or was removed on purpose, as opposed to a lost connection.
         clean: bool,
     },
     /// A join failed before it was complete.
     JoinAborted {
         /// The participant that did not join.
-        participant: Who,
+        participant: ParticipantRef,
     },
     /// A participant published a track.
     TrackPublished {
         /// The publisher.
-        participant: Who,
+        participant: ParticipantRef,
         /// The track.
-        track: TrackFacts,
+        track: TrackSummary,
     },
     /// A track ended.
     TrackUnpublished {
         /// The publisher.
-        participant: Who,
+        participant: ParticipantRef,
         /// The track.
-        track: TrackFacts,
+        track: TrackSummary,
     },
     /// A track was muted or unmuted. The contract has no event for this; the state is part of the track's next event.
     TrackMuted {
         /// The publisher.
-        participant: Who,
+        participant: ParticipantRef,
         /// The track afterwards.
-        track: TrackFacts,
+        track: TrackSummary,
     },
     /// A participant's bitrate exceeded its limit, or fell back below it.
     PublishLimit {
         /// The publisher.
-        participant: Who,
+        participant: ParticipantRef,
         /// The bitrate, the limit, and which of the two is higher.
         limit: PublishLimit,
     },

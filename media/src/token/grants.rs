@@ -47,7 +47,7 @@ mod tests {
 
     fn grants(input: &str) -> Grants {
         let input: RoleInput = serde_json::from_str(input).unwrap();
-        let role = input.normalise("host".parse().unwrap()).unwrap();
+        let role = input.with_defaults("host".parse().unwrap()).unwrap();
         Grants::from_role(&role.publish, &role.subscribe, role.hidden)
     }
 

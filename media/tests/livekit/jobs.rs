@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conclave_media::{EgressOutput, EgressRequest, IngressRequest, KnownIngress, MediaPlane};
 use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
-use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, JobStatus, Layout};
+use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus, Layout};
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{NamespacedRoom, Secret};
@@ -13,7 +13,7 @@ use livekit_protocol as proto;
 use proto::encoded_file_output::Output;
 use proto::ingress_state::Status;
 use proto::participant_info::Kind;
-use proto::{EgressStatus, track_egress_request};
+use proto::track_egress_request;
 
 use super::{ROOM, Stage, alice, message, room};
 
@@ -48,7 +48,7 @@ async fn running(stage: &Stage) -> EgressState {
 async fn a_job_of_a_room_that_nobody_has_joined_opens_it_for_long_with_its_cap() {
     let stage = Stage::new();
     let state = running(&stage).await;
-    assert_eq!((state.status, state.error, state.ended_at), (JobStatus::Starting, None, None));
+    assert_eq!((state.status, state.error, state.ended_at), (EgressStatus::Starting, None, None));
     let opened = stage.double.room(ROOM).unwrap();
     assert_eq!((opened.empty_timeout, opened.departure_timeout, opened.max_participants), (86_400, 86_400, 8));
 }
@@ -119,19 +119,23 @@ async fn a_job_is_followed_until_it_is_final() {
     let id = running(&stage).await.egress_id;
     let status = async || stage.plane.egress(&room(), &id).await.unwrap().map(|state| state.status);
     for (said, read) in [
-        (EgressStatus::EgressActive, JobStatus::Active),
-        (EgressStatus::EgressEnding, JobStatus::Ending),
-        (EgressStatus::EgressComplete, JobStatus::Complete),
-        (EgressStatus::EgressAborted, JobStatus::Aborted),
-        (EgressStatus::EgressLimitReached, JobStatus::LimitReached),
+        (proto::EgressStatus::EgressActive, EgressStatus::Active),
+        (proto::EgressStatus::EgressEnding, EgressStatus::Ending),
+        (proto::EgressStatus::EgressComplete, EgressStatus::Complete),
+        (proto::EgressStatus::EgressAborted, EgressStatus::Aborted),
+        (proto::EgressStatus::EgressLimitReached, EgressStatus::LimitReached),
     ] {
         stage.double.egress_is(id.as_str(), said, "");
         assert_eq!(status().await, Some(read));
     }
-    stage.double.egress_is(id.as_str(), EgressStatus::EgressFailed, "could not reach rtmp://live.test/app/key today");
+    stage.double.egress_is(
+        id.as_str(),
+        proto::EgressStatus::EgressFailed,
+        "could not reach rtmp://live.test/app/key today",
+    );
     let failed = stage.plane.egress(&room(), &id).await.unwrap().unwrap();
     assert_eq!(failed.error.as_deref(), Some("could not reach rtmp://… today"));
-    assert!(failed.status == JobStatus::Failed && failed.ended_at.is_some());
+    assert!(failed.status == EgressStatus::Failed && failed.ended_at.is_some());
     let other: NamespacedRoom = "prj_ffffffffffff.standup".parse().unwrap();
     assert_eq!(stage.plane.egress(&other, &id).await.unwrap(), None, "it is another project's");
     stage.double.forget_egress(id.as_str());
@@ -142,14 +146,14 @@ async fn a_job_is_followed_until_it_is_final() {
 async fn a_job_is_told_to_finish_and_one_that_has_finished_stays_so() {
     let stage = Stage::new();
     let id = running(&stage).await.egress_id;
-    stage.double.egress_is(id.as_str(), EgressStatus::EgressActive, "");
+    stage.double.egress_is(id.as_str(), proto::EgressStatus::EgressActive, "");
     let stopped = stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap();
-    assert_eq!(stopped.status, JobStatus::Ending);
+    assert_eq!(stopped.status, EgressStatus::Ending);
     let again = stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap();
-    assert_eq!(again.status, JobStatus::Ending, "412 is asked after");
-    stage.double.egress_is(id.as_str(), EgressStatus::EgressComplete, "");
+    assert_eq!(again.status, EgressStatus::Ending, "412 is asked after");
+    stage.double.egress_is(id.as_str(), proto::EgressStatus::EgressComplete, "");
     let ended = stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap();
-    assert_eq!(ended.status, JobStatus::Complete);
+    assert_eq!(ended.status, EgressStatus::Complete);
     stage.double.forget_egress(id.as_str());
     assert_eq!(stage.plane.stop_egress(&room(), &id).await.unwrap(), None);
 }
@@ -158,27 +162,27 @@ async fn a_job_is_told_to_finish_and_one_that_has_finished_stays_so() {
 async fn a_job_whose_worker_died_has_failed_and_one_whose_worker_is_slow_has_not() {
     let (stage, clock) = Stage::with_clock();
     let id = running(&stage).await.egress_id;
-    stage.double.egress_is(id.as_str(), EgressStatus::EgressActive, "");
+    stage.double.egress_is(id.as_str(), proto::EgressStatus::EgressActive, "");
     for method in ["StopEgress", "UpdateStream"] {
         stage.double.fail(method, Fault::Twirp(408, "deadline_exceeded", "request timed out"));
     }
     let look = async || stage.plane.egress(&room(), &id).await.unwrap().unwrap();
     // It may be on its way into the room.
-    assert_eq!(look().await.status, JobStatus::Active);
+    assert_eq!(look().await.status, EgressStatus::Active);
     assert!(message(stage.plane.stop_egress(&room(), &id).await.unwrap_err()).contains("worker"));
     clock.advance(Duration::from_secs(61));
     // It is there, and slow.
     stage.double.join(ROOM, &Joining { kind: Kind::Egress, ..Joining::person(id.as_str()) });
-    assert_eq!(look().await.status, JobStatus::Active);
+    assert_eq!(look().await.status, EgressStatus::Active);
     assert!(message(stage.plane.stop_egress(&room(), &id).await.unwrap_err()).contains("worker"));
     stage.double.leave(ROOM, id.as_str(), proto::DisconnectReason::SignalClose);
     for died in [look().await, stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap()] {
-        assert!(died.status == JobStatus::Failed && died.ended_at == Some(clock.now()));
+        assert!(died.status == EgressStatus::Failed && died.ended_at == Some(clock.now()));
         assert!(died.error.unwrap().contains("the egress worker died"));
     }
     // It is not in the room, and answers.
     stage.double.fail("UpdateStream", Fault::Twirp(400, "invalid_argument", "pipeline is not streaming"));
-    assert_eq!(look().await.status, JobStatus::Active);
+    assert_eq!(look().await.status, EgressStatus::Active);
     // Nobody can tell.
     stage.double.fail("UpdateStream", Fault::ProxyPage(502));
     assert!(stage.plane.egress(&room(), &id).await.is_err());
@@ -204,7 +208,7 @@ async fn a_job_that_no_worker_takes_says_so() {
 async fn a_survey_counts_the_jobs_that_have_not_ended() {
     let stage = Stage::new();
     let (first, second) = (running(&stage).await, running(&stage).await);
-    stage.double.egress_is(second.egress_id.as_str(), EgressStatus::EgressComplete, "");
+    stage.double.egress_is(second.egress_id.as_str(), proto::EgressStatus::EgressComplete, "");
     let survey = stage.plane.survey(&room().split().0).await.unwrap();
     assert_eq!(survey.egresses, [(room(), first)]);
     let elsewhere = "prj_ffffffffffff".parse().unwrap();
@@ -236,7 +240,7 @@ async fn an_endpoint_is_made_followed_and_taken_away() {
         identity: "encoder".parse().unwrap(),
         name: None,
         input_type: InputType::Whip,
-        key_hash: StreamKeyHash::of(made.stream_key.reveal()),
+        key_hash: StreamKeyHash::from_key(made.stream_key.reveal()),
     };
     let status = async || stage.plane.ingress(&known).await.unwrap().map(|state| state.status);
     assert_eq!(status().await, Some(IngressStatus::Inactive));

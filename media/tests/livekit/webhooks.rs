@@ -2,7 +2,7 @@
 
 use conclave_media::livekit::WebhookOutcome;
 use conclave_media::{MediaEvent, MediaPlane, ReportError};
-use conclave_model::egress::JobStatus;
+use conclave_model::egress::EgressStatus;
 use conclave_model::ingress::IngressStatus;
 use conclave_model::participant::TrackSource;
 use livekit_double::{Joining, Webhook};
@@ -224,12 +224,12 @@ async fn jobs_and_endpoints_are_reported_with_their_zero_values_filled_in() {
                         "startedAt": "1700000000123000000", "endedAt": 0, "status": "EGRESS_STATUS_TO_COME"}});
     let (_, facts) = told(&stage, egress).await;
     let [MediaEvent::Egress(state)] = &facts[..] else { panic!("{facts:?}") };
-    assert_eq!((state.status, state.started_at.millis()), (JobStatus::Starting, 1_700_000_000_123));
+    assert_eq!((state.status, state.started_at.millis()), (EgressStatus::Starting, 1_700_000_000_123));
     let ended = json!({"event": "egress_ended", "room": {"name": ROOM}, "egressInfo": {"egressId": "EG_1",
                        "status": "EGRESS_FAILED", "endedAt": "1700000001000000000", "errorCode": 412}});
     let (_, facts) = told(&stage, ended).await;
     assert!(matches!(&facts[..], [MediaEvent::Egress(state)]
-        if state.status == JobStatus::Failed && state.error.as_deref() == Some("LiveKit gave error code 412")));
+        if state.status == EgressStatus::Failed && state.error.as_deref() == Some("LiveKit gave error code 412")));
     let ingress = json!({"event": "ingress_ended", "ingressInfo": {"ingressId": "IN_1", "roomName": ROOM,
                          "reusable": true, "state": {"status": "ENDPOINT_COMPLETE", "error": null}}});
     let (_, facts) = told(&stage, ingress).await;

@@ -7,7 +7,7 @@ use super::{
     AzureConfig, DestinationConfig, DestinationKind, GcpConfig, HIDDEN, RecordingConfig, RtmpConfig, S3Config,
     StorageText,
 };
-use crate::sent::sent;
+use crate::non_null::non_null;
 use crate::{BucketName, Problem, Secret, StorageLabel};
 
 /// A credential as a caller sends it.
@@ -101,23 +101,23 @@ pub struct S3Input {
     #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
     pub bucket: BucketName,
     /// Its region.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<String>, nullable = false, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     pub region: Option<StorageLabel>,
     /// The service's http(s) url, when it is not Amazon's.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub endpoint: Option<String>,
     /// What stands before each file's path.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub prefix: Option<StorageText>,
     /// The bucket stands in the path and not in the host.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub force_path_style: Option<bool>,
     /// The access key's id.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub access_key: Option<StorageText>,
     /// The access key's secret; reads back as `***`.
@@ -142,7 +142,7 @@ pub struct GcpInput {
     #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
     pub bucket: BucketName,
     /// What stands before each file's path.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub prefix: Option<StorageText>,
     /// A service account's key, as the JSON text that Google gives; reads back as `***`.
@@ -163,7 +163,7 @@ pub struct AzureInput {
     #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
     pub container: BucketName,
     /// What stands before each file's path.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub prefix: Option<StorageText>,
     /// The account's name.

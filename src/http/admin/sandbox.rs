@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
-use conclave_model::egress::JobStatus;
+use conclave_model::egress::EgressStatus;
 use conclave_model::ingress::IngressState;
+use conclave_model::non_null::non_null;
 use conclave_model::participant::{TrackKind, TrackSource};
-use conclave_model::sent::sent;
 use conclave_model::{ErrorCode, ParticipantSid, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -185,7 +185,7 @@ async fn mute(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> 
 #[serde(deny_unknown_fields)]
 struct Data {
     data: String,
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     topic: Option<String>,
 }
 
@@ -238,7 +238,7 @@ enum Driven {
     LimitReached,
 }
 
-impl From<Driven> for JobStatus {
+impl From<Driven> for EgressStatus {
     fn from(driven: Driven) -> Self {
         match driven {
             Driven::Active => Self::Active,
@@ -254,7 +254,7 @@ impl From<Driven> for JobStatus {
 #[serde(deny_unknown_fields)]
 struct Drive {
     status: Driven,
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     error: Option<String>,
 }
 

@@ -61,7 +61,7 @@ fn room_token(state: &AppState, request: &HttpRequest, bearer: Option<&str>) -> 
     let claims = state.signer.verify(header.or(bearer)?, state.clock.now()).ok()?;
     let (project, _) = claims.room.split();
     let admits = match request.match_info().get("name") {
-        Some(name) => claims.room == NamespacedRoom::of(&project, &name.parse().ok()?),
+        Some(name) => claims.room == NamespacedRoom::new(&project, &name.parse().ok()?),
         None => true,
     };
     admits.then(|| Caller::RoomToken(Box::new(claims)))

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use conclave_db::StoredResponse;
 use conclave_model::ErrorCode;
-use conclave_model::idempotency::{IdempotencyKey, IdempotencySlot, Keep, ParticipantCaller};
+use conclave_model::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencySlot, ParticipantCaller};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::http::answer::Answer;
+use crate::http::answer::Response;
 use crate::http::call::{Call, Caller};
 use crate::http::operation::Operation;
 use crate::http::problem::{self, Problem, of_store};
@@ -68,7 +68,7 @@ impl Drop for Turn<'_> {
 ///
 /// # Errors
 /// The handler's own, and 409 `idempotency_key_reuse`.
-pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answer, bool), Problem> {
+pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Response, bool), Problem> {
     let Some(slot) = slot(operation, &call)? else {
         return (operation.handler)(call).await.map(|answer| (answer, false));
     };
@@ -88,11 +88,11 @@ pub async fn once(operation: &'static Operation, mut call: Call) -> Result<(Answ
         }
         return Ok((kept.response, true));
     }
-    let keep = Keep::new(slot, fingerprint, operation.secret_answer).made_by(participant);
+    let keep = IdempotencyRecord::new(slot, fingerprint, operation.secret_answer).made_by(participant);
     call.keep = Some(keep.clone());
     let result = (operation.handler)(call).await;
-    if let Some(answer) = to_keep(&result).filter(|_| !keep.is_kept()) {
-        let refused = own.filter(|_| result.is_err()).map(|own| Keep::new(own, fingerprint, false));
+    if let Some(answer) = to_keep(&result).filter(|_| !keep.is_stored()) {
+        let refused = own.filter(|_| result.is_err()).map(|own| IdempotencyRecord::new(own, fingerprint, false));
         state.store.store_response(refused.unwrap_or(keep), answer).await.map_err(of_store)?;
     }
     result.map(|answer| (answer, false))
@@ -128,8 +128,9 @@ fn slot(operation: &Operation, call: &Call) -> Result<Option<IdempotencySlot>, P
         return Err(invalid("must be sent once".into()));
     }
     let text = header.to_str().map_err(|_| invalid("must be printable ASCII".into()))?;
-    let key: IdempotencyKey =
-        text.parse().map_err(|error: conclave_model::idempotency::NotAnIdempotencyKey| invalid(error.to_string()))?;
+    let key: IdempotencyKey = text
+        .parse()
+        .map_err(|error: conclave_model::idempotency::ParseIdempotencyKeyError| invalid(error.to_string()))?;
     Ok(Some(IdempotencySlot { project_id: call.project(), operation: operation.id, key, refused: None }))
 }
 
@@ -143,7 +144,7 @@ fn fingerprint(call: &Call) -> [u8; 32] {
 }
 
 /// The answer, if it is one that repeating the request would give again.
-fn to_keep(result: &Result<Answer, Problem>) -> Option<Answer> {
+fn to_keep(result: &Result<Response, Problem>) -> Option<Response> {
     match result {
         Ok(answer) => Some(answer.clone()),
         Err(problem) if matches!(problem.code.status(), 401 | 413 | 415 | 429 | 500..) => None,

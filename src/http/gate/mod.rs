@@ -16,7 +16,7 @@ use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use conclave_model::code::RoomCode;
 
-use super::answer::Answer;
+use super::answer::Response;
 use super::call::{Call, Caller, segment};
 use super::operation::{Method, Operation};
 use super::problem::{self, Problem};
@@ -50,7 +50,7 @@ async fn pass(
     state: &Arc<AppState>,
     request: &HttpRequest,
     payload: web::Payload,
-) -> Result<(Answer, bool), Problem> {
+) -> Result<(Response, bool), Problem> {
     let caller = credential::identify(operation, state, request).await?;
     if request.headers().contains_key(AUTHORIZATION) {
         state.origins.check(request)?;

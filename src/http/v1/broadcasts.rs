@@ -3,19 +3,19 @@
 use conclave_media::EgressOutput;
 use conclave_model::destination::{DestinationConfig, DestinationKind};
 use conclave_model::egress::{
-    CompositeMedia, EgressSource, Job, JobDetail, JobKind, JobStatus, Layout, UsedDestination,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, Layout, UsedDestination,
 };
+use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::rtmp::{RtmpUrl, parse_urls};
-use conclave_model::sent::sent;
 use conclave_model::{DestinationName, ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::jobs::{FILTERS, Resource};
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, id};
 use crate::http::egress_address::{check_hosts, rtmp_hosts};
 use crate::http::openapi::{Doc, Param};
@@ -23,7 +23,7 @@ use crate::http::operation::{Auth, Method, Operation};
 use crate::http::problem::Problem;
 
 const BROADCASTS: Resource = Resource {
-    kind: JobKind::Broadcast,
+    kind: EgressKind::Broadcast,
     permission: Permission::Broadcast,
     feature: Feature::Streaming,
     destinations: DestinationKind::Rtmp,
@@ -34,19 +34,19 @@ const BROADCASTS: Resource = Resource {
 #[serde(deny_unknown_fields)]
 pub struct StartBroadcast {
     /// 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not beside it.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false, min_items = 1, max_items = 8)]
     urls: Option<Vec<String>>,
     /// An rtmp destination of the room's template. Not beside `urls`.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$", nullable = false)]
     destination: Option<String>,
     /// Default grid.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     layout: Option<Layout>,
     /// Sound alone.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     audio_only: Option<bool>,
 }
@@ -62,7 +62,7 @@ pub struct Broadcast<'a> {
     egress_id: &'a str,
     /// Where it goes, each stream key replaced by `REDACTED`.
     urls: &'a [String],
-    status: JobStatus,
+    status: EgressStatus,
     /// The destination used, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -86,8 +86,8 @@ pub struct Broadcast<'a> {
 
 impl<'a> Broadcast<'a> {
     /// `None` for a recording, which no query of this resource finds.
-    fn of(job: &'a Job) -> Option<Self> {
-        let JobDetail::Broadcast { urls } = &job.detail else { return None };
+    fn of(job: &'a Egress) -> Option<Self> {
+        let EgressDetail::Broadcast { urls } = &job.detail else { return None };
         Some(Self {
             id: job.id.0,
             project_id: job.project_id.as_str(),
@@ -192,17 +192,17 @@ pub const OPERATIONS: &[Operation] = &[
     .codes(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable]),
 ];
 
-fn render_created(job: &Job) -> Answer {
+fn render_created(job: &Egress) -> Response {
     answer::created(&Broadcast::of(job))
 }
 
-fn render_ok(job: &Job) -> Answer {
+fn render_ok(job: &Egress) -> Response {
     answer::ok(&Broadcast::of(job))
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let jobs = BROADCASTS.list(&call).await?;
-    Ok(answer::page("broadcasts", &jobs.each().map(Broadcast::of)))
+    Ok(answer::page("broadcasts", &jobs.as_ref().map(Broadcast::of)))
 }
 
 /// Where a broadcast is to go.
@@ -230,7 +230,7 @@ impl StartBroadcast {
     }
 }
 
-async fn start(call: Call) -> Result<Answer, Problem> {
+async fn start(call: Call) -> Result<Response, Problem> {
     let name = call.room()?;
     call.no_query()?;
     let body: StartBroadcast = call.read()?;
@@ -242,7 +242,7 @@ async fn start(call: Call) -> Result<Answer, Problem> {
     let named = if let Target::Destination(name) = &target { Some(name) } else { None };
     let found = BROADCASTS.destination(&call, &room, named).await?;
     let (used, urls) = receivers(target, found)?;
-    let detail = JobDetail::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() };
+    let detail = EgressDetail::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() };
     BROADCASTS.start(&call, &room, (source, EgressOutput::Streams(urls)), (detail, used), render_created).await
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use conclave_db::{CodeExchange, CreatedCode, NewCode};
 use conclave_media::token::Grants;
 use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord, SHORTEST_LIFE};
-use conclave_model::sent::sent;
-use conclave_model::usage::{Billed, Standing};
+use conclave_model::non_null::non_null;
+use conclave_model::usage::{BillingVerdict, QuotaDecision};
 use conclave_model::{ErrorCode, Identity, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
 use crate::billing::BillingError;
 use crate::config::Plans;
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, id, identity};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
@@ -31,18 +31,18 @@ pub struct CreateCode {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     role: String,
     /// From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(format = DateTime, nullable = false)]
     expires_at: Option<String>,
     /// Default 86400. Not beside `expires_at`.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(minimum = 60, maximum = 2_592_000, nullable = false)]
     ttl_seconds: Option<u64>,
     /// How often it can be exchanged; null or left out, there is no cap.
     #[schema(minimum = 1)]
     max_uses: Option<u32>,
     /// Locks the code to one identity.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$", nullable = false)]
     identity: Option<String>,
 }
@@ -52,7 +52,7 @@ pub struct CreateCode {
 #[serde(deny_unknown_fields)]
 pub struct ExchangeCode {
     /// Ignored when the code is locked to an identity; left out, it is `guest-` and eight random characters.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$", nullable = false)]
     identity: Option<String>,
 }
@@ -187,7 +187,7 @@ pub const OPERATIONS: &[Operation] = &[
     ]),
 ];
 
-fn render_created(created: &CreatedCode) -> Answer {
+fn render_created(created: &CreatedCode) -> Response {
     answer::created(&RoomCodeJson::of(&created.record, created.code.reveal().to_owned()))
 }
 
@@ -215,7 +215,7 @@ fn expiry(now: Timestamp, expires_at: Option<&str>, ttl_seconds: Option<u64>) ->
     }
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let room = call.room()?;
     let mut query = call.query()?;
     let page = query.page()?;
@@ -224,7 +224,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     Ok(answer::page("codes", &codes.map(|code| RoomCodeJson::of(&code, code.prefix.masked()))))
 }
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     let room = call.room()?;
     call.no_query()?;
     let body: CreateCode = call.read()?;
@@ -243,13 +243,13 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     Ok(render_created(&created))
 }
 
-async fn disable(call: Call) -> Result<Answer, Problem> {
+async fn disable(call: Call) -> Result<Response, Problem> {
     let code = code(&call)?;
     call.state.store.disable_code(call.project(), code.hash()).await.map_err(of_store)?;
     Ok(answer::no_content())
 }
 
-async fn exchange(call: Call) -> Result<Answer, Problem> {
+async fn exchange(call: Call) -> Result<Response, Problem> {
     call.no_query()?;
     let body: ExchangeCode = call.read_if_sent()?;
     let asked = body.identity.map(|text| identity("identity", &text)).transpose();
@@ -284,7 +284,7 @@ async fn take_use(call: &Call, code: &RoomCode, malformed: Option<Problem>) -> R
 }
 
 /// What the billing service says of the code's project, asked before the write, which waits for nobody.
-async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<Billed, BillingError>>, Problem> {
+async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<BillingVerdict, BillingError>>, Problem> {
     if call.state.billing.is_none() {
         return Ok(None);
     }
@@ -293,10 +293,14 @@ async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<Bille
 }
 
 /// Whether a token may be minted for the holder of a usable code.
-fn admit(plans: &Plans, exchange: &CodeExchange, said: Option<Result<Billed, BillingError>>) -> Result<(), Problem> {
+fn admit(
+    plans: &Plans,
+    exchange: &CodeExchange,
+    said: Option<Result<BillingVerdict, BillingError>>,
+) -> Result<(), Problem> {
     let plan = standing::plan(plans, &exchange.plan)?;
-    let ledger = Standing::of(plan, exchange.project_status, &exchange.month);
-    standing::with_billing(ledger, said)?.permit()?;
+    let ledger = QuotaDecision::from_ledger(plan, exchange.project_status, &exchange.month);
+    standing::with_billing(ledger, said)?.ensure_can_start_work()?;
     refuse_if_full(&exchange.context, plan)?;
     if exchange.context.role.is_none() {
         let message = "the room's template does not have the code's role any more";

@@ -4,15 +4,15 @@ use conclave_db::NewDestination;
 use conclave_model::destination::{
     AzureInput, ConfigInput, Destination, DestinationKind, GcpInput, RecordingInput, RtmpConfig, S3Input, StorageType,
 };
+use conclave_model::non_null::non_null;
 use conclave_model::rtmp::parse_urls;
-use conclave_model::sent::sent;
 use conclave_model::{DestinationName, ErrorCode, TemplateId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::body::read_at;
 use crate::http::call::{Call, id};
 use crate::http::egress_address::{check_hosts, http_host, rtmp_hosts};
@@ -37,7 +37,7 @@ pub struct CreateDestination {
 #[serde(deny_unknown_fields)]
 pub struct UpdateDestination {
     /// Must be the stored kind.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     kind: Option<DestinationKind>,
     #[schema(value_type = DestinationConfig)]
@@ -220,7 +220,7 @@ pub const OPERATIONS: &[Operation] = &[
     ]),
 ];
 
-fn render_created(destination: &Destination) -> Answer {
+fn render_created(destination: &Destination) -> Response {
     answer::created(&DestinationJson::from(destination))
 }
 
@@ -274,7 +274,7 @@ async fn check_addresses(call: &Call, config: &ConfigInput) -> Result<(), Proble
     check_hosts(&call.state.egress_addresses, hosts).await
 }
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     let template_id = call.path("id")?;
     call.no_query()?;
     let body: CreateDestination = call.read()?;
@@ -291,7 +291,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     Ok(render_created(&destination))
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let template = call.path("id")?;
     call.no_query()?;
     let destinations = call.state.store.destinations(call.project(), template).await.map_err(of_store)?;
@@ -305,7 +305,7 @@ fn named(call: &Call) -> Result<(TemplateId, DestinationName), Problem> {
     Ok(named)
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     let (template, name) = named(&call)?;
     let destination = call.state.store.destination(call.project(), template, name).await.map_err(of_store)?;
     Ok(answer::ok(&DestinationJson::from(&destination)))
@@ -320,7 +320,7 @@ async fn kind_to_read(
 ) -> Result<DestinationKind, Problem> {
     let stored = call.state.store.destination(call.project(), template.clone(), name.clone()).await.map_err(of_store);
     match (stored.map(|stored| stored.kind), body.kind) {
-        (Ok(stored), Some(sent)) if sent != stored => Err(stored.stays("kind")),
+        (Ok(stored), Some(sent)) if sent != stored => Err(stored.immutable_kind("kind")),
         (Ok(stored), Some(_)) => Ok(stored),
         (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored)),
         (Err(problem), sent) if problem.code.status() == 404 => {
@@ -330,7 +330,7 @@ async fn kind_to_read(
     }
 }
 
-async fn update(call: Call) -> Result<Answer, Problem> {
+async fn update(call: Call) -> Result<Response, Problem> {
     let (template_id, name) = named(&call)?;
     let body: UpdateDestination = call.read()?;
     let kind = kind_to_read(&call, (&template_id, &name), &body).await?;
@@ -347,7 +347,7 @@ async fn update(call: Call) -> Result<Answer, Problem> {
     Ok(answer::ok(&DestinationJson::from(&destination)))
 }
 
-async fn delete(call: Call) -> Result<Answer, Problem> {
+async fn delete(call: Call) -> Result<Response, Problem> {
     let (template, name) = named(&call)?;
     call.state.store.delete_destination(call.project(), template, name).await.map_err(of_store)?;
     Ok(answer::no_content())

@@ -4,15 +4,15 @@ use conclave_actors::project::CreateIngressRequest;
 use conclave_db::IngressFilter;
 use conclave_media::IngressRequest;
 use conclave_model::ingress::{Ingress, IngressStatus, InputType};
+use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
 use conclave_model::room::RoomStatus;
-use conclave_model::sent::sent;
 use conclave_model::{ErrorCode, IngressId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, identity, room_name};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -28,7 +28,7 @@ pub struct CreateIngress {
     #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$")]
     participant_identity: String,
     /// The display name that it joins with.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     participant_name: Option<String>,
     /// Null or left out, it is the media plane's default for the input type.
@@ -188,7 +188,7 @@ pub const OPERATIONS: &[Operation] = &[
     .codes(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable]),
 ];
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     let room = call.room()?;
     call.no_query()?;
     let body: CreateIngress = call.read()?;
@@ -198,7 +198,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     if room.status == RoomStatus::Ended {
         return Err(Problem::room_ended());
     }
-    plan.features.permit(Feature::Streaming)?;
+    plan.features.ensure_included(Feature::Streaming)?;
     let ingress = IngressRequest {
         room: room.namespaced_name(),
         max_participants: plan.effective_cap(room.max_participants),
@@ -213,7 +213,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     Ok(answer::created(&IngressCreated { ingress, stream_key: made.stream_key.reveal() }))
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     let filter = IngressFilter {
@@ -226,7 +226,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     Ok(answer::page("ingresses", &ingresses.map(|ingress| IngressJson::from(&ingress))))
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     let ingress = find(&call).await?;
     let ingress = match ingress.status.is_final() {
         true => ingress,
@@ -235,7 +235,7 @@ async fn get(call: Call) -> Result<Answer, Problem> {
     Ok(answer::ok(&IngressJson::from(&ingress)))
 }
 
-async fn delete(call: Call) -> Result<Answer, Problem> {
+async fn delete(call: Call) -> Result<Response, Problem> {
     let ingress = find(&call).await?;
     if ingress.status != IngressStatus::Deleted {
         call.state.tree.delete_ingress(call.project(), ingress.ingress_id).await.map_err(of_tree)?;

@@ -4,14 +4,14 @@ use conclave_actors::project::StartEgressRequest;
 use conclave_db::EgressFilter;
 use conclave_media::{EgressOutput, EgressRequest};
 use conclave_model::destination::{DestinationConfig, DestinationKind};
-use conclave_model::egress::{EgressSource, Job, JobDetail, JobKind, JobStatus, UsedDestination};
+use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, UsedDestination};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{DestinationName, EgressId, ErrorCode, Problem, RoomName};
 
-use crate::http::answer::Answer;
+use crate::http::answer::Response;
 use crate::http::call::{Call, Caller, room_name};
 use crate::http::openapi::Param;
 use crate::http::problem::{of_store, of_tree};
@@ -19,7 +19,7 @@ use crate::http::problem::{of_store, of_tree};
 /// The filters of a list of jobs, as the description tells of them.
 pub const FILTERS: &[Param] = &[
     Param::query("room", "Of this room"),
-    Param::one_of("status", "In this status", JobStatus::WORDS),
+    Param::one_of("status", "In this status", EgressStatus::WORDS),
     Param::formatted("after", "Started at or after this instant", "date-time"),
     Param::formatted("before", "Started at or before this instant", "date-time"),
 ];
@@ -27,7 +27,7 @@ pub const FILTERS: &[Param] = &[
 /// Which jobs a kind of call is about, and what it needs.
 pub struct Resource {
     /// Recordings or broadcasts.
-    pub kind: JobKind,
+    pub kind: EgressKind,
     /// What a participant must be permitted.
     pub permission: Permission,
     /// What the plan must include.
@@ -101,9 +101,9 @@ impl Resource {
         call: &Call,
         room: &Room,
         (source, output): (EgressSource, EgressOutput),
-        (detail, destination): (JobDetail, Option<UsedDestination>),
-        render: fn(&Job) -> Answer,
-    ) -> Result<Answer, Problem> {
+        (detail, destination): (EgressDetail, Option<UsedDestination>),
+        render: fn(&Egress) -> Response,
+    ) -> Result<Response, Problem> {
         let max_participants = call.plan().await?.effective_cap(room.max_participants);
         let egress = EgressRequest { room: room.namespaced_name(), max_participants, source, output };
         let wanted = StartEgressRequest { room: room.id, egress, detail, destination };
@@ -115,7 +115,7 @@ impl Resource {
     ///
     /// # Errors
     /// 404 `recording_not_found` or `broadcast_not_found`.
-    pub async fn find(&self, call: &Call, id: EgressId) -> Result<Job, Problem> {
+    pub async fn find(&self, call: &Call, id: EgressId) -> Result<Egress, Problem> {
         let job = call.state.store.egress(call.project(), self.kind, id).await.map_err(of_store)?;
         match &call.caller {
             Caller::RoomToken(claims) if claims.room != job.namespaced_room() => Err(self.kind.not_found()),
@@ -127,7 +127,7 @@ impl Resource {
     ///
     /// # Errors
     /// 404, 503 `media_unavailable`.
-    pub async fn get(&self, call: &Call) -> Result<Job, Problem> {
+    pub async fn get(&self, call: &Call) -> Result<Egress, Problem> {
         let id: EgressId = call.path("egress_id")?;
         call.no_query()?;
         let job = self.find(call, id).await?;
@@ -138,7 +138,7 @@ impl Resource {
     }
 
     /// The job that a path names, to somebody who may stop it.
-    async fn find_permitted(&self, call: &Call, id: EgressId) -> Result<Job, Problem> {
+    async fn find_permitted(&self, call: &Call, id: EgressId) -> Result<Egress, Problem> {
         call.permit(self.permission).await?;
         self.find(call, id).await
     }
@@ -155,7 +155,7 @@ impl Resource {
     ///
     /// # Errors
     /// 403, 404, 503 `media_unavailable`.
-    pub async fn stop(&self, call: &Call, render: fn(&Job) -> Answer) -> Result<Answer, Problem> {
+    pub async fn stop(&self, call: &Call, render: fn(&Egress) -> Response) -> Result<Response, Problem> {
         let id: EgressId = call.path("egress_id")?;
         call.no_query()?;
         call.no_body()?;
@@ -171,12 +171,12 @@ impl Resource {
     ///
     /// # Errors
     /// 400.
-    pub async fn list(&self, call: &Call) -> Result<Page<Job>, Problem> {
+    pub async fn list(&self, call: &Call) -> Result<Page<Egress>, Problem> {
         let mut query = call.query()?;
         let page = query.page()?;
         let filter = EgressFilter {
             room: query.text("room").map(|text| room_name("room", &text)).transpose()?,
-            status: query.word("status", JobStatus::of, JobStatus::WORDS)?,
+            status: query.word("status", EgressStatus::of, EgressStatus::WORDS)?,
             after: query.parsed("after")?,
             before: query.parsed("before")?,
         };
@@ -188,7 +188,7 @@ impl Resource {
     ///
     /// # Errors
     /// 400, 404 `room_not_found`.
-    pub async fn list_of_room(&self, call: &Call) -> Result<Page<Job>, Problem> {
+    pub async fn list_of_room(&self, call: &Call) -> Result<Page<Egress>, Problem> {
         let name = call.room()?;
         let mut query = call.query()?;
         let page = query.page()?;
@@ -197,7 +197,7 @@ impl Resource {
         self.page(call, EgressFilter { room: Some(name), ..EgressFilter::default() }, page).await
     }
 
-    async fn page(&self, call: &Call, filter: EgressFilter, page: PageRequest) -> Result<Page<Job>, Problem> {
+    async fn page(&self, call: &Call, filter: EgressFilter, page: PageRequest) -> Result<Page<Egress>, Problem> {
         call.state.store.egresses(call.project(), self.kind, filter, page).await.map_err(of_store)
     }
 }

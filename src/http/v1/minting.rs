@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::problem::Problem;
 use crate::http::state::AppState;
 
@@ -89,7 +89,7 @@ pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), 
 ///
 /// # Errors
 /// 500 when it cannot be signed.
-pub(super) fn mint(state: &AppState, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Result<Answer, Problem> {
+pub(super) fn mint(state: &AppState, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Result<Response, Problem> {
     let role = context.role.as_ref();
     let (max_kbps, grants) = match role.map(RoleGrant::from) {
         Some(grant) => (grant.max_kbps, grant.grants),

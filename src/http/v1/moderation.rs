@@ -4,16 +4,16 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conclave_media::{MuteOutcome, ServerData};
+use conclave_model::non_null::non_null;
 use conclave_model::participant::{DataKind, Track};
 use conclave_model::role::Permission;
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::sent::sent;
 use conclave_model::{ErrorCode, Identity, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, identity};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
@@ -45,15 +45,15 @@ pub struct SendData {
     #[schema(content_encoding = "base64")]
     data: String,
     /// Default reliable.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     kind: Option<DataKind>,
     /// Whom it is meant for; absent or empty is everyone.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     destination_identities: Option<Vec<String>>,
     /// What it is about, for its receivers.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     topic: Option<String>,
 }
@@ -151,7 +151,7 @@ async fn live_room(call: &Call) -> Result<Room, Problem> {
     if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::participant_not_found()) }
 }
 
-async fn remove(call: Call) -> Result<Answer, Problem> {
+async fn remove(call: Call) -> Result<Response, Problem> {
     call.room()?;
     let identity = call.identity()?;
     call.no_query()?;
@@ -167,7 +167,7 @@ async fn permit_mute(call: &Call, wanted: &MuteTrack) -> Result<(), Problem> {
     call.permit(if wanted.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }).await
 }
 
-async fn mute(call: Call) -> Result<Answer, Problem> {
+async fn mute(call: Call) -> Result<Response, Problem> {
     call.room()?;
     let identity = call.identity()?;
     call.no_query()?;
@@ -188,7 +188,7 @@ fn destinations(given: &[String]) -> Result<Vec<Identity>, Problem> {
     each.map(|(at, text)| identity(format!("destination_identities[{at}]"), text)).collect()
 }
 
-async fn send_data(call: Call) -> Result<Answer, Problem> {
+async fn send_data(call: Call) -> Result<Response, Problem> {
     call.room()?;
     call.no_query()?;
     let body: SendData = call.read()?;

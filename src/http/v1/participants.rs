@@ -6,7 +6,7 @@ use conclave_model::participant::Participant;
 use conclave_model::room::{Room, RoomStatus};
 use serde_json::json;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -71,7 +71,7 @@ async fn room(call: &Call) -> Result<Room, Problem> {
     call.state.store.room(call.project(), call.room()?).await.map_err(of_store)
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     call.room()?;
     let mut query = call.query()?;
     let page = query.page()?;
@@ -83,10 +83,10 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     };
     // The media plane promises no order, and pages need a total one.
     people.sort_by(|a, b| (a.joined_at, &a.sid).cmp(&(b.joined_at, &b.sid)));
-    Ok(answer::page("participants", &Page::cut(people, page)))
+    Ok(answer::page("participants", &Page::from_all(people, page)))
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     call.room()?;
     let identity = call.identity()?;
     call.no_query()?;

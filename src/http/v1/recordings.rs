@@ -3,27 +3,28 @@
 use conclave_media::EgressOutput;
 use conclave_model::destination::{DestinationConfig, DestinationKind};
 use conclave_model::egress::{
-    CompositeMedia, EgressSource, Job, JobDetail, JobKind, JobStatus, Layout, RecordingType, UsedDestination,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, Layout, RecordingType,
+    UsedDestination,
 };
 use conclave_model::filepath::FilePath;
+use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::room::Room;
-use conclave_model::sent::sent;
 use conclave_model::{DestinationName, ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::jobs::{FILTERS, Resource};
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, id, identity};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
 use crate::http::problem::Problem;
 
 const RECORDINGS: Resource = Resource {
-    kind: JobKind::Recording,
+    kind: EgressKind::Recording,
     permission: Permission::Record,
     feature: Feature::Recording,
     destinations: DestinationKind::Recording,
@@ -36,32 +37,32 @@ pub struct StartRecording {
     #[serde(rename = "type")]
     recording_type: RecordingType,
     /// The track; with type `track`, and with no other.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     track_id: Option<String>,
     /// The participant; with type `participant`, and with no other.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$", nullable = false)]
     identity: Option<String>,
     /// Default speaker. With type `room_composite` only.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     layout: Option<Layout>,
     /// Sound alone. With type `room_composite` only, and not beside `video_only`.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     audio_only: Option<bool>,
     /// Picture alone. With type `room_composite` only, and not beside `audio_only`.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     video_only: Option<bool>,
     /// A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
     /// `.ogg` for sound alone.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false, max_length = 512)]
     filepath: Option<String>,
     /// A recording destination of the room's template. Left out, the file lies in the project's local directory.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$", nullable = false)]
     destination: Option<String>,
 }
@@ -77,7 +78,7 @@ pub struct Recording<'a> {
     egress_id: &'a str,
     #[serde(rename = "type")]
     recording_type: RecordingType,
-    status: JobStatus,
+    status: EgressStatus,
     /// Inside the project's recording directory, or the destination.
     filepath: &'a str,
     /// The destination used, if one was named.
@@ -103,8 +104,8 @@ pub struct Recording<'a> {
 
 impl<'a> Recording<'a> {
     /// `None` for a broadcast, which no query of this resource gives.
-    fn of(job: &'a Job) -> Option<Self> {
-        let JobDetail::Recording { recording_type, filepath } = &job.detail else { return None };
+    fn of(job: &'a Egress) -> Option<Self> {
+        let EgressDetail::Recording { recording_type, filepath } = &job.detail else { return None };
         Some(Self {
             id: job.id.0,
             project_id: job.project_id.as_str(),
@@ -225,15 +226,15 @@ pub const OPERATIONS: &[Operation] =
         .codes(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable]),
     ];
 
-fn page(jobs: &conclave_model::page::Page<Job>) -> Answer {
-    answer::page("recordings", &jobs.each().map(Recording::of))
+fn page(jobs: &conclave_model::page::Page<Egress>) -> Response {
+    answer::page("recordings", &jobs.as_ref().map(Recording::of))
 }
 
-fn render_created(job: &Job) -> Answer {
+fn render_created(job: &Egress) -> Response {
     answer::created(&Recording::of(job))
 }
 
-fn render_ok(job: &Job) -> Answer {
+fn render_ok(job: &Egress) -> Response {
     answer::ok(&Recording::of(job))
 }
 
@@ -263,7 +264,7 @@ impl StartRecording {
             }
         };
         let destination = self.destination.as_deref().map(|name| id("destination", name)).transpose()?;
-        let refuse = |error: conclave_model::filepath::BadPath| {
+        let refuse = |error: conclave_model::filepath::ParseFilePathError| {
             Problem::new(ErrorCode::InvalidFilepath, error.to_string()).at("filepath")
         };
         let filepath = self.filepath.as_deref().map(|path| path.parse().map_err(refuse)).transpose()?;
@@ -295,7 +296,7 @@ impl StartRecording {
     }
 }
 
-async fn start(call: Call) -> Result<Answer, Problem> {
+async fn start(call: Call) -> Result<Response, Problem> {
     let name = call.room()?;
     call.no_query()?;
     let wanted = call.read::<StartRecording>()?.parse()?;
@@ -303,7 +304,7 @@ async fn start(call: Call) -> Result<Answer, Problem> {
     let destination = RECORDINGS.destination(&call, &room, wanted.destination.as_ref()).await?;
     let filepath = wanted.filepath.unwrap_or_else(|| default_path(&call, &room, &wanted.source));
     let detail =
-        JobDetail::Recording { recording_type: RecordingType::from(&wanted.source), filepath: filepath.clone() };
+        EgressDetail::Recording { recording_type: RecordingType::from(&wanted.source), filepath: filepath.clone() };
     let (used, storage) = split(destination)?;
     let output = EgressOutput::File { filepath, destination: storage };
     RECORDINGS.start(&call, &room, (wanted.source, output), (detail, used), render_created).await

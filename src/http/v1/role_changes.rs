@@ -12,7 +12,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::participants;
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, identity};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
@@ -137,7 +137,7 @@ pub const OPERATIONS: &[Operation] = &[
     .codes(&[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound]),
 ];
 
-fn render(changed: &RoleChanged) -> Answer {
+fn render(changed: &RoleChanged) -> Response {
     answer::ok(&RoleChangeResult {
         role_change: RoleChangeJson::from(&changed.change),
         participant: &changed.participant,
@@ -146,7 +146,7 @@ fn render(changed: &RoleChanged) -> Answer {
     })
 }
 
-async fn change(call: Call) -> Result<Answer, Problem> {
+async fn change(call: Call) -> Result<Response, Problem> {
     let name = call.room()?;
     let identity = call.identity()?;
     call.no_query()?;
@@ -158,7 +158,7 @@ async fn change(call: Call) -> Result<Answer, Problem> {
     changed.map(|changed| render(&changed)).map_err(of_tree)
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let name = call.room()?;
     let mut query = call.query()?;
     let page = query.page()?;

@@ -5,7 +5,7 @@ use conclave_model::role::{Role, RoleInput};
 use conclave_model::{RoleName, TemplateId};
 use serde_json::json;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -79,21 +79,21 @@ fn named(call: &Call) -> Result<(TemplateId, RoleName), Problem> {
     Ok(named)
 }
 
-async fn put(call: Call) -> Result<Answer, Problem> {
+async fn put(call: Call) -> Result<Response, Problem> {
     let (template, name) = named(&call)?;
     let input: RoleInput = call.read()?;
-    let role = input.normalise(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
+    let role = input.with_defaults(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
     let (role, created) = call.state.store.put_role(call.project(), template, role).await.map_err(of_store)?;
     Ok(answer::json(if created { 201 } else { 200 }, &role))
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     let (template, name) = named(&call)?;
     let role = call.state.store.role(call.project(), template, name).await.map_err(of_store)?;
     Ok(answer::ok(&role))
 }
 
-async fn delete(call: Call) -> Result<Answer, Problem> {
+async fn delete(call: Call) -> Result<Response, Problem> {
     let (template, name) = named(&call)?;
     call.state.store.delete_role(call.project(), template, name).await.map_err(of_store)?;
     Ok(answer::no_content())

@@ -1,16 +1,16 @@
 //! Rooms: create, list, read, end (contract "Rooms").
 
 use conclave_db::NewRoom;
+use conclave_model::non_null::non_null;
 use conclave_model::role::Permission;
 use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room, RoomStatus};
-use conclave_model::sent::sent;
 use conclave_model::{ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, id, room_name};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
@@ -24,17 +24,17 @@ pub struct CreateRoom {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,128}$")]
     name: String,
     /// Cap on people; 0, the default, means that the plan's limit applies.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<u32>, nullable = false)]
     max_participants: Option<u32>,
     /// How long the room stays open with nobody in it; default 300.
     empty_timeout_seconds: Option<u32>,
     /// Any JSON, returned unchanged.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
     /// The project's default template when absent.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(pattern = "^tpl_[0-9a-f]{12}$", nullable = false)]
     template_id: Option<String>,
 }
@@ -155,11 +155,11 @@ const END: Operation = Operation::new(
 .auth(Auth::KeyOrRoomToken(&[Permission::EndRoom]))
 .codes(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable]);
 
-fn render_created(room: &Room) -> Answer {
+fn render_created(room: &Room) -> Response {
     answer::created(&RoomJson::from(room))
 }
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     call.no_query()?;
     let body: CreateRoom = call.read()?;
     let new = NewRoom {
@@ -180,7 +180,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     Ok(render_created(&room))
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     query.finish()?;
@@ -188,14 +188,14 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     Ok(answer::page("rooms", &rooms.map(|room| RoomJson::from(&room))))
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     // This call lists no 400: a name that cannot be is a room that is not.
     let name = call.room().map_err(|_| Problem::room_not_found())?;
     let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
     Ok(answer::ok(&RoomJson::from(&room)))
 }
 
-async fn end(call: Call) -> Result<Answer, Problem> {
+async fn end(call: Call) -> Result<Response, Problem> {
     let name = call.room()?;
     call.no_query()?;
     call.permit(Permission::EndRoom).await?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, identity, room_name};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -68,7 +68,7 @@ impl SessionJson {
         Self {
             id: session.id.0,
             room: session.room.to_string(),
-            namespaced_room: NamespacedRoom::of(&session.project_id, &session.room).to_string(),
+            namespaced_room: NamespacedRoom::new(&session.project_id, &session.room).to_string(),
             participant_identity: session.participant_identity.to_string(),
             participant_sid: session.participant_sid.to_string(),
             role: session.role.as_ref().map(ToString::to_string),
@@ -185,7 +185,7 @@ fn boolean(text: &str) -> Option<bool> {
     text.parse().ok()
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     let room = query.text("room").map(|text| room_name("room", &text)).transpose()?;
@@ -194,7 +194,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     answer_page(&call, filter, page).await
 }
 
-async fn list_of_room(call: Call) -> Result<Answer, Problem> {
+async fn list_of_room(call: Call) -> Result<Response, Problem> {
     let name = call.room()?;
     let mut query = call.query()?;
     let page = query.page()?;
@@ -208,13 +208,13 @@ async fn answer_page(
     call: &Call,
     filter: SessionFilter,
     page: conclave_model::page::PageRequest,
-) -> Result<Answer, Problem> {
+) -> Result<Response, Problem> {
     let sessions = call.state.store.sessions(call.project(), filter, page).await.map_err(of_store)?;
     let now = call.state.clock.now();
     Ok(answer::page("sessions", &sessions.map(|session| SessionJson::of(&session, now))))
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     let id = call.path("id")?;
     call.no_query()?;
     let (session, tracks) = call.state.store.session(call.project(), id).await.map_err(of_store)?;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, TemplateChange};
+use conclave_model::non_null::{Object, non_null, non_null_object};
 use conclave_model::role::{Role, RoleInput};
-use conclave_model::sent::{Object, sent, sent_object};
 use conclave_model::template::{Region, Template};
 use conclave_model::{ErrorCode, RoleName, TemplateId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, id};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -27,11 +27,11 @@ pub struct CreateTemplate {
     /// Unique in the project: `^[a-zA-Z0-9_-]{1,64}$`.
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: String,
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
@@ -42,11 +42,11 @@ pub struct CreateTemplate {
 pub struct UpdateTemplate {
     #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: Option<String>,
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
@@ -64,7 +64,7 @@ pub struct TemplateSettings {
 #[serde(deny_unknown_fields)]
 pub struct TemplateSettingsInput {
     /// `auto` when a template is made without it; a change without it leaves the region as it is.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
 }
@@ -234,7 +234,7 @@ pub const OPERATIONS: &[Operation] = &[
     .codes(&[ErrorCode::TemplateNotFound]),
 ];
 
-fn render_created(template: &Template) -> Answer {
+fn render_created(template: &Template) -> Response {
     answer::created(&TemplateJson::from(template))
 }
 
@@ -243,14 +243,14 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
     let complete = |(key, Object(input)): (String, Object<RoleInput>)| {
         let name: RoleName =
             key.parse().map_err(|error| Problem::invalid(format!("roles.{key}"), format!("a role's name {error}")))?;
-        let role = input.normalise(name.clone());
+        let role = input.with_defaults(name.clone());
         let role = role.map_err(|error| Problem::invalid(format!("roles.{key}.name"), error.to_string()))?;
         Ok((name, role))
     };
     inputs.unwrap_or_default().into_iter().map(complete).collect()
 }
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     call.no_query()?;
     let body: CreateTemplate = call.read()?;
     let new = NewTemplate {
@@ -263,7 +263,7 @@ async fn create(call: Call) -> Result<Answer, Problem> {
     Ok(render_created(&template))
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     query.finish()?;
@@ -278,11 +278,11 @@ async fn named(call: &Call) -> Result<Template, Problem> {
     call.state.store.template(call.project(), id).await.map_err(of_store)
 }
 
-async fn get(call: Call) -> Result<Answer, Problem> {
+async fn get(call: Call) -> Result<Response, Problem> {
     Ok(answer::ok(&TemplateJson::from(&named(&call).await?)))
 }
 
-async fn update(call: Call) -> Result<Answer, Problem> {
+async fn update(call: Call) -> Result<Response, Problem> {
     let template: TemplateId = call.path("id")?;
     call.no_query()?;
     let body: UpdateTemplate = call.read()?;
@@ -295,18 +295,18 @@ async fn update(call: Call) -> Result<Answer, Problem> {
     Ok(answer::ok(&TemplateJson::from(&template)))
 }
 
-async fn delete(call: Call) -> Result<Answer, Problem> {
+async fn delete(call: Call) -> Result<Response, Problem> {
     let template = call.path("id")?;
     call.no_query()?;
     call.state.store.delete_template(call.project(), template).await.map_err(of_store)?;
     Ok(answer::no_content())
 }
 
-async fn get_settings(call: Call) -> Result<Answer, Problem> {
+async fn get_settings(call: Call) -> Result<Response, Problem> {
     Ok(answer::ok(&TemplateSettingsDetail::from(named(&call).await?.region)))
 }
 
-async fn update_settings(call: Call) -> Result<Answer, Problem> {
+async fn update_settings(call: Call) -> Result<Response, Problem> {
     let template = call.path("id")?;
     call.no_query()?;
     let body: UpdateTemplateSettings = call.read()?;

@@ -1,14 +1,14 @@
 //! Room tokens (contract "Tokens"). Minting reads the records of one moment and writes nothing.
 
 use conclave_media::token::Grants;
-use conclave_model::sent::{sent, sent_object};
+use conclave_model::non_null::{non_null, non_null_object};
 use conclave_model::{ErrorCode, RoleName};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
-use crate::http::answer::Answer;
+use crate::http::answer::Response;
 use crate::http::call::{Call, id, identity, room_name};
 use crate::http::openapi::Doc;
 use crate::http::operation::{Method, Operation};
@@ -24,23 +24,23 @@ pub struct CreateToken {
     #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$")]
     identity: String,
     /// Display name.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     name: Option<String>,
     /// Carried along, unread.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     metadata: Option<String>,
     /// Default 3600, clamped to 60..86400; 0 takes the default.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     ttl_seconds: Option<u64>,
     /// A role in the room's template; it replaces `permissions`.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     role: Option<String>,
     /// Used only when no role is named.
-    #[serde(default, deserialize_with = "sent_object")]
+    #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     permissions: Option<Permissions>,
 }
@@ -94,7 +94,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     ErrorCode::DatabaseUnavailable,
 ])];
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     call.no_query()?;
     let body: CreateToken = call.read()?;
     let room = room_name("room", &body.room)?;

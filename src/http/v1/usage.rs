@@ -2,13 +2,13 @@
 
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::ProjectStatus;
-use conclave_model::usage::{Day, MonthUse, QuotaState, Standing, UsageDay, minutes};
+use conclave_model::usage::{Day, MonthUse, QuotaDecision, QuotaState, UsageDay, minutes};
 use conclave_model::{ErrorCode, ProjectId};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::{Call, Caller};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -116,7 +116,13 @@ fn owner(call: &Call) -> Result<(&ProjectId, ProjectStatus, &str), Problem> {
     }
 }
 
-fn plan_status<'a>(id: &'a str, plan: &'a Plan, standing: Standing, month: &MonthUse, today: Day) -> PlanStatus<'a> {
+fn plan_status<'a>(
+    id: &'a str,
+    plan: &'a Plan,
+    standing: QuotaDecision,
+    month: &MonthUse,
+    today: Day,
+) -> PlanStatus<'a> {
     let used = minutes(month.participant_time);
     PlanStatus {
         plan_id: id,
@@ -125,7 +131,7 @@ fn plan_status<'a>(id: &'a str, plan: &'a Plan, standing: Standing, month: &Mont
         limits: plan.limits,
         features: plan.features,
         quota_state: standing.quota_state(),
-        period_start: Day::of(today.start().month_start()),
+        period_start: Day::from(today.start().month_start()),
         participant_minutes_used: used,
         participant_minutes_remaining: plan
             .limits
@@ -135,8 +141,8 @@ fn plan_status<'a>(id: &'a str, plan: &'a Plan, standing: Standing, month: &Mont
     }
 }
 
-async fn usage(call: Call) -> Result<Answer, Problem> {
-    let today = Day::of(call.state.clock.now());
+async fn usage(call: Call) -> Result<Response, Problem> {
+    let today = Day::from(call.state.clock.now());
     let mut query = call.query()?;
     let (from, to) = (query.parsed::<Day>("from")?, query.parsed::<Day>("to")?);
     query.finish()?;
@@ -151,7 +157,7 @@ async fn usage(call: Call) -> Result<Answer, Problem> {
     let (project, status, id) = owner(&call)?;
     let plan = standing::plan(&call.state.plans, id)?;
     let month = standing::month(&call.state, project, plan).await?;
-    let ledger = Standing::of(plan, status, &month);
+    let ledger = QuotaDecision::from_ledger(plan, status, &month);
     let standing = standing::confirm(&call.state, project, ledger, call.operation).await?;
     let days = call.state.store.usage_days(project.clone(), from, to).await.map_err(of_store)?;
     Ok(answer::ok(&Usage {
@@ -161,13 +167,13 @@ async fn usage(call: Call) -> Result<Answer, Problem> {
     }))
 }
 
-async fn plan(call: Call) -> Result<Answer, Problem> {
+async fn plan(call: Call) -> Result<Response, Problem> {
     // This call lists no 400, so what comes in its query is not looked at.
     let (project, status, id) = owner(&call)?;
     let plan = standing::plan(&call.state.plans, id)?;
     let month = standing::month(&call.state, project, plan).await?;
-    let ledger = Standing::of(plan, status, &month);
+    let ledger = QuotaDecision::from_ledger(plan, status, &month);
     let standing = standing::confirm(&call.state, project, ledger, call.operation).await?;
-    let today = Day::of(call.state.clock.now());
+    let today = Day::from(call.state.clock.now());
     Ok(answer::ok(&plan_status(id, plan, standing, &month, today)))
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -112,11 +112,11 @@ pub const OPERATIONS: &[Operation] = &[
     .codes(&[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable]),
 ];
 
-fn render_retried(delivery: &Delivery) -> Answer {
+fn render_retried(delivery: &Delivery) -> Response {
     answer::ok(&WebhookDelivery::from(delivery))
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     let filter = DeliveryFilter {
@@ -131,7 +131,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     Ok(answer::page("webhook_deliveries", &deliveries.map(|delivery| WebhookDelivery::from(&delivery))))
 }
 
-async fn retry(call: Call) -> Result<Answer, Problem> {
+async fn retry(call: Call) -> Result<Response, Problem> {
     let id: DeliveryId = call.path("id")?;
     call.no_query()?;
     call.no_body()?;

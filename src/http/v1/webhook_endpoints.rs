@@ -2,13 +2,13 @@
 
 use conclave_actors::delivery::resolver::{UrlError, check_url};
 use conclave_actors::delivery::signature::generate_secret;
-use conclave_model::webhook::Endpoint;
+use conclave_model::webhook;
 use conclave_model::{EndpointId, ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, Response};
 use crate::http::call::Call;
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Method, Operation};
@@ -44,8 +44,8 @@ pub struct WebhookEndpointCreated<'a> {
     created_at: Timestamp,
 }
 
-impl From<&Endpoint> for WebhookEndpoint {
-    fn from(endpoint: &Endpoint) -> Self {
+impl From<&webhook::WebhookEndpoint> for WebhookEndpoint {
+    fn from(endpoint: &webhook::WebhookEndpoint) -> Self {
         Self { id: endpoint.id.0, url: endpoint.url.clone(), active: endpoint.active, created_at: endpoint.created_at }
     }
 }
@@ -100,7 +100,7 @@ pub const OPERATIONS: &[Operation] = &[
     .codes(&[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound]),
 ];
 
-fn render_created(endpoint: &Endpoint) -> Answer {
+fn render_created(endpoint: &webhook::WebhookEndpoint) -> Response {
     answer::created(&WebhookEndpointCreated {
         id: endpoint.id.0,
         url: &endpoint.url,
@@ -110,7 +110,7 @@ fn render_created(endpoint: &Endpoint) -> Answer {
     })
 }
 
-async fn list(call: Call) -> Result<Answer, Problem> {
+async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     query.finish()?;
@@ -118,7 +118,7 @@ async fn list(call: Call) -> Result<Answer, Problem> {
     Ok(answer::page("webhook_endpoints", &endpoints.map(|endpoint| WebhookEndpoint::from(&endpoint))))
 }
 
-async fn create(call: Call) -> Result<Answer, Problem> {
+async fn create(call: Call) -> Result<Response, Problem> {
     call.no_query()?;
     let body: CreateWebhookEndpoint = call.read()?;
     check(&call, body.url.clone()).await?;
@@ -148,7 +148,7 @@ async fn check(call: &Call, url: String) -> Result<(), Problem> {
     }
 }
 
-async fn delete(call: Call) -> Result<Answer, Problem> {
+async fn delete(call: Call) -> Result<Response, Problem> {
     let id: EndpointId = call.path("id")?;
     call.no_query()?;
     call.state.store.delete_webhook_endpoint(call.project(), id).await.map_err(of_store)?;

@@ -37,7 +37,7 @@ impl Machine {
             identity: new.identity,
             name: new.name,
             input_type: new.input_type,
-            key_hash: StreamKeyHash::of(key.reveal()),
+            key_hash: StreamKeyHash::from_key(key.reveal()),
         });
         (ingress_id, key)
     }
@@ -142,7 +142,7 @@ mod tests {
             enable_transcoding: None,
         });
         assert!(key.reveal().len() >= 24 && key.reveal().bytes().all(|b| b.is_ascii_alphanumeric()));
-        (machine, id, StreamKeyHash::of(key.reveal()))
+        (machine, id, StreamKeyHash::from_key(key.reveal()))
     }
 
     fn connect(machine: &mut Machine, key: &StreamKeyHash) -> ParticipantSid {
@@ -237,7 +237,7 @@ mod tests {
             identity: "encoder".parse().unwrap(),
             name: None,
             input_type: InputType::Whip,
-            key_hash: StreamKeyHash::of("key"),
+            key_hash: StreamKeyHash::from_key("key"),
         };
         let mut machine = Machine::default();
         assert_eq!(machine.ingress(&known).status, IngressStatus::Inactive);

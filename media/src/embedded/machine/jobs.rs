@@ -1,6 +1,6 @@
 //! What becomes of recordings and broadcasts: by the server, by the sandbox, by time, by the end of their room.
 
-use conclave_model::egress::{EgressState, JobStatus};
+use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, ProjectId, Timestamp};
 
 use super::{Due, Machine, fresh};
@@ -26,7 +26,7 @@ impl Machine {
     /// The server tells a job to finish.
     pub fn stop_egress(&mut self, room: &NamespacedRoom, id: &EgressId, now: Timestamp) -> Option<EgressState> {
         self.egress(room, id)?;
-        self.move_job(id, JobStatus::Ending, None, now);
+        self.move_job(id, EgressStatus::Ending, None, now);
         self.egress(room, id)
     }
 
@@ -35,7 +35,7 @@ impl Machine {
     pub fn drive_egress(
         &mut self,
         id: &EgressId,
-        status: JobStatus,
+        status: EgressStatus,
         error: Option<String>,
         now: Timestamp,
     ) -> Option<EgressState> {
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// Moves a job forward and reports it; says whether that was a move.
-    fn move_job(&mut self, id: &EgressId, status: JobStatus, error: Option<String>, now: Timestamp) -> bool {
+    fn move_job(&mut self, id: &EgressId, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
         let Some(job) = self.jobs.get_mut(id) else { return false };
         let before = job.deadline();
         if !job.advance(status, error, now) {
@@ -105,7 +105,7 @@ mod tests {
         "prj_0123456789ab.standup".parse().unwrap()
     }
 
-    fn reported(machine: &mut Machine) -> Vec<JobStatus> {
+    fn reported(machine: &mut Machine) -> Vec<EgressStatus> {
         let statuses = machine.take_reports().into_iter().map(|report| match report.event {
             MediaEvent::Egress(state) => state.status,
             other => panic!("{other:?}"),
@@ -120,25 +120,25 @@ mod tests {
         machine.tick(start.after(Duration::from_millis(999)));
         assert_eq!(reported(&mut machine), []);
         machine.tick(start.after(Duration::from_secs(1)));
-        assert_eq!(reported(&mut machine), [JobStatus::Active]);
+        assert_eq!(reported(&mut machine), [EgressStatus::Active]);
         let stopped = start.after(Duration::from_secs(9));
-        assert_eq!(machine.stop_egress(&room(), &id, stopped).unwrap().status, JobStatus::Ending);
+        assert_eq!(machine.stop_egress(&room(), &id, stopped).unwrap().status, EgressStatus::Ending);
         assert_eq!(machine.next_deadline(), Some(stopped.after(Duration::from_secs(1))));
         machine.tick(stopped.after(Duration::from_secs(1)));
-        assert_eq!(reported(&mut machine), [JobStatus::Ending, JobStatus::Complete]);
+        assert_eq!(reported(&mut machine), [EgressStatus::Ending, EgressStatus::Complete]);
         assert_eq!(machine.next_deadline(), None);
-        assert_eq!(machine.stop_egress(&room(), &id, stopped).unwrap().status, JobStatus::Complete);
+        assert_eq!(machine.stop_egress(&room(), &id, stopped).unwrap().status, EgressStatus::Complete);
     }
 
     #[test]
     fn a_room_that_is_closed_completes_what_had_begun_and_aborts_what_had_not() {
         let (mut machine, start) = (Machine::default(), Timestamp::from_millis(0));
         let begun = machine.start_egress(room(), start).egress_id;
-        machine.drive_egress(&begun, JobStatus::Active, None, start);
+        machine.drive_egress(&begun, EgressStatus::Active, None, start);
         let waiting = machine.start_egress(room(), start).egress_id;
         machine.close_room(&room(), start);
         let status = |id| machine.egress(&room(), id).unwrap().status;
-        assert_eq!((status(&begun), status(&waiting)), (JobStatus::Complete, JobStatus::Aborted));
+        assert_eq!((status(&begun), status(&waiting)), (EgressStatus::Complete, EgressStatus::Aborted));
         assert_eq!(machine.next_deadline(), None);
     }
 
@@ -155,10 +155,10 @@ mod tests {
         fn whatever_is_said_a_job_only_moves_forward(steps in prop::collection::vec((0usize..9, 0u64..3), 0..30)) {
             let (mut machine, mut now) = (Machine::default(), Timestamp::from_millis(0));
             let id = machine.start_egress(room(), now).egress_id;
-            let mut before = JobStatus::Starting;
+            let mut before = EgressStatus::Starting;
             for (step, seconds) in steps {
                 now = now.after(Duration::from_secs(seconds));
-                match JobStatus::ALL.get(step) {
+                match EgressStatus::ALL.get(step) {
                     Some(status) => drop(machine.drive_egress(&id, *status, None, now)),
                     None if step == 7 => drop(machine.stop_egress(&room(), &id, now)),
                     None => machine.tick(now),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use conclave_model::event::TrackFacts;
+use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Participant, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
 
@@ -73,7 +73,7 @@ impl Machine {
             self.report(
                 room,
                 now,
-                MediaEvent::TrackUnpublished { participant: who.clone(), track: TrackFacts::from(&track) },
+                MediaEvent::TrackUnpublished { participant: who.clone(), track: TrackSummary::from(&track) },
             );
         }
         self.measure(&sid, kbps, now);

@@ -45,7 +45,7 @@ impl OutOfOrderEvents {
 #[cfg(test)]
 mod tests {
     use conclave_model::Timestamp;
-    use conclave_model::event::Who;
+    use conclave_model::event::ParticipantRef;
 
     use super::*;
 
@@ -53,8 +53,11 @@ mod tests {
     fn each_leave_is_kept_once_and_the_oldest_is_dropped_at_capacity() {
         let events = OutOfOrderEvents::default();
         for number in 0..=CAPACITY {
-            let participant =
-                Who { identity: "alice".parse().unwrap(), sid: format!("PA_{number}").parse().unwrap(), role: None };
+            let participant = ParticipantRef {
+                identity: "alice".parse().unwrap(),
+                sid: format!("PA_{number}").parse().unwrap(),
+                role: None,
+            };
             let room = "prj_0123456789ab.standup".parse().unwrap();
             let event = MediaEvent::ParticipantLeft { participant, clean: true };
             let mut reports = vec![Report { room, at: Timestamp::from_millis(0), event }];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_model::event::{PublishLimit, TrackFacts, Who};
+use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::{NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 use proto::DisconnectReason as Reason;
@@ -54,8 +54,8 @@ fn occurred_at(created_at_second: i64, now: Timestamp) -> Timestamp {
 fn joined(event: &WebhookEvent, room: &NamespacedRoom, at: Timestamp) -> Result<Vec<Report>, IncompleteEvent> {
     let info = event.participant();
     let joined = convert::participant(&info).ok_or(IncompleteEvent)?;
-    let participant = Who::from(&joined);
-    let tracks: Vec<_> = joined.tracks.iter().map(TrackFacts::from).collect();
+    let participant = ParticipantRef::from(&joined);
+    let tracks: Vec<_> = joined.tracks.iter().map(TrackSummary::from).collect();
     let joined_at = convert::joined_at(&info).unwrap_or(at);
     let join = Report { room: room.clone(), at: joined_at, event: MediaEvent::ParticipantJoined(Box::new(joined)) };
     let published = tracks.into_iter().map(|track| {
@@ -79,9 +79,12 @@ fn connection_aborted(event: &WebhookEvent) -> Result<Vec<MediaEvent>, Incomplet
     Ok(vec![left, MediaEvent::JoinAborted { participant }])
 }
 
-fn track(event: &WebhookEvent, to_event: fn(Who, TrackFacts) -> MediaEvent) -> Result<MediaEvent, IncompleteEvent> {
+fn track(
+    event: &WebhookEvent,
+    to_event: fn(ParticipantRef, TrackSummary) -> MediaEvent,
+) -> Result<MediaEvent, IncompleteEvent> {
     let track = convert::track(&event.track()).ok_or(IncompleteEvent)?;
-    Ok(to_event(participant(&event.participant())?, TrackFacts::from(&track)))
+    Ok(to_event(participant(&event.participant())?, TrackSummary::from(&track)))
 }
 
 fn publish_limit(event: &WebhookEvent, exceeded: bool) -> Result<MediaEvent, IncompleteEvent> {
@@ -101,8 +104,8 @@ fn ingress(event: &WebhookEvent) -> Vec<MediaEvent> {
 }
 
 /// The participant of an event. Track events contain only sid and identity; the role is then read from the records.
-fn participant(info: &proto::ParticipantInfo) -> Result<Who, IncompleteEvent> {
-    convert::participant(info).as_ref().map(Who::from).ok_or(IncompleteEvent)
+fn participant(info: &proto::ParticipantInfo) -> Result<ParticipantRef, IncompleteEvent> {
+    convert::participant(info).as_ref().map(ParticipantRef::from).ok_or(IncompleteEvent)
 }
 
 /// Returns whether a participant left or was disconnected on purpose. An unknown reason counts as on purpose.

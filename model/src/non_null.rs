@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 ///
 /// # Errors
 /// The value's own.
-pub fn sent<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -20,7 +20,7 @@ pub fn sent<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
 ///
 /// # Errors
 /// The object's own, and anything that is no object.
-pub fn sent_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Object::deserialize(deserializer).map(|Object(value)| Some(value))
 }
 
