@@ -7,7 +7,7 @@
 //! 2. [`dedup`] finds events that have been handled before.
 //! 3. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not know.
 //! 4. [`reports`] converts the event into reports, in the order in which they have to be recorded.
-//! 5. [`out_of_order`] appends to a join the reports that arrived before it.
+//! 5. [`out_of_order`] sends them, and after a join also those that arrived before it.
 
 mod dedup;
 mod out_of_order;
@@ -125,18 +125,13 @@ impl WebhookReceiver {
                 return WebhookOutcome::Malformed;
             }
         };
+        // All reports are sent before the first answer is awaited, so that no other event comes between them.
+        let pending = self.out_of_order.send_in_order(reports, |report| self.send(report));
         let mut outcome = WebhookOutcome::Accepted;
-        for report in self.send_in_order(reports) {
+        for report in pending {
             outcome = self.complete(report).await.unwrap_or(outcome);
         }
         outcome
-    }
-
-    /// Sends all reports of an event to the sink before the first is awaited, so that no report of another event comes
-    /// between them.
-    fn send_in_order(&self, mut reports: Vec<Report>) -> Vec<PendingReport> {
-        self.out_of_order.complete(&mut reports);
-        reports.into_iter().map(|report| self.send(report)).collect()
     }
 
     fn send(&self, report: Report) -> PendingReport {

@@ -218,6 +218,55 @@ async fn a_join_brings_the_tracks_that_came_before_it() {
 }
 
 #[tokio::test]
+async fn tracks_and_a_leave_that_arrive_before_their_join_are_reported_after_it() {
+    let stage = Stage::new();
+    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.publish(ROOM, "alice", TrackType::Audio, proto::TrackSource::Microphone);
+    stage.double.publish(ROOM, "alice", TrackType::Video, proto::TrackSource::Camera);
+    stage.double.leave(ROOM, "alice", Reason::ClientInitiated);
+    let mut webhooks = stage.double.webhooks();
+    webhooks.retain(|webhook| webhook.event != "room_started");
+    let join = webhooks.remove(0);
+    assert_eq!(join.event, "participant_joined");
+    for webhook in webhooks.iter().rev() {
+        hand(&stage, webhook).await;
+    }
+    stage.sink.take();
+    assert_eq!(hand(&stage, &join).await, WebhookOutcome::Accepted);
+    let names: Vec<_> = stage.sink.facts().iter().map(event_name).collect();
+    assert_eq!(names, ["joined", "published", "published", "unpublished", "unpublished", "left"]);
+}
+
+#[tokio::test]
+async fn a_track_is_reported_with_a_repeated_join_if_the_first_could_not_be_recorded() {
+    let stage = Stage::new();
+    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.publish(ROOM, "alice", TrackType::Audio, proto::TrackSource::Microphone);
+    let webhooks = stage.double.webhooks();
+    let [_, join, track] = &webhooks[..] else { panic!("three webhooks") };
+    stage.sink.refuse_next(ReportError::Unavailable);
+    assert_eq!(hand(&stage, join).await, WebhookOutcome::Unavailable);
+    assert_eq!(hand(&stage, track).await, WebhookOutcome::Accepted);
+    stage.sink.take();
+    for _ in 0..2 {
+        stage.sink.refuse_next(ReportError::Unavailable);
+        assert_eq!(hand(&stage, join).await, WebhookOutcome::Unavailable);
+        let names: Vec<_> = stage.sink.facts().iter().map(event_name).collect();
+        assert_eq!(names, ["joined", "published"], "it is reported until the join is accepted");
+    }
+}
+
+fn event_name(event: &MediaEvent) -> &'static str {
+    match event {
+        MediaEvent::ParticipantJoined(_) => "joined",
+        MediaEvent::TrackPublished { .. } => "published",
+        MediaEvent::TrackUnpublished { .. } => "unpublished",
+        MediaEvent::ParticipantLeft { .. } => "left",
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn jobs_and_endpoints_are_reported_with_their_zero_values_filled_in() {
     let stage = Stage::new();
     let egress = json!({"event": "egress_started", "egressInfo": {"egressId": "EG_1", "roomName": ROOM,
