@@ -85,7 +85,7 @@ impl ReportQueue {
 #[cfg(test)]
 mod tests {
     use conclave_model::Timestamp;
-    use conclave_model::event::{TrackSummary, ParticipantRef};
+    use conclave_model::event::{ParticipantRef, TrackSummary};
     use conclave_model::participant::{TrackKind, TrackSource};
 
     use super::*;
