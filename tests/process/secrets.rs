@@ -109,7 +109,7 @@ fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     secrets.add("the media secret", media.lines().nth(1).unwrap());
     let shown = run_scenario(&running, &receiver, &mut secrets);
     assert!(shown.contains("room.finished"), "{shown}");
-    assert_eq!(billing.last().1, format!("Bearer {billing_token}"));
+    assert_eq!(billing.last_request().1, format!("Bearer {billing_token}"));
     let files = fs::read_dir(deployment.data()).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = files.filter(|path| path.is_file() && !path.ends_with("media.key")).collect();
     assert!(files.iter().any(|path| path.extension().is_some_and(|extension| extension == "db")), "{files:?}");

@@ -1,80 +1,78 @@
-//! A billing service on a free port, which answers as it is told and remembers what it was asked.
+//! A billing service on a free port: it answers what the test sets and keeps the requests it received.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex, RwLock};
 
 use serde_json::json;
-
-use super::Received;
+use test_http_server::{Request, Response, serve};
 
 /// A billing service.
 pub struct FakeBilling {
     pub url: String,
-    answer: Arc<Mutex<String>>,
-    asked: Arc<Mutex<Vec<Received>>>,
-    /// Read for each answer; whoever writes holds them back.
-    gate: Arc<RwLock<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The bytes of each answer.
+    answer: Mutex<Vec<u8>>,
+    received: Mutex<Vec<Request>>,
+    /// Locked for reading by each answer, and for writing while no answer is given.
+    gate: RwLock<()>,
 }
 
 impl FakeBilling {
-    /// A service that says `ok` of every project.
+    /// Starts a service that says `ok` of every project.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/pay/", listener.local_addr().unwrap());
-        let service = Self { url, answer: Arc::default(), asked: Arc::default(), gate: Arc::default() };
-        service.says("ok");
-        let (answer, asked, gate) = (service.answer.clone(), service.asked.clone(), service.gate.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (answer, asked, gate) = (answer.clone(), asked.clone(), gate.clone());
-                std::thread::spawn(move || serve(stream, &answer, &asked, &gate));
-            }
-        });
+        let shared = Arc::<Shared>::default();
+        let server = Arc::clone(&shared);
+        let address = serve(move |request, stream| server.handle(request, stream));
+        let service = Self { url: format!("http://{address}/pay/"), shared };
+        service.set_standing("ok");
         service
     }
 
-    /// From now on says this of every project.
-    pub fn says(&self, standing: &str) {
-        self.answers(200, "", &json!({"standing": standing}).to_string());
+    /// Says this of every project from now on.
+    pub fn set_standing(&self, standing: &str) {
+        self.answer_with(Response::new(200).body(json!({"standing": standing}).to_string()));
     }
 
-    /// From now on answers with this status, these further header lines and this body.
-    pub fn answers(&self, status: u16, headers: &str, body: &str) {
-        let length = body.len();
-        let head = format!("HTTP/1.1 {status} Answer\r\nContent-Length: {length}\r\nConnection: close\r\n");
-        *self.answer.lock().unwrap() = format!("{head}{headers}\r\n{body}");
+    /// Gives this answer from now on.
+    pub fn answer_with(&self, response: Response) {
+        self.answer_with_bytes(response.into_bytes());
     }
 
-    /// From now on answers with these bytes.
-    pub fn answers_raw(&self, bytes: &str) {
-        *self.answer.lock().unwrap() = bytes.to_owned();
+    /// Answers with these bytes from now on.
+    pub fn answer_with_bytes(&self, bytes: Vec<u8>) {
+        *self.shared.answer.lock().unwrap() = bytes;
     }
 
-    /// Answers nobody while `meanwhile` runs.
-    pub fn silent_while<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
-        let _held = self.gate.write().unwrap();
-        meanwhile()
+    /// Answers no request while `during` runs.
+    pub fn silent_while<T>(&self, during: impl FnOnce() -> T) -> T {
+        let _held = self.shared.gate.write().unwrap();
+        during()
     }
 
-    /// How often it was asked.
-    pub fn asked(&self) -> usize {
-        self.asked.lock().unwrap().len()
+    /// The number of requests so far.
+    pub fn request_count(&self) -> usize {
+        self.shared.received.lock().unwrap().len()
     }
 
-    /// The last question, as `method path` and the credential that came with it.
+    /// The last request, as `METHOD path`, and its credential.
     #[track_caller]
-    pub fn last(&self) -> (String, String) {
-        let asked = self.asked.lock().unwrap();
-        let last = asked.last().expect("it was asked");
-        (last.line.clone(), last.header("authorization").to_owned())
+    pub fn last_request(&self) -> (String, String) {
+        let received = self.shared.received.lock().unwrap();
+        let last = received.last().expect("a request");
+        (format!("{} {}", last.method, last.target), last.header("authorization").to_owned())
     }
 }
 
-fn serve(mut stream: TcpStream, answer: &Mutex<String>, asked: &Mutex<Vec<Received>>, gate: &RwLock<()>) -> Option<()> {
-    let received = Received::read(&stream)?;
-    asked.lock().unwrap().push(received);
-    let _open = gate.read().unwrap();
-    let answer = answer.lock().unwrap().clone();
-    stream.write_all(answer.as_bytes()).ok()
+impl Shared {
+    fn handle(&self, request: Request, mut stream: TcpStream) {
+        self.received.lock().unwrap().push(request);
+        let _open = self.gate.read().unwrap();
+        let answer = self.answer.lock().unwrap().clone();
+        let _ = stream.write_all(&answer);
+    }
 }

@@ -1,120 +1,84 @@
-//! A real webhook receiver on a free port, which answers as it is told and hands what came to the test.
+//! A webhook receiver on a free port: it answers with the status that the test sets and hands the test each request.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
 use sha2::Sha256;
+use test_http_server::{Request, Response, serve};
 
 use super::PATIENCE;
 
-/// A receiver.
+/// A webhook receiver.
 pub struct Receiver {
     pub url: String,
     status: Arc<AtomicU16>,
     received: mpsc::Receiver<Received>,
 }
 
-/// A request that came.
+/// A request that a server of the test received.
 #[derive(Debug)]
-pub struct Received {
-    /// The method and the path.
-    pub line: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
+pub struct Received(pub Request);
 
 impl Receiver {
-    /// A receiver that answers 204.
+    /// Starts a receiver that answers 204.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let status = Arc::new(AtomicU16::new(204));
-        let (tell, received) = mpsc::channel();
-        let answer = Arc::clone(&status);
-        let tell = Mutex::new(tell);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                // The test has the request before its sender has the answer: a delivery that is written down as
-                // delivered has been seen.
-                let tell = |request| tell.lock().unwrap().send(request).is_ok();
-                let _ = serve(stream, answer.load(Ordering::SeqCst), tell);
+        let (sender, received) = mpsc::channel();
+        let status_now = Arc::clone(&status);
+        let address = serve(move |request, mut stream| {
+            // The test has the request before its sender has the answer: a delivery that is recorded as delivered has
+            // been received.
+            if sender.send(Received(request)).is_ok() {
+                let _ = Response::new(status_now.load(Ordering::SeqCst)).send(&mut stream);
             }
         });
-        Self { url, status, received }
+        Self { url: format!("http://{address}/hook"), status, received }
     }
 
-    /// From now on answers with this status.
+    /// Sets the status of the answers from now on.
     pub fn answer_with(&self, status: u16) {
         self.status.store(status, Ordering::SeqCst);
     }
 
-    /// The next request, waited for.
+    /// Waits for the next request.
     #[track_caller]
     pub fn next(&self) -> Received {
         self.received.recv_timeout(PATIENCE).expect("a delivery")
     }
 
-    /// The types of the next `count` events.
+    /// Waits for `count` events and returns their types.
     #[track_caller]
     pub fn types(&self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.next().json()["type"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What has come by now and was not looked at.
+    /// Returns the requests received since the last look, without waiting.
     pub fn drain(&self) -> Vec<Received> {
         self.received.try_iter().collect()
     }
 }
 
-impl Received {
-    /// Reads a request off a connection.
-    pub fn read(stream: &TcpStream) -> Option<Self> {
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let request = line.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
-        let mut headers = Vec::new();
-        loop {
-            line.clear();
-            reader.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            headers.push((name.to_owned(), value.trim().to_owned()));
-        }
-        let mut received = Self { line: request, headers, body: Vec::new() };
-        received.body = vec![0; received.header("content-length").parse().unwrap_or(0)];
-        reader.read_exact(&mut received.body).ok()?;
-        Some(received)
-    }
+impl Deref for Received {
+    type Target = Request;
 
+    fn deref(&self) -> &Request {
+        &self.0
+    }
+}
+
+impl Received {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    pub fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map_or("", |(_, value)| value)
-    }
-
-    /// Whether the contract's signature is right for this secret.
+    /// Whether the contract's signature fits this secret.
     pub fn is_signed_with(&self, secret: &str) -> bool {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(&self.body);
         let hex = hex::encode(mac.finalize().into_bytes());
         self.header("x-svc-signature") == format!("sha256={hex}")
     }
-}
-
-fn serve(mut stream: TcpStream, status: u16, tell: impl FnOnce(Received) -> bool) -> Option<()> {
-    let received = Received::read(&stream)?;
-    let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    if !tell(received) {
-        return None;
-    }
-    stream.write_all(answer.as_bytes()).ok()
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use conclave_model::Secret;
 use serde_json::{Value, json};
+use test_http_server as server;
 
 use crate::support::{FakeBilling, Request, Response, TestApp, eventually};
 use crate::tools::conclave;
@@ -34,7 +35,7 @@ impl Billed {
 
     /// The service changes its mind, and what it said before holds no longer.
     fn says(&self, standing: &str) {
-        self.service.says(standing);
+        self.service.set_standing(standing);
         self.app.advance(ANSWER_HOLDS);
     }
 
@@ -80,7 +81,7 @@ fn the_service_is_asked_for_the_project_with_the_token() {
     let billed = Billed::start();
     billed.token().send().expect(201);
     let path = format!("GET /pay/v1/projects/{}/standing", billed.app.project);
-    assert_eq!(billed.service.last(), (path, format!("Bearer {TOKEN}")));
+    assert_eq!(billed.service.last_request(), (path, format!("Bearer {TOKEN}")));
 }
 
 #[test]
@@ -109,59 +110,59 @@ fn whatever_starts_work_is_refused_as_the_service_says() {
 fn an_answer_holds_for_half_a_minute_and_for_its_project_alone() {
     let billed = Billed::start();
     billed.token().send().expect(201);
-    billed.service.says("suspended");
-    let asked = billed.service.asked();
+    billed.service.set_standing("suspended");
+    let asked = billed.service.request_count();
     billed.app.advance(ANSWER_HOLDS - Duration::from_millis(1));
     billed.token().send().expect(201);
-    assert_eq!(billed.service.asked(), asked);
+    assert_eq!(billed.service.request_count(), asked);
     let other = crate::tools::other_project(&billed.app, "self_hosted");
     billed.create("b").bearer(&other.key).send().expect_error(402, "quota_exceeded", None);
     billed.app.advance(Duration::from_millis(1));
     billed.token().send().expect_error(402, "quota_exceeded", None);
-    assert_eq!(billed.service.asked(), asked + 2);
+    assert_eq!(billed.service.request_count(), asked + 2);
 }
 
 #[test]
 fn calls_that_come_together_share_one_question() {
     let billed = Billed::start();
     billed.app.advance(ANSWER_HOLDS);
-    let before = billed.service.asked();
+    let before = billed.service.request_count();
     let asking: Vec<_> = billed.service.silent_while(|| {
         let ask = |_| {
             let request = billed.token();
             std::thread::spawn(move || request.send().status)
         };
         let asking = (0..12).map(ask).collect();
-        eventually(|| billed.service.asked() == before + 1);
+        eventually(|| billed.service.request_count() == before + 1);
         asking
     });
     assert!(asking.into_iter().all(|asking| asking.join().unwrap() == 201));
-    assert_eq!(billed.service.asked(), before + 1);
+    assert_eq!(billed.service.request_count(), before + 1);
 }
 
 #[test]
 fn anything_but_a_known_word_is_no_answer() {
     let billed = Billed::start();
     let elsewhere = FakeBilling::start();
-    let location = format!("Location: {}\r\n", elsewhere.url);
     let ok = json!({"standing": "ok"}).to_string();
+    let answer = |response| billed.service.answer_with(response);
     let answers: [&dyn Fn(); 8] = [
-        &|| billed.service.answers(500, "", &ok),
-        &|| billed.service.answers(404, "", ""),
-        &|| billed.service.answers(204, "", ""),
-        &|| billed.service.answers(302, &location, &ok),
-        &|| billed.service.answers(200, "", "not json"),
-        &|| billed.service.says("splendid"),
-        &|| billed.service.answers(200, "", "{}"),
-        &|| billed.service.answers_raw("\0\0\0\r\n\r\n"),
+        &|| answer(server::Response::new(500).body(ok.as_str())),
+        &|| answer(server::Response::new(404)),
+        &|| answer(server::Response::new(204)),
+        &|| answer(server::Response::new(302).header("Location", &elsewhere.url).body(ok.as_str())),
+        &|| answer(server::Response::new(200).body("not json")),
+        &|| billed.service.set_standing("splendid"),
+        &|| answer(server::Response::new(200).body("{}")),
+        &|| billed.service.answer_with_bytes(b"\0\0\0\r\n\r\n".to_vec()),
     ];
     for answer in answers {
         answer();
         billed.app.advance(ANSWER_HOLDS);
         unavailable(&billed.token().send());
     }
-    assert_eq!(elsewhere.asked(), 0, "a redirect is not followed");
-    billed.service.answers(200, "", &" ".repeat(20_000));
+    assert_eq!(elsewhere.request_count(), 0, "a redirect is not followed");
+    billed.service.answer_with(server::Response::new(200).body(" ".repeat(20_000)));
     billed.app.advance(FAILURE_HOLDS);
     unavailable(&billed.token().send());
     billed.says("ok");
@@ -172,14 +173,14 @@ fn anything_but_a_known_word_is_no_answer() {
 fn a_service_that_does_not_answer_in_time_is_away_for_a_moment() {
     let billed = Billed::start();
     billed.app.advance(ANSWER_HOLDS);
-    let before = billed.service.asked();
+    let before = billed.service.request_count();
     billed.service.silent_while(|| {
         unavailable(&billed.token().send());
         // The failure is remembered, so nobody waits for it again.
         unavailable(&billed.token().send());
         unavailable(&billed.exchange().send());
     });
-    assert_eq!(billed.service.asked(), before + 1);
+    assert_eq!(billed.service.request_count(), before + 1);
     billed.app.advance(FAILURE_HOLDS);
     billed.token().send().expect(201);
 }
@@ -208,7 +209,7 @@ fn without_the_service_the_records_decide_what_cannot_answer_that_it_is_away() {
 fn what_the_operator_and_the_plan_refuse_is_not_asked_for() {
     let billed = Billed::start();
     billed.project(&["suspend", &billed.app.project]);
-    let before = billed.service.asked();
+    let before = billed.service.request_count();
     billed.app.advance(ANSWER_HOLDS);
     billed.token().send().expect_error(402, "quota_exceeded", None);
     billed.create("b").send().expect_error(402, "quota_exceeded", None);
@@ -216,13 +217,13 @@ fn what_the_operator_and_the_plan_refuse_is_not_asked_for() {
     billed.project(&["resume", &billed.app.project]);
     billed.project(&["set-plan", &billed.app.project, "free"]);
     billed.app.advance(ANSWER_HOLDS);
-    assert_eq!(billed.service.asked(), before);
+    assert_eq!(billed.service.request_count(), before);
     billed.create("long").send().expect(201);
     billed.app.join("long", "alice", "guest");
     billed.app.advance(Duration::from_secs(167 * 3_600));
-    let before = billed.service.asked();
+    let before = billed.service.request_count();
     billed.token().send().expect_error(402, "quota_exceeded", None);
-    assert_eq!((billed.quota_state(), billed.service.asked()), (json!("exceeded"), before));
+    assert_eq!((billed.quota_state(), billed.service.request_count()), (json!("exceeded"), before));
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn the_wallet_is_the_services_and_the_one_kept_here_counts_in_an_outage_alone() 
     // Nothing is in the wallet here, and the service covers it.
     billed.create("b").send().expect(201);
     assert_eq!(billed.quota_state(), "active");
-    billed.service.answers(500, "", "");
+    billed.service.answer_with(server::Response::new(500));
     billed.app.advance(ANSWER_HOLDS);
     unavailable(&billed.app.post("/v1/tokens").json(json!({"room": "b", "identity": "bob"})).send());
     billed.create("c").send().expect_error(402, "insufficient_balance", None);
@@ -250,7 +251,7 @@ fn what_a_month_cost_is_not_taken_from_the_wallet_that_is_kept_here() {
     assert_eq!(billed.quota_state(), "active");
     billed.app.advance(Duration::from_secs(84 * 3_600));
     // Left alone, the wallet covers April's 3,200 shillings. March, at two millions, was not taken from it.
-    billed.service.answers(500, "", "");
+    billed.service.answer_with(server::Response::new(500));
     billed.app.advance(ANSWER_HOLDS);
     billed.create("b").send().expect(201);
 }

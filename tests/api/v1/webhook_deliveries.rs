@@ -1,8 +1,7 @@
 //! `/v1/webhook-deliveries`: what is posted, and the log of it.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -49,7 +48,7 @@ fn the_log_holds_byte_for_byte_what_was_posted() {
     app.join("standup", "alice", "host");
     let queued_at = app.now();
     app.deliver();
-    let body = String::from_utf8(receiver.next().body).unwrap();
+    let body = String::from_utf8(receiver.next().body.clone()).unwrap();
     let page = app.get("/v1/webhook-deliveries?event_type=room.started").send();
     assert!(page.text().contains(&format!("\"payload\":{body},")), "{body} in {}", page.text());
     let page = page.expect(200);
@@ -65,8 +64,7 @@ fn the_log_holds_byte_for_byte_what_was_posted() {
 
 #[test]
 fn a_delivery_that_waits_has_its_next_attempt_and_no_answer_yet() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     app.join("standup", "alice", "host");
     let delivery = &app.deliveries("status=pending&event_type=room.started")[0];
@@ -80,8 +78,7 @@ fn a_delivery_that_waits_has_its_next_attempt_and_no_answer_yet() {
 
 #[test]
 fn nothing_is_posted_before_the_tick() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     app.join("standup", "alice", "host");
     app.deliver();
@@ -122,8 +119,7 @@ fn deliveries_are_filtered_by_status_event_and_endpoint_newest_first() {
 
 #[test]
 fn within_each_room_first_attempts_keep_the_order_of_events() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     let rooms = ["a", "b", "c", "d", "e"];
     for room in rooms {
         app.room(room);
@@ -158,8 +154,7 @@ fn within_each_room_first_attempts_keep_the_order_of_events() {
 
 #[test]
 fn more_than_a_batch_that_is_due_goes_out_at_one_tick() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("crowd");
     for n in 0..130 {
         app.join("crowd", &format!("p{n}"), "");
@@ -215,41 +210,35 @@ fn a_hundred_receivers_that_never_answer_do_not_hold_up_one_that_does() {
     assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
 }
 
-/// A listener that accepts and never answers, until it is dropped.
+/// A receiver that keeps its connections open without an answer until it is dropped.
 struct Hanging {
     url: String,
-    address: std::net::SocketAddr,
-    streams: Arc<Mutex<Vec<TcpStream>>>,
-    over: Arc<AtomicBool>,
+    connections: Connections,
 }
+
+/// None when the receiver has been dropped.
+type Connections = Arc<Mutex<Option<Vec<TcpStream>>>>;
 
 impl Hanging {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (streams, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let (kept, stop) = (Arc::clone(&streams), Arc::clone(&over));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if stop.load(Ordering::SeqCst) {
-                    return;
-                }
-                kept.lock().unwrap().push(stream);
+        let connections: Connections = Arc::new(Mutex::new(Some(Vec::new())));
+        let held = Arc::clone(&connections);
+        let address = test_http_server::serve(move |_, stream| {
+            if let Some(connections) = held.lock().unwrap().as_mut() {
+                connections.push(stream);
             }
         });
-        Self { url: format!("http://{address}"), address, streams, over }
+        Self { url: format!("http://{address}"), connections }
     }
 
+    /// The number of requests that wait for an answer.
     fn held(&self) -> usize {
-        self.streams.lock().unwrap().len()
+        self.connections.lock().unwrap().as_ref().map_or(0, Vec::len)
     }
 }
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        // Wakes the listener, so that it sees it is over.
-        drop(TcpStream::connect(self.address));
-        self.streams.lock().unwrap().clear();
+        *self.connections.lock().unwrap() = None;
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use test_http_server::Response;
+
 /// The name under which a fault of every method is kept.
 pub(crate) const EVERY: &str = "*";
 
@@ -24,48 +26,39 @@ pub enum Fault {
     Dropped,
 }
 
-/// An answer over HTTP.
-pub(crate) struct Answer {
-    pub status: u16,
-    pub kind: &'static str,
-    pub body: Vec<u8>,
+/// A response with a body of this content type.
+pub(crate) fn text(status: u16, content_type: &str, body: &str) -> Response {
+    Response::new(status).header("Content-Type", content_type).body(body)
 }
 
-impl Answer {
-    pub fn protobuf(message: &impl prost::Message) -> Self {
-        Self { status: 200, kind: "application/protobuf", body: message.encode_to_vec() }
-    }
+pub(crate) fn protobuf(message: &impl prost::Message) -> Response {
+    Response::new(200).header("Content-Type", "application/protobuf").body(message.encode_to_vec())
+}
 
-    pub fn text(status: u16, kind: &'static str, body: &str) -> Self {
-        Self { status, kind, body: body.as_bytes().to_vec() }
-    }
+/// A Twirp error.
+pub(crate) fn twirp(status: u16, code: &str, msg: &str) -> Response {
+    text(status, "application/json", &serde_json::json!({"code": code, "msg": msg}).to_string())
+}
 
-    pub fn twirp(status: u16, code: &str, msg: &str) -> Self {
-        Self::text(status, "application/json", &serde_json::json!({"code": code, "msg": msg}).to_string())
-    }
+pub(crate) fn not_found(msg: &str) -> Response {
+    twirp(404, "not_found", msg)
+}
 
-    pub fn not_found(msg: &str) -> Self {
-        Self::twirp(404, "not_found", msg)
-    }
-
-    pub fn no_response() -> Self {
-        Self::twirp(503, "unavailable", "no response from servers")
-    }
+pub(crate) fn no_response() -> Response {
+    twirp(503, "unavailable", "no response from servers")
 }
 
 impl Fault {
     /// What is answered at once; `None` when the method does its work first.
-    pub(crate) fn answer(&self) -> Option<Answer> {
+    pub(crate) fn answer(&self) -> Option<Response> {
         Some(match self {
-            Self::NoResponse => Answer::no_response(),
-            Self::Twirp(status, code, msg) => Answer::twirp(*status, code, msg),
-            Self::PlainUnauthorized => Answer::text(401, "text/plain; charset=utf-8", "invalid token\n"),
-            Self::ProxyPage(status) => Answer::text(
-                *status,
-                "text/html",
-                "<html><body><h1>Bad Gateway</h1>a secret of the proxy</body></html>",
-            ),
-            Self::Answer(status, kind, body) => Answer::text(*status, kind, body),
+            Self::NoResponse => no_response(),
+            Self::Twirp(status, code, msg) => twirp(*status, code, msg),
+            Self::PlainUnauthorized => text(401, "text/plain; charset=utf-8", "invalid token\n"),
+            Self::ProxyPage(status) => {
+                text(*status, "text/html", "<html><body><h1>Bad Gateway</h1>a secret of the proxy</body></html>")
+            }
+            Self::Answer(status, kind, body) => text(*status, kind, body),
             Self::Slow(_) | Self::Dropped => return None,
         })
     }

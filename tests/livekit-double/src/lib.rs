@@ -4,7 +4,6 @@
 
 mod clients;
 mod faults;
-mod http;
 mod methods;
 mod people;
 mod signalling;
@@ -81,10 +80,10 @@ impl Double {
         let (api_key, api_secret) =
             ("APIdouble".to_owned(), "the-secret-of-the-double-long-enough-for-LiveKit".to_owned());
         let state = Arc::<Mutex<State>>::default();
-        let (listener, address) = http::bind();
+        let (listener, address) = test_http_server::bind();
         let double = Self { api_key, api_secret, address, state };
         let server = double.clone();
-        std::thread::spawn(move || http::serve(&listener, &server));
+        test_http_server::serve_on(listener, move |request, stream| server.handle(&request, stream));
         double
     }
 

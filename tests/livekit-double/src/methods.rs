@@ -1,14 +1,16 @@
 //! What each method does.
 
+use std::net::TcpStream;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use livekit_protocol as proto;
 use prost::Message;
 use serde_json::Value;
+use test_http_server::{Request, Response};
 
-use crate::faults::{Answer, EVERY, Fault};
-use crate::http::Request;
+use crate::faults::{self, EVERY, Fault};
 use crate::{Double, LiveRoom, State};
 
 const NOT_CONNECTED: &str = "egress not connected (redis required)";
@@ -20,26 +22,43 @@ pub(crate) fn nanos() -> i64 {
 }
 
 impl Double {
-    /// Answers a request, and says how the answer is to be spoiled.
-    pub(crate) fn answer(&self, request: &Request) -> (Answer, Option<Fault>) {
-        let Some((service, method)) =
-            request.path.strip_prefix("/twirp/livekit.").and_then(|path| path.split_once('/'))
-        else {
-            return (Answer::twirp(404, "bad_route", "no handler for path"), None);
+    /// Answers a request, unless a fault prevents it.
+    pub(crate) fn handle(&self, request: &Request, mut stream: TcpStream) {
+        let (response, fault) = if request.target.starts_with("/rtc?") {
+            let Err(response) = self.signalling(request, &mut stream) else { return };
+            (response, None)
+        } else {
+            self.call(request)
         };
-        if request.kind != "application/protobuf" {
-            return (Answer::twirp(404, "bad_route", "unexpected Content-Type"), None);
+        match fault {
+            Some(Fault::Slow(wait)) => thread::sleep(wait),
+            Some(Fault::Dropped) => return,
+            _ => {}
+        }
+        // A client that is gone has lost the answer.
+        let _ = response.send(&mut stream);
+    }
+
+    /// Performs a call and returns its response, and the fault that its sending is subject to.
+    fn call(&self, request: &Request) -> (Response, Option<Fault>) {
+        let Some((service, method)) =
+            request.target.strip_prefix("/twirp/livekit.").and_then(|path| path.split_once('/'))
+        else {
+            return (faults::twirp(404, "bad_route", "no handler for path"), None);
+        };
+        if request.header("content-type") != "application/protobuf" {
+            return (faults::twirp(404, "bad_route", "unexpected Content-Type"), None);
         }
         let fault = self.fault(method);
         if let Some(answer) = fault.as_ref().and_then(Fault::answer) {
             return (answer, None);
         }
-        let grants = match self.claims(&request.authorization) {
+        let grants = match self.claims(request.header("authorization")) {
             Ok(claims) => claims["video"].clone(),
             Err(refusal) => return (refusal, None),
         };
         if !granted(service, method, &grants, &request.body) {
-            return (Answer::twirp(401, "unauthenticated", "permissions denied"), None);
+            return (faults::twirp(401, "unauthenticated", "permissions denied"), None);
         }
         let mut state = self.lock();
         state.calls.push((method.to_owned(), request.body.clone()));
@@ -53,9 +72,9 @@ impl Double {
     }
 
     /// What a token says that is signed with the double's key; with or without `Bearer` before it.
-    pub(crate) fn claims(&self, token: &str) -> Result<Value, Answer> {
+    pub(crate) fn claims(&self, token: &str) -> Result<Value, Response> {
         let token = token.strip_prefix("Bearer ").unwrap_or(token);
-        let refused = || Answer::text(401, "text/plain; charset=utf-8", "invalid token\n");
+        let refused = || faults::text(401, "text/plain; charset=utf-8", "invalid token\n");
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_issuer(&[&self.api_key]);
         // The test's clock need not be the machine's.
@@ -87,9 +106,9 @@ pub(crate) fn read<M: Message + Default>(body: &[u8]) -> M {
 }
 
 impl State {
-    fn perform(&mut self, method: &str, body: &[u8], double: &Double) -> Answer {
+    fn perform(&mut self, method: &str, body: &[u8], double: &Double) -> Response {
         if !self.settings.redis && (method.contains("Egress") || method.contains("Ingress")) {
-            return Answer::twirp(500, "internal", NOT_CONNECTED);
+            return faults::twirp(500, "internal", NOT_CONNECTED);
         }
         match method {
             "CreateRoom" => self.create_room(&read(body), double),
@@ -97,8 +116,8 @@ impl State {
             "DeleteRoom" => self.delete_room(&read(body), double),
             "ListParticipants" => self.list_participants(&read(body)),
             "GetParticipant" => match self.person(&read(body)) {
-                Some(person) => Answer::protobuf(person),
-                None => Answer::not_found("participant does not exist"),
+                Some(person) => faults::protobuf(person),
+                None => faults::not_found("participant does not exist"),
             },
             "RemoveParticipant" => self.remove(&read(body), double),
             "MutePublishedTrack" => self.mute(&read(body)),
@@ -106,13 +125,13 @@ impl State {
             "UpdateSubscriptions" => {
                 let proto::UpdateSubscriptionsRequest { room, identity, .. } = read(body);
                 match self.served(&room, &identity) {
-                    Some(_) => Answer::protobuf(&proto::UpdateSubscriptionsResponse {}),
-                    None => Answer::no_response(),
+                    Some(_) => faults::protobuf(&proto::UpdateSubscriptionsResponse {}),
+                    None => faults::no_response(),
                 }
             }
             "SendData" => match self.rooms.get(&read::<proto::SendDataRequest>(body).room) {
-                Some(_) => Answer::protobuf(&proto::SendDataResponse {}),
-                None => Answer::no_response(),
+                Some(_) => faults::protobuf(&proto::SendDataResponse {}),
+                None => faults::no_response(),
             },
             "StartRoomCompositeEgress" => self.start(read::<proto::RoomCompositeEgressRequest>(body).room_name, double),
             "StartParticipantEgress" => self.start(read::<proto::ParticipantEgressRequest>(body).room_name, double),
@@ -120,16 +139,16 @@ impl State {
             "ListEgress" => self.list_egress(&read(body)),
             "StopEgress" => self.stop(&read(body)),
             "UpdateStream" => match self.egresses.get(&read::<proto::UpdateStreamRequest>(body).egress_id) {
-                Some(info) => Answer::protobuf(info),
-                None => Answer::not_found("egress does not exist"),
+                Some(info) => faults::protobuf(info),
+                None => faults::not_found("egress does not exist"),
             },
             "CreateIngress" => self.create_ingress(read(body)),
             "ListIngress" => self.list_ingress(&read(body)),
             "DeleteIngress" => match self.delete_ingress(body, double) {
-                Some(gone) => Answer::protobuf(&gone),
-                None => Answer::not_found("ingress does not exist"),
+                Some(gone) => faults::protobuf(&gone),
+                None => faults::not_found("ingress does not exist"),
             },
-            _ => Answer::twirp(404, "bad_route", "no handler for path"),
+            _ => faults::twirp(404, "bad_route", "no handler for path"),
         }
     }
 
@@ -154,7 +173,7 @@ impl State {
         info
     }
 
-    fn create_room(&mut self, request: &proto::CreateRoomRequest, double: &Double) -> Answer {
+    fn create_room(&mut self, request: &proto::CreateRoomRequest, double: &Double) -> Response {
         let fresh = !self.rooms.contains_key(&request.name);
         self.open(&request.name, double);
         let room = self.rooms.entry(request.name.clone()).or_default();
@@ -166,33 +185,33 @@ impl State {
             room.info.departure_timeout = request.departure_timeout;
             room.info.max_participants = request.max_participants;
         }
-        Answer::protobuf(&room.info)
+        faults::protobuf(&room.info)
     }
 
-    fn list_rooms(&self, request: &proto::ListRoomsRequest) -> Answer {
+    fn list_rooms(&self, request: &proto::ListRoomsRequest) -> Response {
         let wanted = |room: &&LiveRoom| request.names.is_empty() || request.names.contains(&room.info.name);
         let rooms = self.rooms.values().filter(wanted).map(|room| room.info.clone()).collect();
-        Answer::protobuf(&proto::ListRoomsResponse { rooms })
+        faults::protobuf(&proto::ListRoomsResponse { rooms })
     }
 
-    fn delete_room(&mut self, request: &proto::DeleteRoomRequest, double: &Double) -> Answer {
+    fn delete_room(&mut self, request: &proto::DeleteRoomRequest, double: &Double) -> Response {
         if !self.rooms.contains_key(&request.room) {
-            return Answer::not_found("requested room does not exist");
+            return faults::not_found("requested room does not exist");
         }
         if self.rooms.get(&request.room).is_some_and(|room| room.lost) {
-            return Answer::no_response();
+            return faults::no_response();
         }
         self.close(&request.room, double);
-        Answer::protobuf(&proto::DeleteRoomResponse {})
+        faults::protobuf(&proto::DeleteRoomResponse {})
     }
 
-    fn list_participants(&self, request: &proto::ListParticipantsRequest) -> Answer {
+    fn list_participants(&self, request: &proto::ListParticipantsRequest) -> Response {
         let room = self.rooms.get(&request.room);
         if self.settings.node_lists && room.is_none_or(|room| room.lost) {
-            return Answer::no_response();
+            return faults::no_response();
         }
         let people = room.map(|room| room.people.values().cloned().collect());
-        Answer::protobuf(&proto::ListParticipantsResponse { participants: people.unwrap_or_default() })
+        faults::protobuf(&proto::ListParticipantsResponse { participants: people.unwrap_or_default() })
     }
 
     fn person(&self, named: &proto::RoomParticipantIdentity) -> Option<&proto::ParticipantInfo> {
@@ -205,34 +224,34 @@ impl State {
         room.people.get_mut(identity).filter(|_| !room.stranded.contains(identity))
     }
 
-    fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Answer {
+    fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Response {
         if self.person(named).is_none() {
-            return Answer::not_found("participant does not exist");
+            return faults::not_found("participant does not exist");
         }
         if self.served(&named.room, &named.identity).is_none() {
-            return Answer::no_response();
+            return faults::no_response();
         }
         self.depart(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
-        Answer::protobuf(&proto::RemoveParticipantResponse {})
+        faults::protobuf(&proto::RemoveParticipantResponse {})
     }
 
-    fn mute(&mut self, request: &proto::MuteRoomTrackRequest) -> Answer {
+    fn mute(&mut self, request: &proto::MuteRoomTrackRequest) -> Response {
         let remote_unmute = self.settings.remote_unmute;
-        let Some(person) = self.served(&request.room, &request.identity) else { return Answer::no_response() };
+        let Some(person) = self.served(&request.room, &request.identity) else { return faults::no_response() };
         if !request.muted && !remote_unmute {
-            return Answer::twirp(412, "failed_precondition", "remote unmute not enabled");
+            return faults::twirp(412, "failed_precondition", "remote unmute not enabled");
         }
         let track = person.tracks.iter_mut().find(|track| track.sid == request.track_sid);
         let track = track.map(|track| {
             track.muted = request.muted;
             track.clone()
         });
-        Answer::protobuf(&proto::MuteRoomTrackResponse { track })
+        faults::protobuf(&proto::MuteRoomTrackResponse { track })
     }
 
-    fn update(&mut self, request: &proto::UpdateParticipantRequest, double: &Double) -> Answer {
+    fn update(&mut self, request: &proto::UpdateParticipantRequest, double: &Double) -> Response {
         let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
-        let Some(person) = person else { return Answer::not_found("participant does not exist") };
+        let Some(person) = person else { return faults::not_found("participant does not exist") };
         for (name, value) in &request.attributes {
             match value.as_str() {
                 "" => person.attributes.remove(name),
@@ -248,23 +267,23 @@ impl State {
             identity: request.identity.clone(),
             ..Default::default()
         };
-        self.person(&named).map_or_else(Answer::no_response, Answer::protobuf)
+        self.person(&named).map_or_else(faults::no_response, faults::protobuf)
     }
 
-    fn start(&mut self, room_name: String, double: &Double) -> Answer {
+    fn start(&mut self, room_name: String, double: &Double) -> Response {
         if !self.rooms.contains_key(&room_name) {
-            return Answer::not_found("requested room does not exist");
+            return faults::not_found("requested room does not exist");
         }
         let info =
             proto::EgressInfo { egress_id: self.id("EG_"), room_name, started_at: nanos(), ..Default::default() };
         self.egresses.insert(info.egress_id.clone(), info.clone());
         self.report_egress("egress_started", info.clone(), double);
-        Answer::protobuf(&info)
+        faults::protobuf(&info)
     }
 
-    fn list_egress(&self, request: &proto::ListEgressRequest) -> Answer {
+    fn list_egress(&self, request: &proto::ListEgressRequest) -> Response {
         if !request.egress_id.is_empty() && !self.egresses.contains_key(&request.egress_id) {
-            return Answer::not_found("egress not found");
+            return faults::not_found("egress not found");
         }
         let running = |info: &proto::EgressInfo| info.status <= proto::EgressStatus::EgressEnding as i32;
         let wanted = self.egresses.values().filter(|info| {
@@ -272,21 +291,21 @@ impl State {
                 && (request.room_name.is_empty() || info.room_name == request.room_name)
                 && (!request.active || running(info))
         });
-        Answer::protobuf(&proto::ListEgressResponse { items: wanted.cloned().collect(), next_page_token: None })
+        faults::protobuf(&proto::ListEgressResponse { items: wanted.cloned().collect(), next_page_token: None })
     }
 
-    fn stop(&mut self, request: &proto::StopEgressRequest) -> Answer {
+    fn stop(&mut self, request: &proto::StopEgressRequest) -> Response {
         let Some(info) = self.egresses.get_mut(&request.egress_id) else {
-            return Answer::not_found("egress does not exist");
+            return faults::not_found("egress does not exist");
         };
         if info.status > proto::EgressStatus::EgressActive as i32 {
-            return Answer::twirp(412, "failed_precondition", "egress with status EGRESS_COMPLETE cannot be stopped");
+            return faults::twirp(412, "failed_precondition", "egress with status EGRESS_COMPLETE cannot be stopped");
         }
         info.status = proto::EgressStatus::EgressEnding as i32;
-        Answer::protobuf(info)
+        faults::protobuf(info)
     }
 
-    fn create_ingress(&mut self, request: proto::CreateIngressRequest) -> Answer {
+    fn create_ingress(&mut self, request: proto::CreateIngressRequest) -> Response {
         let whip = request.input_type == proto::IngressInput::WhipInput as i32;
         let info = proto::IngressInfo {
             ingress_id: self.id("IN_"),
@@ -302,17 +321,17 @@ impl State {
             ..Default::default()
         };
         self.ingresses.insert(info.ingress_id.clone(), info.clone());
-        Answer::protobuf(&info)
+        faults::protobuf(&info)
     }
 
-    fn list_ingress(&self, request: &proto::ListIngressRequest) -> Answer {
+    fn list_ingress(&self, request: &proto::ListIngressRequest) -> Response {
         if !request.ingress_id.is_empty() && !self.ingresses.contains_key(&request.ingress_id) {
-            return Answer::not_found("ingress does not exist");
+            return faults::not_found("ingress does not exist");
         }
         let wanted = self.ingresses.values().filter(|info| {
             (request.ingress_id.is_empty() || info.ingress_id == request.ingress_id)
                 && (request.room_name.is_empty() || info.room_name == request.room_name)
         });
-        Answer::protobuf(&proto::ListIngressResponse { items: wanted.cloned().collect(), ..Default::default() })
+        faults::protobuf(&proto::ListIngressResponse { items: wanted.cloned().collect(), ..Default::default() })
     }
 }

@@ -6,32 +6,32 @@ use std::net::TcpStream;
 
 use livekit_protocol as proto;
 use proto::participant_info::State as Progress;
+use test_http_server::{Request, Response};
 use tungstenite::handshake::derive_accept_key;
 
 use crate::Double;
-use crate::faults::{Answer, Fault};
-use crate::http::Request;
+use crate::faults::{self, Fault};
 
 /// What a fault of the websocket is kept under.
 const SIGNALLING: &str = "rtc";
 
 impl Double {
     /// Lets a client in, and holds the door until it goes; an answer if it may not come in.
-    pub(crate) fn signalling(&self, request: &Request, stream: &mut TcpStream) -> Result<(), Answer> {
+    pub(crate) fn signalling(&self, request: &Request, stream: &mut TcpStream) -> Result<(), Response> {
         let fault = self.fault(SIGNALLING);
         if let Some(answer) = fault.as_ref().and_then(Fault::answer) {
             return Err(answer);
         }
-        let claims = self.claims(&request.authorization)?;
+        let claims = self.claims(request.header("authorization"))?;
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let (room, identity) = (text(&claims["video"]["room"]), text(&claims["sub"]));
         if claims["video"]["roomJoin"] != true || room.is_empty() || identity.is_empty() {
-            return Err(Answer::text(401, "text/plain; charset=utf-8", "permissions denied"));
+            return Err(faults::text(401, "text/plain; charset=utf-8", "permissions denied"));
         }
         let sid = self.knock(&room, &identity)?;
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n",
-            derive_accept_key(request.websocket_key.as_bytes())
+            derive_accept_key(request.header("sec-websocket-key").as_bytes())
         );
         let held = stream.write_all(head.as_bytes()).and_then(|()| stream.read_to_end(&mut Vec::new()));
         drop(held);
@@ -39,10 +39,10 @@ impl Double {
         Ok(())
     }
 
-    fn knock(&self, room: &str, identity: &str) -> Result<String, Answer> {
+    fn knock(&self, room: &str, identity: &str) -> Result<String, Response> {
         let mut state = self.lock();
         if !state.settings.auto_create && !state.rooms.contains_key(room) {
-            return Err(Answer::text(404, "text/plain; charset=utf-8", "requested room does not exist"));
+            return Err(faults::text(404, "text/plain; charset=utf-8", "requested room does not exist"));
         }
         state.open(room, self);
         state.depart(room, identity, proto::DisconnectReason::DuplicateIdentity, self);

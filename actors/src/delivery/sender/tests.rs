@@ -1,10 +1,11 @@
-//! Attempts against receivers on real sockets: one listener and one thread each, told what to answer.
+//! Attempts against receivers on real sockets.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Instant;
+
+use test_http_server::{Request, serve};
 
 use super::*;
 
@@ -13,9 +14,6 @@ const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// Longer than any attempt here takes when all is well.
 const AMPLE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(300);
-
-/// A request as the receiver read it: the head's lines, and the body.
-type RoomObservation = (Vec<String>, Vec<u8>);
 
 fn local_sender(timeout: Duration) -> Sender {
     Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout)
@@ -32,27 +30,14 @@ fn request(url: &str) -> DeliveryRequest {
     }
 }
 
-fn read_request(stream: &TcpStream) -> RoomObservation {
-    let mut reader = BufReader::new(stream);
-    let head: Vec<String> = reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
-    let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    (head, body)
-}
-
-/// A receiver that reads each request, passes it on, and hands the connection to `answer`.
-fn receiver(answer: impl Fn(TcpStream) + Send + 'static) -> (String, Receiver<RoomObservation>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/hook?a=1", listener.local_addr().unwrap());
-    let (requests, seen) = channel();
-    thread::spawn(move || {
-        for stream in listener.incoming().map(Result::unwrap) {
-            let _ = requests.send(read_request(&stream));
-            answer(stream);
-        }
+/// Starts a receiver that passes each request on and hands the connection to `answer`.
+fn receiver(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> (String, Receiver<Request>) {
+    let (requests, received) = channel();
+    let address = serve(move |request, stream| {
+        let _ = requests.send(request);
+        answer(stream);
     });
-    (url, seen)
+    (format!("http://{address}/hook?a=1"), received)
 }
 
 /// What becomes of an attempt at a receiver that answers with these bytes and closes.
@@ -89,11 +74,11 @@ fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
     assert_eq!(outcome, AttemptOutcome { response_status: Some(204), error: None });
     assert!(outcome.delivered());
 
-    let (head, body) = seen.recv_timeout(AMPLE).unwrap();
-    assert_eq!(head[0], "POST /hook?a=1 HTTP/1.1");
-    assert_eq!(body, PAYLOAD.as_bytes());
-    let mut headers: Vec<&str> =
-        head[1..].iter().map(String::as_str).filter(|line| !line.starts_with("host: ")).collect();
+    let received = seen.recv_timeout(AMPLE).unwrap();
+    assert_eq!((received.method.as_str(), received.target.as_str()), ("POST", "/hook?a=1"));
+    assert_eq!(received.body, PAYLOAD.as_bytes());
+    let headers = received.headers.iter().filter(|(name, _)| name != "host");
+    let mut headers: Vec<_> = headers.map(|(name, value)| format!("{name}: {value}")).collect();
     headers.sort_unstable();
     // Both signatures were computed elsewhere, over these bytes, this id and this second.
     assert_eq!(
@@ -240,14 +225,16 @@ fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
 
 #[test]
 fn each_attempt_has_a_connection_of_its_own() {
-    let (url, seen) = receiver(|mut stream| {
+    let (read, after_answer) = channel();
+    let (url, seen) = receiver(move |mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
-        // A kept connection would bring the second request here instead of a close.
-        assert!(matches!(stream.read(&mut [0]), Ok(0)));
+        read.send(stream.read(&mut [0]).unwrap()).unwrap();
     });
     let sender = local_sender(AMPLE);
     for _ in 0..2 {
         assert!(sender.post(&request(&url)).delivered());
         seen.recv_timeout(AMPLE).unwrap();
+        // A kept connection would bring the second request here instead of its end.
+        assert_eq!(after_answer.recv_timeout(AMPLE), Ok(0));
     }
 }

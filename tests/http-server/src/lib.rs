@@ -1,0 +1,135 @@
+//! A small HTTP/1.1 server for tests: one thread for each connection, one request on each. The handler writes to the
+//! connection itself, so it can also answer slowly, with broken bytes, or not at all.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// How long a client may take to send its request.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The method, such as `POST`.
+    pub method: String,
+    /// The path with the query.
+    pub target: String,
+    /// The headers in their order.
+    pub headers: Vec<(String, String)>,
+    /// The body, as long as `Content-Length` says; empty without that header.
+    pub body: Vec<u8>,
+}
+
+/// A response, which ends its connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    status: u16,
+    headers: String,
+    body: Vec<u8>,
+}
+
+/// Listens on a free port of 127.0.0.1.
+///
+/// # Panics
+/// No port is free.
+#[must_use]
+pub fn bind() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound address");
+    (listener, address)
+}
+
+/// Starts a server on a free port of 127.0.0.1 and returns its address. The server runs until the process ends.
+///
+/// # Panics
+/// No port is free.
+pub fn serve(handle: impl Fn(Request, TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let (listener, address) = bind();
+    serve_on(listener, handle);
+    address
+}
+
+/// Starts a server on a port that is bound already.
+pub fn serve_on(listener: TcpListener, handle: impl Fn(Request, TcpStream) + Clone + Send + 'static) {
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let handle = handle.clone();
+            thread::spawn(move || Some(handle(Request::read(&stream)?, stream)));
+        }
+    });
+}
+
+impl Request {
+    /// The value of a header; empty when it is absent.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Reads a request; `None` if the client sends none or breaks off.
+    fn read(stream: &TcpStream) -> Option<Self> {
+        stream.set_read_timeout(Some(READ_TIMEOUT)).ok()?;
+        let mut reader = BufReader::new(stream);
+        let line = read_line(&mut reader)?;
+        let mut words = line.strip_suffix(" HTTP/1.1")?.splitn(2, ' ');
+        let mut request =
+            Self { method: words.next()?.to_owned(), target: words.next()?.to_owned(), ..Self::default() };
+        while let Some((name, value)) = read_line(&mut reader)?.split_once(':') {
+            request.headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+        request.body.resize(request.header("content-length").parse().unwrap_or(0), 0);
+        reader.read_exact(&mut request.body).ok()?;
+        stream.set_read_timeout(None).ok()?;
+        Some(request)
+    }
+}
+
+fn read_line(reader: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    Some(line.trim_end().to_owned())
+}
+
+impl Response {
+    /// A response without a body.
+    #[must_use]
+    pub fn new(status: u16) -> Self {
+        Self { status, headers: String::new(), body: Vec::new() }
+    }
+
+    /// The same response with one more header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    /// The same response with this body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// The bytes to send.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        let Self { status, headers, mut body } = self;
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} Test\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.append(&mut body);
+        bytes
+    }
+
+    /// Sends the response.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn send(self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.write_all(&self.into_bytes())
+    }
+}
