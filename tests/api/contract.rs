@@ -1,9 +1,21 @@
-//! The table of the contract's operations, and the description the server gives of itself.
+//! The list of the contract's operations, and the description that the server gives of itself.
+
+use std::fmt;
+use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// One row of the table.
-#[derive(Debug)]
+use crate::snapshot;
+
+/// The operations beyond the contract, generated.
+pub const ADDITIONS: &str = "tests/data/additions.csv";
+
+/// The first line of both lists.
+const COLUMNS: &str = "operation_id,method,path,auth,idempotent,success,errors,collection,permission";
+
+/// What one operation must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub id: String,
     pub method: String,
@@ -23,8 +35,50 @@ pub struct Described {
     pub operation: Value,
 }
 
-/// The contract's table.
+/// The contract's own list.
+pub fn contract() -> Vec<Row> {
+    parse(include_str!("../data/operations.csv"))
+}
+
+/// The operations that the contract does not have. The list is generated from the description, so that a new operation
+/// shows as a line to review.
+pub fn additions() -> Vec<Row> {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        if snapshot::is_update() {
+            snapshot::check(ADDITIONS, &additions_of(&printed_description()));
+        }
+        snapshot::read(ADDITIONS)
+    });
+    parse(&TEXT)
+}
+
+/// Every operation that there is, first the contract's.
 pub fn rows() -> Vec<Row> {
+    [contract(), additions()].concat()
+}
+
+/// The row of an operation.
+#[track_caller]
+pub fn row(id: &str) -> Row {
+    rows().into_iter().find(|row| row.id == id).unwrap_or_else(|| panic!("{id} is not in {ADDITIONS}"))
+}
+
+/// The list of additions that a description makes, in the format of the contract's list.
+pub fn additions_of(document: &Value) -> String {
+    let contract = contract();
+    let described = described(document);
+    let added = described.iter().filter(|operation| contract.iter().all(|row| row.id != operation.id()));
+    let lines: String = added.map(|operation| operation.to_row().to_string() + "\n").collect();
+    format!("{COLUMNS}\n{lines}")
+}
+
+/// The description as the program prints it.
+fn printed_description() -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave")).arg("openapi").env_clear().output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn parse(csv: &str) -> Vec<Row> {
     let statuses = |text: &str| text.split('|').map(|status| status.parse().unwrap()).collect();
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let row = |line: &str| {
@@ -44,13 +98,18 @@ pub fn rows() -> Vec<Row> {
             permission: some(permission),
         }
     };
-    include_str!("../data/operations.csv").lines().skip(1).map(row).collect()
+    csv.lines().skip(1).map(row).collect()
 }
 
-/// The row of an operation.
-#[track_caller]
-pub fn row(id: &str) -> Row {
-    rows().into_iter().find(|row| row.id == id).unwrap_or_else(|| panic!("{id} is not in the contract"))
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, method, path, auth, .. } = self;
+        let statuses = |list: &[u16]| list.iter().map(u16::to_string).collect::<Vec<_>>().join("|");
+        let (success, errors) = (statuses(&self.success), statuses(&self.errors));
+        let idempotent = if self.idempotent { "yes" } else { "no" };
+        let [collection, permission] = [&self.collection, &self.permission].map(|cell| cell.as_deref().unwrap_or(""));
+        write!(f, "{id},{method},{path},{auth},{idempotent},{success},{errors},{collection},{permission}")
+    }
 }
 
 /// Every operation of a description.
@@ -69,6 +128,47 @@ pub fn described(document: &Value) -> Vec<Described> {
 impl Described {
     pub fn id(&self) -> &str {
         self.operation["operationId"].as_str().unwrap()
+    }
+
+    /// The operation as a row of the list.
+    pub fn to_row(&self) -> Row {
+        let auth = match self.operation["security"].as_array().map_or(0, Vec::len) {
+            0 => "none",
+            1 => "key",
+            _ => "key_or_room_token",
+        };
+        Row {
+            id: self.id().into(),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            auth: auth.into(),
+            idempotent: self.has_parameter("header", "Idempotency-Key"),
+            success: self.statuses(|status| status < 400),
+            errors: self.statuses(|status| status >= 400),
+            collection: self.collection(),
+            permission: self.operation["x-permission"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// The name of the list in a page; `None` if the operation does not page.
+    fn collection(&self) -> Option<String> {
+        let properties = &self.operation["responses"]["200"]["content"]["application/json"]["schema"]["properties"];
+        let (name, _) = properties.as_object()?.iter().find(|(_, property)| property["items"].is_object())?;
+        self.has_parameter("query", "offset").then(|| name.clone())
+    }
+
+    fn has_parameter(&self, location: &str, name: &str) -> bool {
+        let parameters = self.operation["parameters"].as_array().unwrap();
+        parameters.iter().any(|parameter| parameter["in"] == location && parameter["name"] == name)
+    }
+
+    /// The described statuses that `wanted` holds for, sorted.
+    pub fn statuses(&self, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
+        let responses = self.operation["responses"].as_object().unwrap();
+        let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
+        statuses.retain(|status| wanted(*status));
+        statuses.sort_unstable();
+        statuses
     }
 
     /// The example of the request's body, if it takes one.

@@ -14,6 +14,7 @@ mod livekit;
 mod metrics;
 mod operations;
 mod reference;
+mod snapshot;
 mod stories;
 mod tools;
 mod v1;

@@ -1,12 +1,12 @@
-//! The description at `/openapi.json` against the contract's table, row by row.
+//! The description at `/openapi.json` against the contract's list, row by row.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use conclave_model::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::contract::{Described, Row, described, fits, row, rows};
+use crate::contract::{ADDITIONS, Described, Row, additions_of, contract, described, fits, row, rows};
+use crate::snapshot;
 use crate::support::TestApp;
 use crate::tools::{conclave, fields};
 
@@ -74,8 +74,6 @@ const CODES: &[(u16, &[&str])] = &[
     ),
 ];
 
-const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/openapi.json");
-
 fn document() -> Value {
     TestApp::start().get("/openapi.json").anonymous().send().expect(200)
 }
@@ -87,17 +85,9 @@ fn each(check: impl Fn(&Described, &Row)) {
     }
 }
 
-fn statuses(operation: &Described, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
-    let responses = operation.operation["responses"].as_object().unwrap();
-    let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
-    statuses.retain(|status| wanted(*status));
-    statuses.sort_unstable();
-    statuses
-}
-
 #[test]
 fn the_contract_has_54_operations_with_one_open_and_nine_for_room_tokens() {
-    let rows = rows();
+    let rows = contract();
     let with = |auth: &str| rows.iter().filter(|row| row.auth == auth).count();
     assert_eq!((rows.len(), with("none"), with("key_or_room_token")), (54, 1, 9));
     let ids: BTreeSet<_> = rows.iter().map(|row| &row.id).collect();
@@ -106,15 +96,24 @@ fn the_contract_has_54_operations_with_one_open_and_nine_for_room_tokens() {
 }
 
 #[test]
-fn what_is_described_is_the_whole_contract() {
+fn the_description_has_the_whole_contract_and_the_reviewed_additions() {
     let document = document();
     let built = described(&document);
     let mut ids: Vec<&str> = built.iter().map(Described::id).collect();
     let rows = rows();
-    let mut contract: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    let mut expected: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
     ids.sort_unstable();
-    contract.sort_unstable();
-    assert_eq!(ids, contract);
+    expected.sort_unstable();
+    assert_eq!(ids, expected);
+    snapshot::check(ADDITIONS, &additions_of(&document));
+}
+
+#[test]
+fn the_contracts_list_is_what_the_description_says_of_its_operations() {
+    let document = document();
+    for operation in described(&document) {
+        assert_eq!(operation.to_row(), row(operation.id()));
+    }
 }
 
 #[test]
@@ -148,15 +147,15 @@ fn exactly_the_idempotent_operations_have_the_header_parameter() {
 #[test]
 fn every_operation_lists_exactly_the_statuses_of_its_row() {
     each(|operation, row| {
-        assert_eq!(statuses(operation, |status| status < 400), row.success, "{}", row.id);
-        assert_eq!(statuses(operation, |status| status >= 400), row.errors, "{}", row.id);
+        assert_eq!(operation.statuses(|status| status < 400), row.success, "{}", row.id);
+        assert_eq!(operation.statuses(|status| status >= 400), row.errors, "{}", row.id);
     });
 }
 
 #[test]
 fn every_error_is_the_envelope_with_an_example_of_a_code_it_names() {
     each(|operation, row| {
-        for status in statuses(operation, |status| status >= 400) {
+        for status in operation.statuses(|status| status >= 400) {
             let response = &operation.operation["responses"][status.to_string()];
             let content = &response["content"]["application/json"];
             assert_eq!(content["schema"]["$ref"], "#/components/schemas/Error", "{} {status}", row.id);
@@ -284,17 +283,10 @@ fn the_description_is_openapi_3_1_0_and_needs_no_credential() {
     assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("v1")));
 }
 
-/// Set `CONCLAVE_UPDATE_SNAPSHOTS=1` to write the file anew, and look at the difference.
 #[test]
 fn the_description_is_the_one_that_was_reviewed() {
     let now = serde_json::to_string_pretty(&document()).unwrap() + "\n";
-    if std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(Path::new(SNAPSHOT), &now).unwrap();
-    }
-    let reviewed = std::fs::read_to_string(SNAPSHOT).unwrap_or_default();
-    let differs = now.lines().zip(reviewed.lines()).position(|(now, then)| now != then);
-    assert_eq!(differs.map(|line| line + 1), None, "tests/data/openapi.json differs first in this line");
-    assert_eq!(now.lines().count(), reviewed.lines().count());
+    snapshot::check("tests/data/openapi.json", &now);
 }
 
 #[test]
@@ -313,7 +305,7 @@ fn the_codes_are_those_of_the_contract_each_with_its_status() {
     sorted.sort_unstable();
     assert_eq!(all, sorted);
     each(|operation, row| {
-        for status in statuses(operation, |status| status >= 400) {
+        for status in operation.statuses(|status| status >= 400) {
             let codes = operation.operation["responses"][status.to_string()]["x-error-codes"].as_array().unwrap();
             for code in codes {
                 assert!(known.contains(&(status, code.as_str().unwrap())), "{} {status} {code}", row.id);

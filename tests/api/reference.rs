@@ -1,15 +1,17 @@
-//! `docs/api.md`: the description as a text to read, a section for each operation and each type. It is written from the
-//! description alone, and a test holds it up to date.
+//! `docs/api.md` and the README's table of operations, both generated from the description. The first has a section for
+//! each operation and each type.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::Value;
 
 use crate::contract::{Described, described, rows};
+use crate::snapshot;
 use crate::support::TestApp;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
+const OVERVIEW_BEGIN: &str =
+    "<!-- operations: written by CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference -->";
+const OVERVIEW_END: &str = "<!-- end of operations -->";
 
 const PREFACE: &str = "\
 # The API, call by call
@@ -190,18 +192,31 @@ fn document() -> Value {
     TestApp::start().get("/openapi.json").anonymous().send().expect(200)
 }
 
-/// Set `CONCLAVE_UPDATE_SNAPSHOTS=1` to write the file anew.
 #[test]
 fn the_reference_is_the_description() {
-    let now = render(&document());
-    if std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some() {
-        std::fs::create_dir_all(Path::new(FILE).parent().unwrap()).unwrap();
-        std::fs::write(FILE, &now).unwrap();
-    }
-    let kept = std::fs::read_to_string(FILE).unwrap_or_default();
-    let differs = now.lines().zip(kept.lines()).position(|(now, kept)| now != kept);
-    assert_eq!(differs.map(|line| line + 1), None, "docs/api.md is stale, first in this line");
-    assert_eq!(now.lines().count(), kept.lines().count());
+    snapshot::check("docs/api.md", &render(&document()));
+}
+
+/// The table of operations in the README.
+fn overview(document: &Value) -> String {
+    let row = |described: &Described| {
+        let operation = &described.operation;
+        let idempotent = if described.to_row().idempotent { "yes" } else { "" };
+        let link = format!("[`{}`](docs/api.md#{})", described.path, described.id());
+        let summary = text(&operation["summary"]).to_owned();
+        vec![described.method.clone(), link, callers(operation), idempotent.into(), summary]
+    };
+    let rows: Vec<_> = in_order(document).iter().map(row).collect();
+    table(&["Method", "Path", "Called with", "Idempotent", ""], &rows)
+}
+
+#[test]
+fn the_operations_of_the_readme_are_the_description() {
+    let readme = snapshot::read("README.md");
+    let (before, rest) = readme.split_once(OVERVIEW_BEGIN).expect("the README marks where the table begins");
+    let (_, after) = rest.split_once(OVERVIEW_END).expect("the README marks where the table ends");
+    let table = overview(&document());
+    snapshot::check("README.md", &format!("{before}{OVERVIEW_BEGIN}\n\n{table}{OVERVIEW_END}{after}"));
 }
 
 #[test]
