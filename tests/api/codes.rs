@@ -105,7 +105,7 @@ fn quota_exceeded(app: &TestApp) -> Response {
 
 fn insufficient_balance(_: &TestApp) -> Response {
     let service = FakeBilling::start();
-    service.says("insufficient_balance");
+    service.set_standing("insufficient_balance");
     let app = TestApp::start_with(|config| config.billing.url = Some(service.url.clone()));
     create(&app, json!({"name": "a"}))
 }
@@ -285,7 +285,7 @@ fn billing_unavailable(_: &TestApp) -> Response {
     let service = FakeBilling::start();
     let app = TestApp::start_with(|config| config.billing.url = Some(service.url.clone()));
     app.room("a");
-    service.answers(500, "", "");
+    service.answer_with(test_http_server::Response::new(500));
     app.advance(Duration::from_secs(30));
     mint(&app, json!({"room": "a", "identity": "alice"}))
 }

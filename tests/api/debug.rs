@@ -76,8 +76,7 @@ fn a_room_shows_who_is_in_it_by_role() {
 
 #[test]
 fn an_endpoint_shows_its_last_response_and_whether_it_backs_off() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     receiver.answer_with(500);
@@ -178,8 +177,7 @@ fn the_tree_comes_as_text_only_to_those_who_would_rather_have_that() {
 
 #[test]
 fn watchers_see_the_very_payload_that_receivers_get() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     let watcher = Watcher::start(&app, "");
     assert!(watcher.head().contains("content-type: text/event-stream"), "{}", watcher.head());
     app.room("standup");

@@ -214,8 +214,7 @@ impl Story {
     }
 
     fn whole() -> Self {
-        let (app, receiver) = (TestApp::start(), Receiver::start());
-        app.endpoint(&receiver.url);
+        let (app, receiver) = TestApp::start_with_receiver();
         let mut story = Self::default();
         story.people(&app, &receiver);
         story.role_changes(&app, &receiver);

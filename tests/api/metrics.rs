@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Receiver, TestApp, eventually};
+use crate::support::{TestApp, eventually};
 
 /// The numbers, by name and labels as they stand in the text.
 fn numbers(app: &TestApp) -> BTreeMap<String, f64> {
@@ -54,8 +54,7 @@ fn actors_are_counted_by_kind_and_status() {
 
 #[test]
 fn deliveries_are_counted_by_outcome_and_their_lag_is_measured() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     app.join("standup", "alice", "host");
     app.deliver();

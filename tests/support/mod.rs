@@ -31,6 +31,7 @@ use tokio::sync::oneshot;
 pub use billing::FakeBilling;
 pub use client::{Request, Response};
 pub use receiver::{Received, Receiver};
+pub use sandbox::with_microphone;
 pub use watcher::{Watched, Watcher};
 
 /// Where every test's clock starts.
@@ -68,6 +69,13 @@ impl TestApp {
     /// The app as `conclave dev` starts it, with limits that no test but those about limits reaches.
     pub fn start() -> Self {
         Self::start_with(|_| {})
+    }
+
+    /// The same, with a webhook receiver that all events are delivered to.
+    pub fn start_with_receiver() -> (Self, Receiver) {
+        let (app, receiver) = (Self::start(), Receiver::start());
+        app.endpoint(&receiver.url);
+        (app, receiver)
     }
 
     /// The same, with some settings changed.

@@ -4,6 +4,16 @@ use serde_json::{Value, json};
 
 use super::{Receiver, Response, TestApp};
 
+/// The fields of a participant's event, with those of an unmuted microphone track.
+pub fn with_microphone(participant: &Value, track_sid: &str) -> Value {
+    let mut fields = participant.clone();
+    fields["track_sid"] = json!(track_sid);
+    fields["track_kind"] = json!("audio");
+    fields["track_source"] = json!("microphone");
+    fields["track_muted"] = json!(false);
+    fields
+}
+
 impl TestApp {
     /// A room whose template has exactly these roles.
     #[track_caller]

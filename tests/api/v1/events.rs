@@ -5,13 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Receiver, TestApp};
-
-fn started() -> (TestApp, Receiver) {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
-    (app, receiver)
-}
+use crate::support::{TestApp, with_microphone};
 
 fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
@@ -19,7 +13,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 
 #[test]
 fn the_first_join_starts_the_room_and_the_second_does_not() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
     let mut expected = vec![
@@ -39,7 +33,7 @@ fn the_first_join_starts_the_room_and_the_second_does_not() {
 
 #[test]
 fn a_clean_leave_and_a_lost_connection_are_different_events() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
     app.events(&receiver);
@@ -54,7 +48,7 @@ fn a_clean_leave_and_a_lost_connection_are_different_events() {
 
 #[test]
 fn a_track_is_reported_with_its_muted_state_at_that_moment() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
     app.events(&receiver);
@@ -83,7 +77,7 @@ impl TestApp {
 
 #[test]
 fn whoever_leaves_takes_its_tracks_along_first() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
     let tracks = [app.publish(&alice, "audio", "microphone"), app.publish(&alice, "video", "camera")];
@@ -100,7 +94,7 @@ fn whoever_leaves_takes_its_tracks_along_first() {
 
 #[test]
 fn a_second_join_of_an_identity_replaces_the_first() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let first = app.join("standup", "alice", "host");
     app.publish(&first, "audio", "microphone");
@@ -115,7 +109,7 @@ fn a_second_join_of_an_identity_replaces_the_first() {
 
 #[test]
 fn a_join_refused_for_a_full_role_is_one_aborted_connection_and_no_session() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room_with_roles("stage", &json!({"speaker": {"max_peer_count": 1}}));
     // Both tokens are minted before either joins, or minting itself would refuse the second.
     let tokens = ["alice", "bob"].map(|identity| app.token("stage", identity, "speaker"));
@@ -135,7 +129,7 @@ fn a_join_refused_for_a_full_role_is_one_aborted_connection_and_no_session() {
 
 #[test]
 fn a_bitrate_above_its_ceiling_for_five_seconds_is_exceeded_and_below_for_five_is_cleared() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room_with_roles("stage", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
     let alice = app.join("stage", "alice", "speaker");
     let track = app.publish(&alice, "video", "camera");
@@ -162,7 +156,7 @@ fn a_bitrate_above_its_ceiling_for_five_seconds_is_exceeded_and_below_for_five_i
 
 #[test]
 fn with_two_tracks_an_excess_is_attributed_to_neither() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room_with_roles("stage", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
     let alice = app.join("stage", "alice", "speaker");
     app.publish(&alice, "video", "camera");
@@ -176,20 +170,14 @@ fn with_two_tracks_an_excess_is_attributed_to_neither() {
 
 #[test]
 fn ending_a_room_closes_tracks_then_sessions_then_the_room_once() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
     let track = app.publish(&alice, "audio", "microphone");
     app.events(&receiver);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     let who = json!({"participant_identity": "alice", "participant_sid": alice, "role": "host"});
-    let mut of_track = who.clone();
-    for (field, value) in
-        [("track_sid", json!(track)), ("track_kind", json!("audio")), ("track_source", json!("microphone"))]
-    {
-        of_track[field] = value;
-    }
-    of_track["track_muted"] = json!(false);
+    let of_track = with_microphone(&who, &track);
     let expected = [
         app.event("track.unpublished", "standup", &of_track),
         app.event("participant.left", "standup", &who),
@@ -206,7 +194,7 @@ fn ending_a_room_closes_tracks_then_sessions_then_the_room_once() {
 
 #[test]
 fn a_track_muted_since_it_began_ends_muted_when_its_room_ends() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
     let track = app.publish(&alice, "audio", "microphone");
@@ -219,7 +207,7 @@ fn a_track_muted_since_it_began_ends_muted_when_its_room_ends() {
 
 #[test]
 fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
-    let (app, receiver) = started();
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("busy");
     let mut inside: Vec<String> = Vec::new();
     // A story that is wild but the same each time.

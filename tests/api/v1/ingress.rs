@@ -48,8 +48,7 @@ fn path(ingress: &Value) -> String {
 }
 
 fn started() -> (TestApp, Receiver) {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     (app, receiver)
 }

@@ -11,8 +11,7 @@ use crate::support::{Receiver, Request, TestApp, eventually};
 const RECONCILE: Duration = Duration::from_secs(60);
 
 fn started() -> (TestApp, Receiver) {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 86_400})).send().expect(201);
     (app, receiver)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Receiver, TestApp, eventually};
+use crate::support::{TestApp, eventually, with_microphone};
 
 fn room(app: &TestApp, name: &str, empty_timeout_seconds: u32) {
     let body = json!({"name": name, "empty_timeout_seconds": empty_timeout_seconds});
@@ -24,8 +24,7 @@ fn timer(app: &TestApp, name: &str) -> Option<String> {
 
 #[test]
 fn a_timeout_of_zero_ends_a_room_as_soon_as_somebody_was_in_it_and_left() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "brief", 0);
     app.advance(Duration::from_secs(299));
     assert_eq!(status(&app, "brief"), "open");
@@ -73,8 +72,7 @@ fn a_join_stops_the_timer_and_the_last_leave_starts_it_anew() {
 
 #[test]
 fn a_room_that_emptied_past_its_timeout_reports_its_finish_alone() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 10);
     let alice = app.join("standup", "alice", "");
     app.leave(&alice, true);
@@ -101,8 +99,7 @@ fn a_restart_keeps_the_deadline() {
 
 #[test]
 fn a_deadline_that_passed_while_the_server_was_away_ends_the_room_at_start() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 60);
     let app = app.restart_after(Duration::from_secs(3_600));
     eventually(|| status(&app, "standup") == "ended");
@@ -111,8 +108,7 @@ fn a_deadline_that_passed_while_the_server_was_away_ends_the_room_at_start() {
 
 #[test]
 fn a_restart_of_the_embedded_plane_cuts_everybody_off_and_starts_the_timer() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 60);
     let sid = app.join("standup", "alice", "host");
     let track = app.publish(&sid, "audio", "microphone");
@@ -122,13 +118,7 @@ fn a_restart_of_the_embedded_plane_cuts_everybody_off_and_starts_the_timer() {
     let app = app.restart_after(Duration::from_secs(30));
     app.wait_for_event("participant.connection_aborted", 1);
     let who = json!({"participant_identity": "alice", "participant_sid": sid, "role": "host"});
-    let mut of_track = who.clone();
-    for (field, value) in
-        [("track_sid", json!(track)), ("track_kind", json!("audio")), ("track_source", json!("microphone"))]
-    {
-        of_track[field] = value;
-    }
-    of_track["track_muted"] = json!(false);
+    let of_track = with_microphone(&who, &track);
     let expected = [
         app.event("track.unpublished", "standup", &of_track),
         app.event("participant.connection_aborted", "standup", &who),
@@ -145,8 +135,7 @@ fn a_restart_of_the_embedded_plane_cuts_everybody_off_and_starts_the_timer() {
 
 #[test]
 fn a_restart_with_nobody_inside_reports_nothing() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 600);
     let alice = app.join("standup", "alice", "");
     app.leave(&alice, true);
@@ -160,8 +149,7 @@ fn a_restart_with_nobody_inside_reports_nothing() {
 
 #[test]
 fn a_room_with_a_timeout_of_zero_does_not_outlive_a_restart_that_empties_it() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "brief", 0);
     app.join("brief", "alice", "host");
     app.events(&receiver);

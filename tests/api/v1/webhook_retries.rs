@@ -224,8 +224,7 @@ fn an_endpoint_deleted_while_it_is_posted_to_leaves_nothing_behind() {
 
 #[test]
 fn an_address_that_is_no_longer_let_through_is_not_dialled() {
-    let (app, receiver) = (TestApp::start(), Receiver::start());
-    app.endpoint(&receiver.url);
+    let (app, receiver) = TestApp::start_with_receiver();
     one_event(&app, "standup");
     let app = app.restart_with(|config| config.webhooks.allow_networks.clear());
     app.deliver();

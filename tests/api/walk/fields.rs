@@ -1,0 +1,167 @@
+//! Every field of every body with every kind of value.
+
+use serde_json::{Value, json};
+
+use super::{Walk, assert_described};
+use crate::contract::{Described, takes_null};
+
+/// Values of every JSON type, and some that are hard to hold.
+fn misfits() -> Vec<Value> {
+    let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
+    vec![
+        Value::Null,
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(u64::MAX),
+        json!(i64::MIN),
+        json!(1e300),
+        json!(""),
+        json!("\u{0}"),
+        json!("ü💥"),
+        json!("x".repeat(10_000)),
+        json!([]),
+        json!([null]),
+        json!({}),
+        json!({"a": {"b": []}}),
+        deep,
+    ]
+}
+
+/// Where a field can stand in a body, as keys from the outside in.
+type Place = Vec<String>;
+
+/// Every place that a schema describes, each with its own schema; a map of things has one called `host`.
+fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Place, Value)>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return places(document, document.pointer(&reference[1..]).unwrap(), place, found);
+    }
+    for one in schema["oneOf"].as_array().into_iter().flatten() {
+        places(document, one, place, found);
+    }
+    let inside = |name: &str| [place.as_slice(), &[name.to_owned()]].concat();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        found.push((inside(name), property.clone()));
+        places(document, property, &inside(name), found);
+    }
+    if schema["additionalProperties"].is_object() {
+        found.push((inside("host"), schema["additionalProperties"].clone()));
+        places(document, &schema["additionalProperties"], &inside("host"), found);
+    }
+}
+
+/// Puts a value at a place, in objects made on the way.
+fn put(body: &mut Value, place: &[String], value: Value) {
+    let inner = place.iter().fold(body, |inner, name| {
+        if !inner.is_object() {
+            *inner = json!({});
+        }
+        &mut inner[name]
+    });
+    *inner = value;
+}
+
+impl Walk {
+    /// Every place of every body, with the example to put something into.
+    fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
+        let document = self.app.get("/openapi.json").send().expect(200);
+        let places = self.with_bodies().flat_map(|(operation, example)| {
+            let schema = &operation.operation["requestBody"]["content"]["application/json"]["schema"];
+            let mut found = Vec::new();
+            places(&document, schema, &Vec::new(), &mut found);
+            found.into_iter().map(move |(place, schema)| (operation, example, place, schema))
+        });
+        places.collect()
+    }
+}
+
+#[test]
+fn every_place_in_every_body_survives_every_type_and_a_400_says_where() {
+    let walk = Walk::start();
+    let places = walk.places();
+    assert!(places.len() > 100, "{}", places.len());
+    for (operation, example, place, _) in &places {
+        for misfit in misfits() {
+            let mut body = (*example).clone();
+            put(&mut body, place, misfit);
+            let answer = walk.request(operation).json(body.clone()).send();
+            assert_described(operation, &answer);
+            if answer.status == 400 {
+                let field = answer.json()["error"]["field"].as_str().unwrap_or("none").to_owned();
+                assert!(field.starts_with(&place.join(".")), "{} {body}: {}", operation.id(), answer.text());
+            }
+        }
+    }
+}
+
+#[test]
+fn null_is_taken_exactly_where_the_description_says_so() {
+    let walk = Walk::start();
+    let mut wrong = Vec::new();
+    for (operation, example, place, schema) in walk.places() {
+        let mut body = example.clone();
+        put(&mut body, &place, Value::Null);
+        let taken = walk.request(operation).json(body).send().status != 400;
+        if taken != takes_null(&schema) {
+            wrong.push(format!("{} {}: taken {taken}", operation.id(), place.join(".")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_field_left_out_is_refused_by_name_if_it_is_required_and_fine_otherwise() {
+    let walk = Walk::start();
+    for (operation, example) in walk.with_bodies() {
+        for field in example.as_object().unwrap().keys() {
+            let mut body = example.clone();
+            body.as_object_mut().unwrap().remove(field);
+            let answer = walk.request(operation).json(body).send();
+            assert_described(operation, &answer);
+            if answer.status == 400 {
+                answer.expect_error(400, "invalid_request", Some(field));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_too_large_for_any_type_is_refused_and_not_a_fault() {
+    let walk = Walk::start();
+    for (operation, example) in walk.with_bodies() {
+        for number in ["1e999", "-1e999", "123456789012345678901234567890", "0.1e-999", "01", "NaN"] {
+            let text = example.to_string();
+            for field in example.as_object().unwrap().keys() {
+                let at = text.find(&format!("\"{field}\":")).unwrap() + field.len() + 3;
+                let body = format!("{}{number},\"rest\":{}", &text[..at], &text[at..]);
+                let answer = walk.request(operation).raw(body).send();
+                assert_described(operation, &answer);
+                assert_eq!(answer.status, 400, "{}", answer.text());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_that_is_no_json_is_400_wherever_it_breaks_off() {
+    let walk = Walk::start();
+    for (operation, example) in walk.with_bodies() {
+        let text = example.to_string();
+        // Nothing at all is fine where a body may be left out.
+        for end in usize::from(!operation.requires_body())..text.len() {
+            let answer = walk.request(operation).raw(&text.as_bytes()[..end]).send();
+            assert_described(operation, &answer);
+            assert_eq!(answer.status, 400, "{}: {}", operation.id(), &text[..end]);
+        }
+        for at in [1, text.len() / 2, text.len() - 2] {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = 0xff;
+            assert_eq!(walk.request(operation).raw(bytes).send().status, 400, "{}", operation.id());
+        }
+        let deep = "[".repeat(30_000) + &"]".repeat(30_000);
+        let answer = walk.request(operation).raw(format!("{{\"colour\":{deep}}}")).send();
+        assert_described(operation, &answer);
+        assert_eq!(answer.status, 400, "{}", operation.id());
+    }
+}

@@ -1,0 +1,199 @@
+//! Every operation under every kind of bad request: never a fault of the server, always the envelope, and only answers
+//! that the description names.
+
+mod fields;
+mod random;
+
+use serde_json::{Value, json};
+
+use crate::contract::{Described, described, fits, row};
+use crate::support::{Receiver, Request, Response, TestApp};
+use crate::tools::{assert_envelope, default_template};
+
+/// Refusals that any operation can give without naming them (the description's preamble says so).
+const GLOBAL: [(u16, &str); 4] = [
+    (403, "origin_rejected"),
+    (413, "payload_too_large"),
+    (415, "unsupported_media_type"),
+    (409, "idempotency_key_reuse"),
+];
+
+struct Walk {
+    app: TestApp,
+    template: String,
+    operations: Vec<Described>,
+}
+
+impl Walk {
+    /// An app with a room and somebody in it.
+    fn start() -> Self {
+        let app = TestApp::start();
+        app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 86_400})).send().expect(201);
+        app.join("standup", "alice", "host");
+        let operations = described(&app.get("/openapi.json").send().expect(200));
+        Self { template: default_template(&app), operations, app }
+    }
+
+    /// A path whose every part is well formed.
+    fn path(&self, operation: &Described) -> String {
+        operation.concrete(|before, name| match (before, name) {
+            ("rooms", _) => "standup".into(),
+            ("participants", _) => "alice".into(),
+            ("roles" | "destinations", _) => "host".into(),
+            ("templates", _) => self.template.clone(),
+            ("recordings" | "broadcasts" | "ingress", _) => "EG_unknown".into(),
+            ("codes", _) => "abcd-efgh-jkmn".into(),
+            _ => "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21".into(),
+        })
+    }
+
+    fn request(&self, operation: &Described) -> Request {
+        self.app.request(&operation.method, &self.path(operation))
+    }
+
+    /// The request with the description's example as its body, if it takes one.
+    fn request_with_example(&self, operation: &Described) -> Request {
+        self.with_example(operation, &self.path(operation))
+    }
+
+    fn with_example(&self, operation: &Described, path: &str) -> Request {
+        let request = self.app.request(&operation.method, path);
+        match operation.example() {
+            Some(example) => request.json(example.clone()),
+            None => request,
+        }
+    }
+
+    fn with_bodies(&self) -> impl Iterator<Item = (&Described, &Value)> {
+        self.operations.iter().filter_map(|operation| operation.example().map(|example| (operation, example)))
+    }
+}
+
+/// That an answer is one the description names.
+#[track_caller]
+fn assert_described(operation: &Described, answer: &Response) {
+    let text = || format!("{} answered {}: {}", operation.id(), answer.status, answer.text());
+    assert!(answer.status < 500, "{}", text());
+    if answer.status < 400 {
+        assert!(row(operation.id()).success.contains(&answer.status), "{}", text());
+        return;
+    }
+    assert_envelope(answer);
+    let body = answer.json();
+    let code = body["error"]["code"].as_str().unwrap();
+    assert!(operation.names(answer.status, code) || GLOBAL.contains(&(answer.status, code)), "{}", text());
+}
+
+#[test]
+fn no_operation_answers_without_a_credential_or_with_a_wrong_one() {
+    let walk = Walk::start();
+    for operation in walk.operations.iter().filter(|operation| row(operation.id()).auth != "none") {
+        walk.request(operation).anonymous().send().expect_error(401, "unauthorized", None);
+        let wrong = walk.request(operation).bearer(&format!("vk_test_{}", "0".repeat(43)));
+        wrong.send().expect_error(401, "unauthorized", None);
+    }
+}
+
+#[test]
+fn no_operation_of_a_key_answers_to_a_room_token() {
+    let walk = Walk::start();
+    let token = walk.app.token("standup", "alice", "host");
+    for operation in walk.operations.iter().filter(|operation| row(operation.id()).auth == "key") {
+        walk.request(operation).bearer(&token).send().expect_error(401, "unauthorized", None);
+    }
+}
+
+#[test]
+fn no_operation_takes_a_body_past_the_limit() {
+    let walk = Walk::start();
+    for operation in &walk.operations {
+        let answer = walk.request(operation).raw("x".repeat(65_537)).send();
+        answer.expect_error(413, "payload_too_large", None);
+    }
+}
+
+#[test]
+fn no_operation_with_a_body_takes_another_media_type_or_none_at_all() {
+    let walk = Walk::start();
+    for (operation, example) in walk.with_bodies() {
+        let request = walk.request(operation).json(example.clone()).header("content-type", "text/plain");
+        request.send().expect_error(415, "unsupported_media_type", None);
+        let without = walk.request(operation).send();
+        if operation.requires_body() {
+            without.expect_error(400, "invalid_request", None);
+        } else {
+            assert_described(operation, &without);
+        }
+    }
+}
+
+#[test]
+fn no_operation_that_lists_400_takes_an_unknown_query_parameter() {
+    let walk = Walk::start();
+    for operation in walk.operations.iter().filter(|operation| row(operation.id()).errors.contains(&400)) {
+        let path = format!("{}?colour=red", walk.path(operation));
+        let answer = walk.with_example(operation, &path).send();
+        answer.expect_error(400, "invalid_request", Some("colour"));
+    }
+}
+
+#[test]
+fn no_operation_takes_an_unknown_body_field() {
+    let walk = Walk::start();
+    for (operation, example) in walk.with_bodies() {
+        let mut body = example.clone();
+        body["colour"] = json!("red");
+        walk.request(operation).json(body).send().expect_error(400, "invalid_request", Some("colour"));
+    }
+}
+
+#[test]
+fn a_call_without_a_body_refuses_fields_or_ignores_them_but_never_breaks() {
+    let walk = Walk::start();
+    for operation in walk.operations.iter().filter(|operation| operation.example().is_none()) {
+        for body in [&b"{}"[..], b"{\"colour\":1}", b"{", b"[]", b"\xff"] {
+            assert_described(operation, &walk.request(operation).raw(body).send());
+        }
+    }
+}
+
+#[test]
+fn what_is_really_answered_fits_the_description() {
+    let walk = Walk::start();
+    let receiver = Receiver::start();
+    walk.app.endpoint(&receiver.url);
+    let sid = walk.app.join("standup", "bob", "");
+    walk.app.publish(&sid, "audio", "microphone");
+    walk.app.leave(&sid, true);
+    walk.app.tick();
+    receiver.next();
+    let document = walk.app.get("/openapi.json").send().expect(200);
+    let mut fitted = 0;
+    for operation in walk.operations.iter().filter(|operation| operation.method != "DELETE") {
+        let answer = walk.request_with_example(operation).send();
+        let content = format!("/responses/{}/content/application~1json/schema", answer.status);
+        let schema = operation.operation.pointer(&content).unwrap_or_else(|| panic!("{}", answer.text()));
+        fits(&document, schema, &answer.json(), operation.id());
+        fitted += u32::from(answer.status < 300);
+    }
+    assert!(fitted >= 15, "{fitted}");
+}
+
+#[test]
+fn a_room_token_without_the_permission_moderates_nothing_in_its_room() {
+    let walk = Walk::start();
+    let token = walk.app.token("standup", "bob", "guest");
+    let mut walked = 0;
+    for operation in walk.operations.iter().filter(|operation| operation.path.starts_with("/v1/rooms/{name}")) {
+        let row = row(operation.id());
+        let Some(permission) = row.permission else { continue };
+        let answer = walk.request_with_example(operation).bearer(&token).send();
+        assert_envelope(&answer);
+        let body = answer.json();
+        assert_eq!((answer.status, &body["error"]["code"]), (403, &json!("permission_denied")), "{}", operation.id());
+        let field = body["error"]["field"].as_str().unwrap();
+        assert!(permission.split('|').any(|known| known == field), "{}: {field}", operation.id());
+        walked += 1;
+    }
+    assert!(walked > 0);
+}
