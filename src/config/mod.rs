@@ -76,12 +76,4 @@ impl Config {
         }
         config
     }
-
-    /// Loads the file and the process's environment over the defaults, and validates the result.
-    ///
-    /// # Errors
-    /// A setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first is reported.
-    pub fn load(mode: Mode, file: Option<&std::path::Path>) -> Result<Self, ConfigError> {
-        Sources::from_process(mode, file).load()
-    }
 }

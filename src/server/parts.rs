@@ -1,0 +1,84 @@
+//! Parts of the server that are created from the configuration.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_actors::delivery::sender::Sender;
+use conclave_actors::{ActorContext, ActorRegistry, Settings};
+use conclave_db::Store;
+use conclave_media::MediaPlane;
+use conclave_model::Clock;
+use conclave_model::address::AddressFilter;
+
+use crate::billing::BillingClient;
+use crate::config::{Config, Origin};
+use crate::http::gate::limits::{Limits, Rate};
+use crate::http::gate::origin::Origins;
+use crate::http::metrics::Metrics;
+use crate::http::state::AppState;
+
+/// Interval at which the rate limiter removes callers that have been idle.
+const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Returns what all actors share.
+pub(super) fn actor_context(
+    config: &Config,
+    store: &Store,
+    media: &Arc<dyn MediaPlane>,
+    (clock, metrics): (&Clock, &Metrics),
+) -> ActorContext {
+    let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
+    ActorContext {
+        store: store.clone(),
+        media: Arc::clone(media),
+        clock: clock.clone(),
+        sender: Arc::new(Sender::new(filter, config.webhooks.timeout)),
+        settings: Settings {
+            webhook_tick: config.webhooks.tick,
+            retry: config.webhooks.retry_schedule(),
+            retention: config.webhooks.retention,
+            reconcile: config.media.reconcile,
+        },
+        registry: ActorRegistry::default(),
+        metrics: metrics.actors.clone(),
+    }
+}
+
+/// Returns the rate limiter of the API.
+pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
+    // Validation has rejected zeros.
+    let positive = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+    let rate = |per_second, burst| Rate { per_second: positive(per_second), burst: positive(burst) };
+    let settings = &config.limits;
+    let requests = rate(settings.requests_per_second, settings.burst);
+    let exchanges = rate(settings.exchange_per_second, settings.exchange_burst);
+    Limits::new(clock, requests, exchanges, config.http.trusted_proxies.clone())
+}
+
+/// Returns the client of the billing service, if `billing.url` is set.
+pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
+    // Validation has rejected an invalid URL.
+    let url = config.billing.url.as_deref()?.parse().ok()?;
+    Some(BillingClient::new(url, config.billing.token.clone(), clock.clone()))
+}
+
+/// Returns the browser origins that may call the API.
+pub(super) fn origins(config: &Config) -> Origins {
+    let texts = |origins: &[Origin]| origins.iter().map(|o| o.as_str().to_owned()).collect();
+    Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
+}
+
+/// Spawns a task that regularly removes idle callers from the rate limiter, for as long as the server runs.
+pub(super) fn spawn_limits_cleanup(state: &Arc<AppState>) {
+    let state = Arc::downgrade(state);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(LIMITS_CLEANUP_INTERVAL).await;
+            match state.upgrade() {
+                Some(state) => state.limits.forget_idle(),
+                None => return,
+            }
+        }
+    });
+}

@@ -1,0 +1,46 @@
+//! Runs a server as the process: ready line, signals, exit.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use conclave_model::Clock;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Server, ServerOptions};
+use crate::config::{Config, Mode};
+use crate::error::CliError;
+use crate::runtime::run_in_system;
+
+/// Runs a server with the system clock until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The server could not start, or its actors ended by themselves.
+pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
+    let options = ServerOptions { config, mode, data, clock: Clock::system() };
+    run_in_system(async {
+        let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+        let server = Server::start(options).await?;
+        print_ready_line(&server);
+        let was_requested = tokio::select! {
+            _ = terminate.recv() => true,
+            _ = interrupt.recv() => true,
+            () = server.tree.ended() => false,
+        };
+        log::info!("stopping");
+        server.stop().await;
+        // Without its actors the server could answer nothing useful, so the process ends and its supervisor restarts it.
+        if was_requested {
+            Ok(())
+        } else {
+            Err(CliError::failed("the actors ended by themselves; see the log for the cause"))
+        }
+    })
+}
+
+/// Prints the ready line, which is the only line on stdout. A closed stdout is not an error.
+fn print_ready_line(server: &Server) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
+}
