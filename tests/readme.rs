@@ -1,7 +1,7 @@
-//! The README holds: its examples are run against the program, and its tables are compared with what there is.
+//! The README is right: its examples run against the program, and its tables are compared with the program's.
 //!
-//! A block that is run stands behind a comment that readers do not see: `<!-- run: first-call -->`,
-//! `<!-- run: verify python -->`. An interpreter that this machine lacks is skipped with a line that says so.
+//! A block that is run has a comment before it: `<!-- run: first-call -->`, `<!-- run: verify python -->`. A snippet whose
+//! interpreter is not installed is skipped with a message.
 
 mod support;
 
@@ -107,11 +107,11 @@ fn the_first_call_does_what_the_readme_says() {
     }
     let dev = Dev::start();
     let printed = documents(&dev.bash(&block("first-call")));
-    let [room, track, people, sessions] = printed.as_slice() else { panic!("four answers, not {printed:?}") };
+    let [room, track, participants, sessions] = printed.as_slice() else { panic!("four answers, not {printed:?}") };
     assert_eq!((&room["status"], &room["metadata"]), (&json!("open"), &json!({"team": "blue"})));
     assert_eq!((&track["kind"], &track["source"]), (&json!("video"), &json!("camera")));
-    assert_eq!(people["participants"][0]["identity"], "alice");
-    assert_eq!(people["participants"][0]["tracks"][0]["sid"], track["sid"]);
+    assert_eq!(participants["participants"][0]["identity"], "alice");
+    assert_eq!(participants["participants"][0]["tracks"][0]["sid"], track["sid"]);
     let session = &sessions["sessions"][0];
     assert_eq!((&session["role"], &session["track_count"]), (&json!("host"), &json!(1)));
     assert!(session["left_at"].is_string());
@@ -126,7 +126,7 @@ struct Runner {
     arguments: &'static [&'static str],
 }
 
-/// Each driver takes the secret and the signature as arguments and the body on stdin, and exits 0 or 3.
+/// Each driver gets the secret and the signature as arguments and the body on stdin, and exits 0 or 3.
 const RUNNERS: [Runner; 3] = [
     Runner {
         block: "verify python",
@@ -189,7 +189,7 @@ impl Runner {
             return (self.program.into(), self.arguments.to_vec());
         }
         let mut build = Command::new("go");
-        // Beside what cargo builds, so that only the first run compiles Go's library.
+        // In cargo's directory, so that only the first run compiles Go's library.
         build.args(self.arguments).current_dir(dir).env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go"));
         let built = build.output().unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -198,7 +198,7 @@ impl Runner {
 }
 
 #[test]
-fn the_snippets_take_a_real_delivery_and_refuse_one_that_was_touched() {
+fn the_snippets_accept_a_real_delivery_and_refuse_an_altered_one() {
     let dev = Dev::start();
     let (delivery, secret) = dev.delivery();
     let good = delivery.header("x-svc-signature").to_owned();
@@ -301,7 +301,7 @@ fn the_settings_and_commands_that_the_readme_names_exist() {
             known.insert(format!("`{section}.{key}`"));
         }
     }
-    // It stands in prose in the file, since its default depends on the data directory.
+    // The file explains these in prose, since their defaults depend on the data directory.
     known.extend(["`encryption.key_file`".to_owned(), "`plans.file`".to_owned()]);
     let sections = ["`http.", "`admin.", "`limits.", "`webhooks.", "`media.", "`encryption.", "`plans.", "`billing."];
     let named = rows(|first| sections.iter().any(|section| first.starts_with(section)));

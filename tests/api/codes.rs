@@ -1,4 +1,4 @@
-//! Every error code, each produced by the shortest story that yields it through HTTP. A code without a story fails here.
+//! Every error code, each produced over HTTP by the shortest scenario. A code without a scenario fails.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::livekit::livekit;
 use crate::support::{FakeBilling, Receiver, Response, TestApp};
 use crate::tools::{conclave, default_template, other_project, room_on, template};
 
-/// Tells a story and gives the answer it comes to. The app is shared, so whatever a story makes bears the code's name.
-type Story = fn(&TestApp) -> Response;
+/// Runs a scenario and returns its last answer. The app is shared, so what a scenario creates is named after its code.
+type Scenario = fn(&TestApp) -> Response;
 
-/// The stories. Whoever adds a code adds one.
-const STORIES: &[(ErrorCode, Story)] = &[
+/// The scenarios. A new code needs one.
+const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::InvalidRequest, |app| create(app, json!({}))),
     (ErrorCode::InvalidRoomName, |app| create(app, json!({"name": "no spaces"}))),
     (ErrorCode::InvalidIdentity, |app| mint(app, json!({"room": "a", "identity": "no spaces"}))),
@@ -157,7 +157,7 @@ fn destination_unusable(_: &TestApp) -> Response {
     broadcast_to(&app, "a", "stream")
 }
 
-/// LiveKit gives the same id a second time. A field of protobuf is its tag, its length, its text.
+/// LiveKit returns the same id a second time. A field of protobuf is its tag, its length, its text.
 fn twice(path: &str, body: &Value) -> Response {
     let (app, double) = livekit();
     app.room("a");
@@ -257,7 +257,7 @@ fn rate_limited(_: &TestApp) -> Response {
     app.get("/v1/rooms").send()
 }
 
-/// The operator takes a plan out of the file while a project is on it.
+/// The operator removes a plan from the file while a project is on it.
 fn internal_error(_: &TestApp) -> Response {
     let app = TestApp::start();
     conclave(&app, &["project", "set-plan", &app.project, "free"]);
@@ -268,10 +268,10 @@ fn internal_error(_: &TestApp) -> Response {
     app.get("/v1/plan").send()
 }
 
-/// Another process holds the database for longer than a write waits for it.
+/// Another process locks the database for longer than a write waits.
 fn database_unavailable(_: &TestApp) -> Response {
     let app = TestApp::start();
-    // What the start has to write is written once this is.
+    // Once this is written, so is everything that the start writes.
     app.room("before");
     let held = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
     held.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -291,13 +291,13 @@ fn billing_unavailable(_: &TestApp) -> Response {
 }
 
 #[test]
-fn every_code_has_a_story_that_yields_it_with_its_status() {
+fn every_code_is_produced_with_its_status() {
     let app = TestApp::start();
-    // At once, since some of them wait.
+    // In parallel, since some of them wait.
     std::thread::scope(|scope| {
-        for (code, story) in STORIES {
+        for (code, scenario) in SCENARIOS {
             let app = &app;
-            scope.spawn(move || yields(*code, &story(app)));
+            scope.spawn(move || yields(*code, &scenario(app)));
         }
     });
 }
@@ -306,16 +306,16 @@ fn every_code_has_a_story_that_yields_it_with_its_status() {
 fn yields(code: ErrorCode, answer: &Response) {
     let field = answer.json()["error"]["field"].as_str().map(str::to_owned);
     answer.expect_error(code.status(), code.as_str(), field.as_deref());
-    // A lost key does not come back by waiting.
+    // Waiting does not bring a lost key back.
     let for_good = matches!(code, ErrorCode::DestinationUnusable | ErrorCode::EncryptionUnavailable);
     let waits = matches!(code.status(), 429 | 503) && !for_good;
     assert_eq!(answer.headers.contains_key("retry-after"), waits, "{}: {:?}", code.as_str(), answer.headers);
 }
 
 #[test]
-fn every_code_is_told_of_once() {
+fn every_code_has_one_scenario() {
     for code in ErrorCode::ALL {
-        let told = STORIES.iter().filter(|(told, _)| told == code).count();
-        assert_eq!(told, 1, "{} needs one story in tests/api/codes.rs", code.as_str());
+        let scenarios = SCENARIOS.iter().filter(|(yielded, _)| yielded == code).count();
+        assert_eq!(scenarios, 1, "{} needs one scenario in tests/api/codes.rs", code.as_str());
     }
 }

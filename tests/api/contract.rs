@@ -52,7 +52,7 @@ pub fn additions() -> Vec<Row> {
     parse(&TEXT)
 }
 
-/// Every operation that there is, first the contract's.
+/// The rows of all operations, the contract's first.
 pub fn rows() -> Vec<Row> {
     [contract(), additions()].concat()
 }
@@ -181,13 +181,13 @@ impl Described {
         self.operation["requestBody"]["required"] == true
     }
 
-    /// Whether the description names this refusal.
+    /// Whether the description names this error.
     pub fn names(&self, status: u16, code: &str) -> bool {
         let codes = &self.operation["responses"][status.to_string()]["x-error-codes"];
         codes.as_array().is_some_and(|codes| codes.iter().any(|known| known == code))
     }
 
-    /// A path that exists in shape: each parameter replaced by what `value` gives for it.
+    /// The path with each parameter replaced; `value` gets the segment before it and its name.
     pub fn concrete(&self, value: impl Fn(&str, &str) -> String) -> String {
         let mut before = "";
         let segments = self.path.split('/').map(|segment| {
@@ -200,8 +200,7 @@ impl Described {
     }
 }
 
-/// Holds a body against its schema: nothing missing that is required, nothing that is not described, null only where it
-/// may be.
+/// Fails unless a body fits its schema: every required field, no undescribed field, null only where allowed.
 #[track_caller]
 pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
     assert!(!body.is_null() || takes_null(schema), "{at} is null");
@@ -237,7 +236,7 @@ pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
     }
 }
 
-/// Whether a schema lets a value be null.
+/// Whether a schema allows null.
 pub fn takes_null(schema: &Value) -> bool {
     let any = ["type", "$ref", "oneOf", "enum"].iter().all(|key| schema.get(key).is_none());
     let listed =

@@ -42,7 +42,7 @@ fn the_tree_is_listed_from_its_root_with_totals_by_kind() {
 }
 
 #[test]
-fn an_actor_shows_its_card_and_its_own_state() {
+fn an_actor_shows_its_common_fields_and_its_own_state() {
     let app = TestApp::start();
     app.room("standup");
     let page = actors(&app, "?kind=room");
@@ -62,7 +62,7 @@ fn an_actor_shows_its_card_and_its_own_state() {
 }
 
 #[test]
-fn a_room_shows_who_is_in_it_by_role() {
+fn a_room_shows_its_participants_by_role() {
     let app = TestApp::start();
     app.room("standup");
     for (identity, role) in [("alice", "host"), ("bob", "guest"), ("carol", "guest"), ("dan", "")] {
@@ -153,7 +153,7 @@ fn the_tree_reads_as_indented_text() {
 }
 
 #[test]
-fn the_tree_comes_as_text_only_to_those_who_would_rather_have_that() {
+fn the_tree_is_text_only_for_clients_that_prefer_text() {
     let app = TestApp::start();
     let is_text = |accept: &str| {
         let answer = app.admin("GET", "/debug/actors").header("accept", accept).send();
@@ -176,7 +176,7 @@ fn the_tree_comes_as_text_only_to_those_who_would_rather_have_that() {
 }
 
 #[test]
-fn watchers_see_the_very_payload_that_receivers_get() {
+fn the_event_stream_has_the_same_payload_as_webhooks() {
     let (app, receiver) = TestApp::start_with_receiver();
     let watcher = Watcher::start(&app, "");
     assert!(watcher.head().contains("content-type: text/event-stream"), "{}", watcher.head());
@@ -194,7 +194,7 @@ fn watchers_see_the_very_payload_that_receivers_get() {
 }
 
 #[test]
-fn a_watcher_of_another_project_sees_nothing_of_this_one() {
+fn the_event_stream_of_one_project_has_no_event_of_another() {
     let app = TestApp::start();
     let (other, own) =
         (Watcher::start(&app, "?project=prj_000000000000"), Watcher::start(&app, &format!("?project={}", app.project)));
@@ -206,7 +206,7 @@ fn a_watcher_of_another_project_sees_nothing_of_this_one() {
 }
 
 #[test]
-fn health_and_readiness_say_so() {
+fn health_and_readiness_are_reported() {
     let app = TestApp::start();
     for address in [&app.api, &app.admin] {
         Request::new("GET", format!("{address}/healthz")).send().expect(200);

@@ -1,10 +1,10 @@
-//! `/docs` on the admin listener: the description for people, from this program and from nowhere else.
+//! `/docs` on the admin listener: the viewer of the description, with all its files served by this program.
 
 use conclave_model::Secret;
 
 use crate::support::{Response, TestApp};
 
-/// Places that a page names in an attribute.
+/// The values of an attribute in a page.
 fn named(page: &str, attribute: &str) -> Vec<String> {
     let marker = format!("{attribute}=\"");
     page.split(&marker).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
@@ -56,7 +56,7 @@ fn the_viewer_shows_the_description_that_the_api_serves_and_makes_no_calls() {
 }
 
 #[test]
-fn nothing_is_loaded_from_anywhere_else() {
+fn no_file_is_loaded_from_another_host() {
     let app = TestApp::start();
     let page = page(&app);
     assert!(!page.text().contains("//"), "{}", page.text());
@@ -82,7 +82,7 @@ fn nothing_is_loaded_from_anywhere_else() {
 }
 
 #[test]
-fn a_browser_can_open_it_where_the_admin_listener_wants_a_token() {
+fn a_browser_can_open_it_although_the_admin_listener_requires_a_token() {
     let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("an-admin-token")));
     assert_eq!(page(&app).status, 200);
     assert_eq!(app.admin("GET", "/docs/swagger-ui.css").anonymous().send().status, 200);
@@ -91,7 +91,7 @@ fn a_browser_can_open_it_where_the_admin_listener_wants_a_token() {
 }
 
 #[test]
-fn files_that_are_not_there_are_not_found() {
+fn unknown_files_are_not_found() {
     let app = TestApp::start();
     for file in ["nothing.js", "..%2fmod.rs", "%2e%2e%2fCargo.toml"] {
         app.admin("GET", &format!("/docs/{file}")).send().expect_error(404, "not_found", None);

@@ -1,5 +1,4 @@
-//! Every event type with its exact set of fields, held against events that a receiver really got. A type without an entry
-//! fails here.
+//! Every event type with its exact set of fields, compared with events that a receiver got. A type without an entry fails.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use crate::tools::fields;
 struct Shape {
     event: EventType,
     always: &'static [&'static str],
-    /// Fields that depend: on what, is said beside each.
+    /// Optional fields, each with its condition.
     sometimes: &'static [(&'static str, When)],
 }
 
-/// What a field that is not always there depends on.
+/// The condition under which an optional field is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
     /// The participant holds a role.
@@ -40,10 +39,10 @@ const TRACK: &[&str] =
 const RECORDING: &[&str] = &["egress_id", "recording_status"];
 const BROADCAST: &[&str] = &["broadcast_status", "egress_id"];
 const INGRESS: &[&str] = &["ingress_id", "ingress_status", "participant_identity"];
-// A ceiling comes with a role.
+// A bitrate limit is part of a role.
 const LIMIT: &[&str] = &["participant_identity", "participant_sid", "publish_kbps", "publish_max_kbps", "role"];
 
-/// The shapes. Whoever adds an event type adds one.
+/// The shapes. A new event type needs one.
 const SHAPES: &[Shape] = &[
     Shape { event: EventType::RoomStarted, always: &[], sometimes: &[] },
     Shape { event: EventType::RoomFinished, always: &[], sometimes: &[] },
@@ -83,45 +82,45 @@ const SHAPES: &[Shape] = &[
     Shape { event: EventType::IngressEnded, always: INGRESS, sometimes: &[] },
 ];
 
-/// What was received: for each event type, which conditions held and what came.
+/// The events received, each with its type and the conditions that held.
 #[derive(Default)]
-struct Story {
-    told: Vec<(EventType, Vec<When>, Value)>,
+struct Scenario {
+    events: Vec<(EventType, Vec<When>, Value)>,
 }
 
-impl Story {
+impl Scenario {
     /// The next events, each with the conditions that hold for it, in the order they come.
     #[track_caller]
-    fn tell(&mut self, app: &TestApp, receiver: &Receiver, expected: &[(EventType, &[When])]) {
+    fn record(&mut self, app: &TestApp, receiver: &Receiver, expected: &[(EventType, &[When])]) {
         let events = app.events(receiver);
         let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(types, expected.iter().map(|(event, _)| event.as_str()).collect::<Vec<_>>());
         for ((event_type, when), event) in expected.iter().zip(events) {
-            self.told.push((*event_type, when.to_vec(), event));
+            self.events.push((*event_type, when.to_vec(), event));
         }
     }
 
-    /// Somebody without a role, and a host: joins, tracks, leaves and lost connections.
-    fn people(&mut self, app: &TestApp, receiver: &Receiver) {
+    /// A participant without a role, and a host: joins, tracks, leaves and lost connections.
+    fn participants(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
-        app.room("people");
+        app.room("participants");
         let mut started: Option<(EventType, &[When])> = Some((E::RoomStarted, &[]));
         for (role, when) in [("", &[] as &[When]), ("host", &[When::RoleHeld])] {
             for (clean, gone) in [(true, E::ParticipantLeft), (false, E::ParticipantConnectionAborted)] {
-                let ann = app.join("people", "ann", role);
+                let ann = app.join("participants", "ann", role);
                 let track = app.publish(&ann, "audio", "microphone");
                 app.unpublish(&ann, &track);
                 app.leave(&ann, clean);
                 let life = [E::ParticipantJoined, E::TrackPublished, E::TrackUnpublished, gone];
                 let expected: Vec<_> = started.take().into_iter().chain(life.map(|event| (event, when))).collect();
-                self.tell(app, receiver, &expected);
+                self.record(app, receiver, &expected);
             }
         }
-        app.delete("/v1/rooms/people").send().expect_empty(204);
-        self.tell(app, receiver, &[(E::RoomFinished, &[])]);
+        app.delete("/v1/rooms/participants").send().expect_empty(204);
+        self.record(app, receiver, &[(E::RoomFinished, &[])]);
     }
 
-    /// Roles given by a key and by a room token, to somebody who held one and to somebody who did not.
+    /// Roles given by a key and by a room token, to a participant with a role and to one without.
     fn role_changes(&mut self, app: &TestApp, receiver: &Receiver) {
         app.room("roles");
         app.join("roles", "ann", "");
@@ -142,7 +141,7 @@ impl Story {
         app.join("roles", "cyd", "");
         give("cyd", "guest", Some(&by));
         let changed = EventType::ParticipantRoleChanged;
-        self.tell(
+        self.record(
             app,
             receiver,
             &[
@@ -155,7 +154,7 @@ impl Story {
         );
     }
 
-    /// A ceiling that is exceeded and kept again, with one track and with two.
+    /// A bitrate limit that is exceeded and kept again, with one track and with two.
     fn limits(&mut self, app: &TestApp, receiver: &Receiver) {
         app.room_with_roles("limits", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
         let ann = app.join("limits", "ann", "speaker");
@@ -174,14 +173,14 @@ impl Story {
             app.act(sid, "bitrate", json!({"kbps": kbps})).expect(200);
             app.advance(Duration::from_secs(5));
             app.wait_for_event(event.as_str(), before + 1);
-            self.tell(app, receiver, &[(event, when)]);
+            self.record(app, receiver, &[(event, when)]);
         }
     }
 
-    /// Recordings and broadcasts, one that ends well and one that fails.
-    fn jobs(&mut self, app: &TestApp, receiver: &Receiver) {
+    /// Recordings and broadcasts, one that completes and one that fails.
+    fn egresses(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
-        app.room("jobs");
+        app.room("egresses");
         let recordings = [E::RecordingStarted, E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed];
         let broadcasts = [E::BroadcastStarted, E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed];
         for (path, body, [started, updated, ended, failed]) in [
@@ -189,16 +188,17 @@ impl Story {
             ("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]}), broadcasts),
         ] {
             for (status, last) in [("complete", ended), ("failed", failed)] {
-                let job = app.post(&format!("/v1/rooms/jobs/{path}")).json(body.clone()).send().expect(201);
-                let egress = job["egress_id"].as_str().unwrap();
+                let started_egress =
+                    app.post(&format!("/v1/rooms/egresses/{path}")).json(body.clone()).send().expect(201);
+                let egress = started_egress["egress_id"].as_str().unwrap();
                 app.drive(egress, json!({"status": "active"}));
                 app.drive(egress, json!({"status": status}));
-                self.tell(app, receiver, &[(started, &[]), (updated, &[]), (last, &[])]);
+                self.record(app, receiver, &[(started, &[]), (updated, &[]), (last, &[])]);
             }
         }
     }
 
-    /// An encoder that comes and goes.
+    /// An encoder that connects and disconnects.
     fn encoder(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
         app.room("encoder");
@@ -207,33 +207,33 @@ impl Story {
         let key = made["stream_key"].as_str().unwrap();
         app.admin("POST", &format!("/sandbox/ingress/{key}/connect")).send().expect(200);
         let up = [E::RoomStarted, E::ParticipantJoined, E::TrackPublished, E::TrackPublished, E::IngressStarted];
-        self.tell(app, receiver, &up.map(|event| (event, &[] as &[When])));
+        self.record(app, receiver, &up.map(|event| (event, &[] as &[When])));
         app.admin("POST", &format!("/sandbox/ingress/{key}/disconnect")).send().expect(200);
         let down = [E::TrackUnpublished, E::TrackUnpublished, E::ParticipantLeft, E::IngressEnded];
-        self.tell(app, receiver, &down.map(|event| (event, &[] as &[When])));
+        self.record(app, receiver, &down.map(|event| (event, &[] as &[When])));
     }
 
     fn whole() -> Self {
         let (app, receiver) = TestApp::start_with_receiver();
-        let mut story = Self::default();
-        story.people(&app, &receiver);
-        story.role_changes(&app, &receiver);
-        story.limits(&app, &receiver);
-        story.jobs(&app, &receiver);
-        story.encoder(&app, &receiver);
-        story
+        let mut scenario = Self::default();
+        scenario.participants(&app, &receiver);
+        scenario.role_changes(&app, &receiver);
+        scenario.limits(&app, &receiver);
+        scenario.egresses(&app, &receiver);
+        scenario.encoder(&app, &receiver);
+        scenario
     }
 }
 
 #[test]
 fn every_event_has_exactly_the_fields_of_its_shape() {
-    let story = Story::whole();
+    let scenario = Scenario::whole();
     for shape in SHAPES {
         let name = shape.event.as_str();
         let mut seen: BTreeMap<When, (bool, bool)> = BTreeMap::new();
-        let told: Vec<_> = story.told.iter().filter(|(event, ..)| *event == shape.event).collect();
-        assert!(!told.is_empty(), "the story has no {name}");
-        for (_, when, event) in told {
+        let received: Vec<_> = scenario.events.iter().filter(|(event, ..)| *event == shape.event).collect();
+        assert!(!received.is_empty(), "the scenario has no {name}");
+        for (_, when, event) in received {
             let depending = shape.sometimes.iter().filter(|(_, on)| when.contains(on)).map(|(field, _)| *field);
             let mut expected: Vec<_> = EVERYWHERE.iter().chain(shape.always).copied().chain(depending).collect();
             expected.sort_unstable();
@@ -244,7 +244,7 @@ fn every_event_has_exactly_the_fields_of_its_shape() {
             }
         }
         for (on, (with, without)) in seen {
-            assert!(with && without, "the story has {name} when {on:?}, and when not");
+            assert!(with && without, "the scenario has {name} when {on:?}, and when not");
         }
     }
 }

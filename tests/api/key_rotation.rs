@@ -1,4 +1,4 @@
-//! `conclave key-rotate` beside a running server.
+//! `conclave key-rotate` while a server runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn keys(app: &TestApp) -> Vec<String> {
     fs::read_to_string(key_file(app)).unwrap().lines().map(ToOwned::to_owned).collect()
 }
 
-/// Rotates, and gives how many records were sealed anew.
+/// Rotates the key and returns the number of records that were sealed again.
 #[track_caller]
 fn rotate(app: &TestApp) -> Value {
     let before = keys(app);
@@ -46,7 +46,7 @@ fn create(app: &TestApp, name: &str) {
     app.post(&path).json(json!({"name": name, "kind": "recording", "config": s3()})).send().expect(201);
 }
 
-/// A change that keeps the credentials, which must be opened for it.
+/// A change that keeps the credentials, so that they must be decrypted.
 #[track_caller]
 fn keeps(app: &TestApp, name: &str) {
     let change = json!({"config": {"type": "s3", "bucket": "c"}});
@@ -54,7 +54,7 @@ fn keeps(app: &TestApp, name: &str) {
 }
 
 #[test]
-fn everything_sealed_goes_on_working_under_the_new_key_and_needs_the_old_one_no_more() {
+fn every_sealed_record_works_with_the_new_key_without_the_old_one() {
     let app = TestApp::start();
     let receiver = Receiver::start();
     let endpoint = app.endpoint(&receiver.url);
@@ -85,13 +85,13 @@ fn everything_sealed_goes_on_working_under_the_new_key_and_needs_the_old_one_no_
     app.join("standup", "carol", "host");
     app.deliver();
     assert!(receiver.next().is_signed_with(secret));
-    // All of it is under the one new key: the next rotation opens it all.
+    // Every record is under the new key: the next rotation opens them all.
     let again = rotate(&app);
     assert_eq!((&again["old_key_id"], &again["unopenable"]), (&done["new_key_id"], &json!(0)));
 }
 
 #[test]
-fn a_rotation_that_stopped_half_way_is_ended_by_the_next_run_with_the_same_new_key() {
+fn an_interrupted_rotation_is_completed_by_the_next_run_with_the_same_new_key() {
     let app = TestApp::start();
     create(&app, "before");
     let old = keys(&app).remove(0);
@@ -105,7 +105,7 @@ fn a_rotation_that_stopped_half_way_is_ended_by_the_next_run_with_the_same_new_k
     create(&app, "old");
     let done = rotate(&app);
     assert_eq!(keys(&app), [new]);
-    // The server has sealed under the new key already whatever it wrote meanwhile.
+    // What the server wrote meanwhile is sealed under the new key already.
     assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(0), &json!(0)));
     let app = app.restart();
     for name in ["before", "between", "old"] {
@@ -114,7 +114,7 @@ fn a_rotation_that_stopped_half_way_is_ended_by_the_next_run_with_the_same_new_k
 }
 
 #[test]
-fn a_rotation_that_stopped_before_the_records_seals_them_anew() {
+fn a_rotation_interrupted_before_the_records_seals_them_on_the_next_run() {
     let app = TestApp::start();
     create(&app, "before");
     let old = keys(&app).remove(0);
@@ -125,7 +125,7 @@ fn a_rotation_that_stopped_before_the_records_seals_them_anew() {
 }
 
 #[test]
-fn records_that_cannot_be_opened_are_counted_and_left() {
+fn records_that_cannot_be_decrypted_are_counted_and_left() {
     let app = TestApp::start();
     create(&app, "lost");
     fs::write(key_file(&app), format!("{}\n", "5e".repeat(32))).unwrap();
@@ -140,7 +140,7 @@ fn records_that_cannot_be_opened_are_counted_and_left() {
 }
 
 #[test]
-fn destinations_written_while_keys_are_rotated_again_and_again_all_open_afterwards() {
+fn destinations_written_during_repeated_rotations_can_all_be_decrypted() {
     let app = TestApp::start();
     create(&app, "d0");
     std::thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn run(app: &TestApp, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn people_get_a_table_and_a_deployment_without_a_key_or_its_file_is_told() {
+fn the_output_is_a_table_and_a_missing_key_or_key_file_is_reported() {
     let app = TestApp::start();
     let output = run(&app, &["key-rotate"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -193,7 +193,7 @@ fn people_get_a_table_and_a_deployment_without_a_key_or_its_file_is_told() {
 }
 
 #[test]
-fn a_server_whose_key_file_is_gone_seals_nothing_that_would_be_lost_and_goes_on_once_it_is_back() {
+fn a_server_without_its_key_file_seals_no_record_until_the_file_is_back() {
     let app = TestApp::start();
     create(&app, "before");
     let text = fs::read_to_string(key_file(&app)).unwrap();

@@ -1,4 +1,4 @@
-//! The API from outside. The modules mirror the URLs; what holds for every call stands beside them.
+//! Tests of the API over HTTP. The modules below `v1` mirror the URLs; the others test what holds for every call.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -8,14 +8,14 @@ mod contract;
 mod debug;
 mod docs;
 mod event_fields;
+mod every_operation;
 mod frame;
 mod key_rotation;
 mod livekit;
 mod metrics;
 mod operations;
 mod reference;
+mod scenarios;
 mod snapshot;
-mod stories;
 mod tools;
 mod v1;
-mod walk;

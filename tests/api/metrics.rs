@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{TestApp, eventually};
 
-/// The numbers, by name and labels as they stand in the text.
+/// The values, by name and labels as the text shows them.
 fn numbers(app: &TestApp) -> BTreeMap<String, f64> {
     let text = app.admin("GET", "/metrics").send();
     assert_eq!((text.status, text.headers["content-type"].as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
@@ -78,7 +78,7 @@ fn the_store_counts_its_batches_and_its_queues() {
     let app = TestApp::start();
     let before = number(&app, "conclave_store_batch_jobs_count");
     app.room("standup");
-    // What the start has to write may come in between.
+    // The writes of the start may come in between.
     assert!(number(&app, "conclave_store_batch_jobs_count") > before);
     assert!(number(&app, "conclave_store_batch_jobs_sum") > before);
     assert!(number(&app, "conclave_store_commit_seconds_sum") > 0.);
@@ -100,7 +100,7 @@ fn calls_to_the_media_plane_are_counted_by_outcome() {
 }
 
 #[test]
-fn the_metrics_stand_behind_the_admin_token() {
+fn the_metrics_require_the_admin_token() {
     let app = TestApp::start_with(|config| config.admin.token = Some(conclave_model::Secret::new("letmein")));
     app.admin("GET", "/metrics").anonymous().send().expect_error(401, "unauthorized", None);
     assert!(numbers(&app).contains_key("conclave_store_writes_waiting"));

@@ -10,7 +10,7 @@ use crate::snapshot;
 use crate::support::TestApp;
 use crate::tools::{conclave, fields};
 
-/// Every code of the contract and of the decisions, with its status.
+/// Every error code of the contract, with its status.
 const CODES: &[(u16, &[&str])] = &[
     (
         400,
@@ -78,7 +78,7 @@ fn document() -> Value {
     TestApp::start().get("/openapi.json").anonymous().send().expect(200)
 }
 
-/// Looks at every described operation beside its row.
+/// Compares every described operation with its row.
 fn each(check: impl Fn(&Described, &Row)) {
     for operation in described(&document()) {
         check(&operation, &row(operation.id()));
@@ -234,7 +234,7 @@ fn every_reference_resolves_and_every_schema_is_referred_to() {
         assert!(document.pointer(pointer).is_some_and(Value::is_object), "{reference}");
     }
     for name in fields(&document["components"]["schemas"]) {
-        assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is referred to by nobody");
+        assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is not referred to");
     }
 }
 
@@ -252,7 +252,7 @@ fn every_example_fits_its_schema() {
 }
 
 #[test]
-fn every_word_is_described_as_it_stands_on_the_wire() {
+fn every_enum_value_is_described_as_on_the_wire() {
     fn words<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(fields) => {
@@ -270,7 +270,7 @@ fn every_word_is_described_as_it_stands_on_the_wire() {
     for word in ["screen_share", "reliable", "s3", "ended", "delivered", "exceeded", "limit_reached", "publishing"] {
         assert!(found.contains(&word), "{word}");
     }
-    // No word of the contract has a capital.
+    // No enum value of the contract has a capital.
     assert!(
         found.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase() || "0123456789_-".contains(c))),
         "{found:?}"
@@ -314,7 +314,7 @@ fn the_codes_are_those_of_the_contract_each_with_its_status() {
     });
 }
 
-/// The contract's fields that are not always there, by resource; every other one is.
+/// The contract's optional fields, by resource; every other field is always present.
 const OPTIONAL: &[(&str, &[&str])] = &[
     ("Room", &["ended_at", "metadata", "started_at", "template_id"]),
     ("Participant", &["joined_at"]),

@@ -53,7 +53,7 @@ fn type_link(reference: &str) -> String {
     format!("[{name}](#{})", name.to_lowercase())
 }
 
-/// A schema's type in words.
+/// A schema's type as text.
 fn kind(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return type_link(reference);
@@ -78,7 +78,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// What a schema says of a value beyond its type.
+/// A schema's description, pattern, bounds and default.
 fn notes(schema: &Value, description: &str) -> String {
     let mut notes: Vec<String> = vec![description.trim_end_matches('.').replace('\n', " ")];
     notes.extend(schema["pattern"].as_str().map(|pattern| format!("`{}`", pattern.replace('|', "\\|"))));
@@ -89,7 +89,7 @@ fn notes(schema: &Value, description: &str) -> String {
     notes.join("; ")
 }
 
-/// What is said of a property, or of the type it has when it is not null.
+/// The description of a property, or else of its type when it is not null.
 fn description(property: &Value) -> &str {
     let said = property["description"].as_str();
     said.or_else(|| list(&property["oneOf"]).iter().find_map(|one| one["description"].as_str())).unwrap_or_default()
@@ -126,14 +126,14 @@ fn callers(operation: &Value) -> String {
     }
 }
 
-/// What a body is: a type, or a page of one.
+/// The type of a body, or of the items of a page.
 fn of_type(schema: &Value) -> String {
     let items =
         schema["properties"].as_object().into_iter().flatten().find(|(_, property)| property["items"].is_object());
     items.map_or_else(|| kind(schema), |(_, items)| format!("a page of {}", kind(&items["items"])))
 }
 
-/// A body: what it is, and an example.
+/// A body: its type, and an example.
 fn body(lead: &str, content: &Value) -> String {
     let content = &content["application/json"];
     if content.is_null() {

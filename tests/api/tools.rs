@@ -1,4 +1,4 @@
-//! What several modules use beside the bench: the program on the app's data, bytes on a socket, a look into a token.
+//! Helpers of several modules: the program on the app's data, bytes on a socket, the parts of a JWT.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Request, Response, TestApp};
 
-/// A template id that nobody has.
+/// A template id that does not exist.
 pub const NO_TEMPLATE: &str = "tpl_000000000000";
 
 /// Another project on the same server.
@@ -36,7 +36,7 @@ pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
 }
 
-/// Makes another project with a key of its own; it has no default template.
+/// Creates another project with its own key; it has no default template.
 pub fn other_project(app: &TestApp, plan: &str) -> Other {
     let made = conclave(app, &["project", "create", "--name", "Other", "--plan", plan]);
     let project = made["project_id"].as_str().unwrap().to_owned();
@@ -44,11 +44,11 @@ pub fn other_project(app: &TestApp, plan: &str) -> Other {
     Other { project, key }
 }
 
-/// Sends bytes as they stand and reads the answer. They must ask for the connection to be closed.
+/// Sends raw bytes and reads the answer. The request must ask for the connection to be closed.
 pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    // The server may answer and hang up before it has read everything.
+    // The server may answer and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
@@ -67,7 +67,7 @@ pub fn jwt(token: &str, part: usize) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
 }
 
-/// A part of a JWT out of JSON.
+/// JSON as one part of a JWT.
 pub fn jwt_part(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
@@ -79,14 +79,14 @@ pub fn fields(value: &Value) -> Vec<&str> {
     fields
 }
 
-/// Makes a template and gives its id.
+/// Creates a template and returns its id.
 #[track_caller]
 pub fn template(app: &TestApp, name: &str, roles: &Value) -> String {
     let made = app.post("/v1/templates").json(json!({"name": name, "roles": roles})).send().expect(201);
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// Makes a room on a template.
+/// Creates a room on a template.
 #[track_caller]
 pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
     app.post("/v1/rooms").json(json!({"name": name, "template_id": template})).send().expect(201)
@@ -100,7 +100,7 @@ pub fn default_template(app: &TestApp) -> String {
     default["id"].as_str().unwrap().to_owned()
 }
 
-/// Walks a list to its end and gives the value of `field` of every row; each page must be as large as asked for.
+/// Reads a list page by page and returns `field` of every row; each page must have the requested size.
 #[track_caller]
 pub fn walk_pages(
     get: impl Fn(&str) -> Request,
@@ -145,7 +145,7 @@ pub fn refuses_bad_pages(app: &TestApp, path: &str) {
     }
 }
 
-/// Whether an answer is the envelope, with the status of its kind.
+/// Fails unless an answer is the error envelope.
 #[track_caller]
 pub fn assert_envelope(answer: &Response) {
     let body = answer.json();

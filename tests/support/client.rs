@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A request being put together.
+/// A request that is being built.
 #[derive(Clone)]
 pub struct Request {
     method: String,
@@ -13,7 +13,7 @@ pub struct Request {
     body: Vec<u8>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -26,7 +26,7 @@ impl Request {
         Self { method: method.into(), url, headers: Vec::new(), body: Vec::new() }
     }
 
-    /// Puts `value` where `part` stands in the url.
+    /// Replaces `part` of the URL with `value`.
     pub fn with_path_part(mut self, part: &str, value: &str) -> Self {
         self.url = self.url.replace(part, value);
         self
@@ -39,7 +39,7 @@ impl Request {
         self
     }
 
-    /// Takes a header away.
+    /// Removes a header.
     pub fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
@@ -49,7 +49,7 @@ impl Request {
         self.header("authorization", &format!("Bearer {credential}"))
     }
 
-    /// No credential at all.
+    /// Removes the credential.
     pub fn anonymous(self) -> Self {
         self.without("authorization")
     }
@@ -63,7 +63,7 @@ impl Request {
         self.raw(body.to_string())
     }
 
-    /// A body sent as JSON, whatever it is.
+    /// Sets any body, with the media type of JSON.
     pub fn raw(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self.header("content-type", "application/json")
@@ -74,7 +74,7 @@ impl Request {
         self.try_send().expect("an answer")
     }
 
-    /// The answer, unless whoever should give it is gone.
+    /// Sends the request; `None` if the server is gone.
     pub fn try_send(self) -> Option<Response> {
         let agent: ureq::Agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
@@ -107,20 +107,20 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body, if the status is the one expected.
+    /// The body; fails unless the status is the expected one.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// Nothing, with the status expected.
+    /// Fails unless the status is the expected one and the body is empty.
     #[track_caller]
     pub fn expect_empty(&self, status: u16) {
         assert_eq!((self.status, self.text().as_str()), (status, ""));
     }
 
-    /// The whole envelope: status, code and field, and that there is a message and nothing else.
+    /// Fails unless the body is the error envelope with this code and field, a message, and nothing else.
     #[track_caller]
     pub fn expect_error(&self, status: u16, code: &str, field: Option<&str>) {
         let body = self.json();

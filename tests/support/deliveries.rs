@@ -1,4 +1,4 @@
-//! Moving the clock without racing the actors that deliver: an event is first followed to its receiver's timer.
+//! Advancing the clock without a race with the actors that deliver: first wait until their timers are armed.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ impl TestApp {
     }
 
     /// Waits until every receiver that something is pending for has its timer armed. Without this the clock could pass the
-    /// tick before the receiver's actor had heard of the event.
+    /// tick before the endpoint's actor has received the event.
     #[track_caller]
     pub fn wait_until_armed(&self) {
         eventually(|| self.is_armed());
     }
 
-    /// One tick, and waits until everything that was due has been posted and written down.
+    /// Moves the clock by one tick and waits until every due delivery has been posted and recorded.
     #[track_caller]
     pub fn deliver(&self) {
         self.tick();
         self.settle();
     }
 
-    /// Waits until nothing is due and nobody is being posted to.
+    /// Waits until no delivery is due and no post is in progress.
     #[track_caller]
     pub fn settle(&self) {
         eventually(|| {
             let now = self.clock.now();
-            // In this order: an actor that was idle before its deliveries were looked at may have begun since.
+            // In this order: an actor that was idle before the deliveries were read may have begun since.
             let nothing_due = self.earliest_due().values().all(|due| *due > now);
             nothing_due && self.endpoint_actors().values().all(|actor| actor["state"]["running"] == false)
         });

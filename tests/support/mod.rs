@@ -1,4 +1,4 @@
-//! The test bench: the real app on free ports and a clock that the test moves, a client, and a webhook receiver.
+//! The test harness: the app on free ports, a clock that the test advances, an HTTP client, and a webhook receiver.
 //!
 //! ```text
 //! let app = TestApp::start();
@@ -7,7 +7,7 @@
 //! eventually(|| app.get("/v1/rooms/a").send().json()["status"] == "ended");
 //! ```
 
-// Each test binary uses its own part of the bench.
+// Each test binary uses another part of the harness.
 #![allow(dead_code, unused_imports)]
 
 mod billing;
@@ -34,10 +34,10 @@ pub use receiver::{Received, Receiver};
 pub use sandbox::with_microphone;
 pub use watcher::{Watched, Watcher};
 
-/// Where every test's clock starts.
+/// The time at which every test's clock starts.
 pub const START: &str = "2026-03-01T12:00:00Z";
 
-/// How long a test waits for a state, in real time. Far longer than anything takes on a busy machine.
+/// How long a test waits for a state, in real time. Far longer than needed on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running app.
@@ -57,7 +57,7 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// What the app's thread tells once it is ready.
+/// The addresses and the credentials of an app that has started.
 struct Ready {
     api: String,
     admin: String,
@@ -66,7 +66,7 @@ struct Ready {
 }
 
 impl TestApp {
-    /// The app as `conclave dev` starts it, with limits that no test but those about limits reaches.
+    /// Starts the app as `conclave dev` does, with rate limits that only tests of the limits reach.
     pub fn start() -> Self {
         Self::start_with(|_| {})
     }
@@ -101,10 +101,10 @@ impl TestApp {
     fn boot(config: Config, clock: Clock, data: tempfile::TempDir) -> Self {
         let options =
             ServerOptions { config: config.clone(), mode: Mode::Dev, data: data.path().into(), clock: clock.clone() };
-        let (tell, told) = mpsc::channel();
+        let (sender, started) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::spawn(move || serve(options, &tell, stopped));
-        let ready: Ready = told.recv_timeout(PATIENCE).expect("the app starts");
+        let thread = std::thread::spawn(move || serve(options, &sender, stopped));
+        let ready: Ready = started.recv_timeout(PATIENCE).expect("the app starts");
         Self {
             api: ready.api,
             admin: ready.admin,
@@ -117,15 +117,15 @@ impl TestApp {
         }
     }
 
-    /// Stops the app in order and starts it again on the same data and the same clock. The key is a new one.
+    /// Stops the app and starts it again on the same data and the same clock. The API key is a new one.
     pub fn restart(self) -> Self {
         self.restart_after(Duration::ZERO)
     }
 
-    /// The same, with time passing while the app is away.
-    pub fn restart_after(mut self, away: Duration) -> Self {
+    /// The same, with the clock advanced while the app is stopped.
+    pub fn restart_after(mut self, downtime: Duration) -> Self {
         self.halt();
-        self.clock.advance(away);
+        self.clock.advance(downtime);
         Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap())
     }
 
@@ -150,7 +150,7 @@ impl TestApp {
         }
     }
 
-    /// Moves time.
+    /// Advances the clock.
     pub fn advance(&self, span: Duration) {
         self.clock.advance(span);
     }
@@ -194,8 +194,7 @@ impl TestApp {
         }
     }
 
-    /// What the debug endpoint shows of the actors, once each of them has said how it stands: one that stops, or gets no turn
-    /// on a busy machine, is shown without its state.
+    /// The debug endpoint's answer, once every actor in it shows its state: an actor that stops, or is busy, is shown without.
     #[track_caller]
     pub fn actors(&self, path: &str) -> Value {
         let look = || self.admin("GET", &format!("/debug/actors{path}")).send().expect(200);
@@ -214,7 +213,7 @@ impl TestApp {
         shown
     }
 
-    /// Makes a room with the defaults.
+    /// Creates a room with the defaults.
     pub fn room(&self, name: &str) -> Value {
         self.post("/v1/rooms").json(json!({"name": name})).send().expect(201)
     }
@@ -229,27 +228,27 @@ impl TestApp {
         token["token"].as_str().unwrap().to_owned()
     }
 
-    /// Lets somebody join through the sandbox and gives the sid.
+    /// Joins a participant through the sandbox and returns the sid.
     pub fn join(&self, room: &str, identity: &str, role: &str) -> String {
         let token = self.token(room, identity, role);
         let joined = self.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
         joined["sid"].as_str().unwrap().to_owned()
     }
 
-    /// Lets somebody leave.
+    /// Makes a participant leave, or lose its connection if not `clean`.
     pub fn leave(&self, sid: &str, clean: bool) {
         let path = format!("/sandbox/participants/{sid}/leave");
         self.admin("POST", &path).json(json!({"clean": clean})).send().expect_empty(204);
     }
 
-    /// Publishes a track and gives its sid.
+    /// Publishes a track and returns its sid.
     pub fn publish(&self, sid: &str, kind: &str, source: &str) -> String {
         let path = format!("/sandbox/participants/{sid}/tracks");
         let track = self.admin("POST", &path).json(json!({"kind": kind, "source": source})).send().expect(201);
         track["sid"].as_str().unwrap().to_owned()
     }
 
-    /// Registers a receiver and gives the endpoint, its secret included.
+    /// Registers a webhook endpoint and returns it, its secret included.
     pub fn endpoint(&self, url: &str) -> Value {
         self.post("/v1/webhook-endpoints").json(json!({"url": url})).send().expect(201)
     }
@@ -261,7 +260,7 @@ impl Drop for TestApp {
     }
 }
 
-fn serve(options: ServerOptions, tell: &mpsc::Sender<Ready>, stopped: oneshot::Receiver<()>) {
+fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot::Receiver<()>) {
     let run = run_in_system(async {
         let server = Server::start(options).await?;
         let dev = server.dev.as_ref().expect("a development server has a key");
@@ -271,7 +270,7 @@ fn serve(options: ServerOptions, tell: &mpsc::Sender<Ready>, stopped: oneshot::R
             key: dev.api_key.reveal().to_owned(),
             project: dev.project_id.to_string(),
         };
-        tell.send(ready).expect("the test waits");
+        started.send(ready).expect("the test waits");
         let _ = stopped.await;
         server.stop().await;
         Ok(())

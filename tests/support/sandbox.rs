@@ -1,4 +1,4 @@
-//! Stories: rooms with roles of their own, what people do in them, and the events that follow.
+//! Rooms with their own roles, what participants do in them through the sandbox, and the events that follow.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ impl TestApp {
         self.admin("POST", "/sandbox/join").json(json!({"token": token})).send()
     }
 
-    /// A call on behalf of somebody inside.
+    /// An action of a participant through the sandbox.
     #[track_caller]
     pub fn act(&self, sid: &str, what: &str, body: Value) -> Response {
         self.admin("POST", &format!("/sandbox/participants/{sid}/{what}")).json(body).send()
@@ -48,26 +48,26 @@ impl TestApp {
         self.admin("DELETE", &format!("/sandbox/participants/{sid}/tracks/{track}")).send().expect_empty(204);
     }
 
-    /// Says how a recording or a broadcast stands.
+    /// Sets the status of a recording or a broadcast.
     #[track_caller]
     pub fn drive(&self, egress: &str, body: Value) -> Value {
         self.admin("POST", &format!("/sandbox/egress/{egress}")).json(body).send().expect(200)
     }
 
-    /// What somebody's client holds.
+    /// The state of a participant's client.
     #[track_caller]
     pub fn view(&self, sid: &str) -> Value {
         self.admin("GET", &format!("/sandbox/participants/{sid}")).send().expect(200)
     }
 
-    /// The tracks somebody may receive.
+    /// The tracks that a participant may receive.
     #[track_caller]
     pub fn subscriptions(&self, sid: &str) -> Vec<String> {
         let view = self.view(sid);
         view["subscriptions"].as_array().unwrap().iter().map(|track| track.as_str().unwrap().to_owned()).collect()
     }
 
-    /// An event as it must be: the four fields that every one has, now, and `more`.
+    /// The expected event: the four common fields, at the current time, and `more`.
     pub fn event(&self, event_type: &str, room: &str, more: &Value) -> Value {
         let mut event =
             json!({"type": event_type, "project_id": self.project, "room": room, "occurred_at": self.now()});
@@ -77,7 +77,7 @@ impl TestApp {
         event
     }
 
-    /// Delivers, and gives everything the receiver was sent since it was last looked at.
+    /// Delivers all events and returns those that the receiver got since the last look.
     #[track_caller]
     pub fn events(&self, receiver: &Receiver) -> Vec<Value> {
         self.deliver();

@@ -1,4 +1,4 @@
-//! Somebody who watches `/debug/events`.
+//! A client of the event stream at `/debug/events`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ pub struct Watcher {
     lines: mpsc::Receiver<String>,
 }
 
-/// One event that was seen.
+/// One event of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Watched {
     pub id: i64,
@@ -23,7 +23,7 @@ pub struct Watched {
 }
 
 impl Watcher {
-    /// Watches from now on; what is committed after this returns is seen.
+    /// Opens the stream; events committed after this returns are received.
     #[track_caller]
     pub fn start(app: &TestApp, query: &str) -> Self {
         Self::open(&app.admin, query)
@@ -35,8 +35,8 @@ impl Watcher {
         let address = admin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).unwrap();
         write!(stream, "GET /debug/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-        let (tell, lines) = mpsc::channel();
-        std::thread::spawn(move || read(BufReader::new(stream), &tell));
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || read(BufReader::new(stream), &sender));
         let mut watcher = Self { head: String::new(), lines };
         while let Some(line) = Some(watcher.line()).filter(|line| !line.is_empty()) {
             watcher.head.push_str(&line.to_lowercase());
@@ -48,7 +48,7 @@ impl Watcher {
         watcher
     }
 
-    /// The head of the answer, in lower case.
+    /// The response's head, in lower case.
     pub fn head(&self) -> &str {
         &self.head
     }
@@ -67,7 +67,7 @@ impl Watcher {
         watched
     }
 
-    /// How many lines have come by now and were not looked at.
+    /// Takes the lines received since the last look and returns their number.
     pub fn seen(&self) -> usize {
         self.lines.try_iter().count()
     }
@@ -84,13 +84,13 @@ impl Watched {
     }
 }
 
-/// Tells the lines of the head, and then those of the chunks that the body comes in, until the stream or the test ends.
-fn read(mut stream: BufReader<TcpStream>, tell: &mpsc::Sender<String>) -> Option<()> {
+/// Sends the lines of the head, then those of the body's chunks, until the stream or the test ends.
+fn read(mut stream: BufReader<TcpStream>, lines: &mpsc::Sender<String>) -> Option<()> {
     let mut line = String::new();
     while line != "\r\n" {
         line.clear();
         stream.read_line(&mut line).ok().filter(|length| *length > 0)?;
-        tell.send(line.trim_end().to_owned()).ok()?;
+        lines.send(line.trim_end().to_owned()).ok()?;
     }
     loop {
         let mut size = String::new();
@@ -98,7 +98,7 @@ fn read(mut stream: BufReader<TcpStream>, tell: &mpsc::Sender<String>) -> Option
         let mut chunk = vec![0; usize::from_str_radix(size.trim_end(), 16).ok()? + 2];
         stream.read_exact(&mut chunk).ok()?;
         for line in String::from_utf8_lossy(&chunk[..chunk.len() - 2]).lines() {
-            tell.send(line.to_owned()).ok()?;
+            lines.send(line.to_owned()).ok()?;
         }
     }
 }

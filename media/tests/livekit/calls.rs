@@ -19,8 +19,8 @@ fn nobody() -> Identity {
 async fn people_are_listed_with_what_they_publish() {
     let stage = Stage::new();
     let alice_sid =
-        stage.double.join(ROOM, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
-    stage.double.join(ROOM, &Joining { kind: Kind::Connector, ..Joining::person("phone") });
+        stage.double.join(ROOM, &Joining { attributes: &[("svc.role", "host")], ..Joining::participant("alice") });
+    stage.double.join(ROOM, &Joining { kind: Kind::Connector, ..Joining::participant("phone") });
     let track = stage.double.publish(ROOM, "alice", TrackType::Video, Source::Camera);
     let people = stage.plane.participants(&room()).await.unwrap();
     assert_eq!(people.len(), 2);
@@ -46,7 +46,7 @@ async fn a_room_that_is_not_live_is_an_empty_one() {
 #[tokio::test]
 async fn somebody_for_whom_no_node_answers_is_absent_only_when_the_list_says_so() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.double.fail("GetParticipant", Fault::NoResponse);
     stage.double.fail("MutePublishedTrack", Fault::NoResponse);
     assert_eq!(stage.plane.participant(&room(), &nobody()).await.unwrap(), None);
@@ -63,7 +63,7 @@ async fn somebody_for_whom_no_node_answers_is_absent_only_when_the_list_says_so(
 #[tokio::test]
 async fn a_track_is_muted_and_one_that_is_not_there_is_no_success() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let sid: TrackSid = stage.double.publish(ROOM, "alice", TrackType::Audio, Source::Microphone).parse().unwrap();
     let done = stage.plane.mute_track(&room(), &alice(), &sid, true).await.unwrap();
     assert!(matches!(done, MuteOutcome::Done(track) if track.muted && track.sid == sid));
@@ -83,7 +83,7 @@ async fn a_track_is_muted_and_one_that_is_not_there_is_no_success() {
 async fn unmuting_that_livekit_forbids_names_the_setting_and_is_a_success_where_nothing_is_muted() {
     let stage = Stage::new();
     stage.double.configure(Settings { remote_unmute: false, ..Settings::default() });
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let sid: TrackSid = stage.double.publish(ROOM, "alice", TrackType::Audio, Source::Microphone).parse().unwrap();
     let done = stage.plane.mute_track(&room(), &alice(), &sid, false).await.unwrap();
     assert!(matches!(done, MuteOutcome::Done(track) if !track.muted));
@@ -98,8 +98,8 @@ async fn unmuting_that_livekit_forbids_names_the_setting_and_is_a_success_where_
 #[tokio::test]
 async fn only_the_join_that_is_meant_is_removed() {
     let stage = Stage::new();
-    let first = stage.double.join(ROOM, &Joining::person("alice")).parse().unwrap();
-    let second = stage.double.join(ROOM, &Joining::person("alice")).parse().unwrap();
+    let first = stage.double.join(ROOM, &Joining::participant("alice")).parse().unwrap();
+    let second = stage.double.join(ROOM, &Joining::participant("alice")).parse().unwrap();
     assert!(!stage.plane.remove_participant(&room(), &first).await.unwrap());
     assert_eq!(stage.plane.participants(&room()).await.unwrap().len(), 1);
     assert!(stage.plane.remove_participant(&room(), &second).await.unwrap());
@@ -110,7 +110,7 @@ async fn only_the_join_that_is_meant_is_removed() {
 #[tokio::test]
 async fn a_message_goes_to_whom_it_is_meant_for() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let message =
         ServerData { data: b"hi".to_vec(), topic: Some("chat".into()), kind: DataKind::Lossy, to: vec![alice()] };
     stage.plane.send_data(&room(), message).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_message_goes_to_whom_it_is_meant_for() {
 async fn a_role_replaces_permissions_and_attributes_and_keeps_what_it_does_not_speak_of() {
     let stage = Stage::new();
     let attributes = [("svc.role", "guest"), ("svc.publish.max_kbps", "300"), ("team", "blue")];
-    stage.double.join(ROOM, &Joining { attributes: &attributes, ..Joining::person("alice") });
+    stage.double.join(ROOM, &Joining { attributes: &attributes, ..Joining::participant("alice") });
     let grants = Grants {
         can_publish_data: false,
         sources: vec![TrackSource::Microphone, TrackSource::ScreenShare],
@@ -145,7 +145,7 @@ async fn a_role_replaces_permissions_and_attributes_and_keeps_what_it_does_not_s
 #[tokio::test]
 async fn a_room_is_closed_with_everybody_in_it() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.plane.close_room(&room()).await.unwrap();
     assert_eq!(stage.double.room(ROOM), None);
     stage.plane.close_room(&room()).await.unwrap();
@@ -154,10 +154,10 @@ async fn a_room_is_closed_with_everybody_in_it() {
 #[tokio::test]
 async fn a_survey_finds_what_is_live_in_the_rooms_of_its_project() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
-    stage.double.join("prj_ffffffffffff.other", &Joining::person("bob"));
-    stage.double.join("not ours", &Joining::person("carol"));
-    stage.double.join("prj_0123456789ab.left", &Joining::person("dave"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
+    stage.double.join("prj_ffffffffffff.other", &Joining::participant("bob"));
+    stage.double.join("not ours", &Joining::participant("carol"));
+    stage.double.join("prj_0123456789ab.left", &Joining::participant("dave"));
     stage.double.leave("prj_0123456789ab.left", "dave", proto::DisconnectReason::ClientInitiated);
     let project = room().split().0;
     let survey = stage.plane.survey(&project).await.unwrap();

@@ -125,10 +125,10 @@ async fn a_job_is_followed_until_it_is_final() {
         (proto::EgressStatus::EgressAborted, EgressStatus::Aborted),
         (proto::EgressStatus::EgressLimitReached, EgressStatus::LimitReached),
     ] {
-        stage.double.egress_is(id.as_str(), said, "");
+        stage.double.set_egress_status(id.as_str(), said, "");
         assert_eq!(status().await, Some(read));
     }
-    stage.double.egress_is(
+    stage.double.set_egress_status(
         id.as_str(),
         proto::EgressStatus::EgressFailed,
         "could not reach rtmp://live.test/app/key today",
@@ -146,12 +146,12 @@ async fn a_job_is_followed_until_it_is_final() {
 async fn a_job_is_told_to_finish_and_one_that_has_finished_stays_so() {
     let stage = Stage::new();
     let id = running(&stage).await.egress_id;
-    stage.double.egress_is(id.as_str(), proto::EgressStatus::EgressActive, "");
+    stage.double.set_egress_status(id.as_str(), proto::EgressStatus::EgressActive, "");
     let stopped = stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap();
     assert_eq!(stopped.status, EgressStatus::Ending);
     let again = stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap();
     assert_eq!(again.status, EgressStatus::Ending, "412 is asked after");
-    stage.double.egress_is(id.as_str(), proto::EgressStatus::EgressComplete, "");
+    stage.double.set_egress_status(id.as_str(), proto::EgressStatus::EgressComplete, "");
     let ended = stage.plane.stop_egress(&room(), &id).await.unwrap().unwrap();
     assert_eq!(ended.status, EgressStatus::Complete);
     stage.double.forget_egress(id.as_str());
@@ -162,7 +162,7 @@ async fn a_job_is_told_to_finish_and_one_that_has_finished_stays_so() {
 async fn a_job_whose_worker_died_has_failed_and_one_whose_worker_is_slow_has_not() {
     let (stage, clock) = Stage::with_clock();
     let id = running(&stage).await.egress_id;
-    stage.double.egress_is(id.as_str(), proto::EgressStatus::EgressActive, "");
+    stage.double.set_egress_status(id.as_str(), proto::EgressStatus::EgressActive, "");
     for method in ["StopEgress", "UpdateStream"] {
         stage.double.fail(method, Fault::Twirp(408, "deadline_exceeded", "request timed out"));
     }
@@ -172,7 +172,7 @@ async fn a_job_whose_worker_died_has_failed_and_one_whose_worker_is_slow_has_not
     assert!(message(stage.plane.stop_egress(&room(), &id).await.unwrap_err()).contains("worker"));
     clock.advance(Duration::from_secs(61));
     // It is there, and slow.
-    stage.double.join(ROOM, &Joining { kind: Kind::Egress, ..Joining::person(id.as_str()) });
+    stage.double.join(ROOM, &Joining { kind: Kind::Egress, ..Joining::participant(id.as_str()) });
     assert_eq!(look().await.status, EgressStatus::Active);
     assert!(message(stage.plane.stop_egress(&room(), &id).await.unwrap_err()).contains("worker"));
     stage.double.leave(ROOM, id.as_str(), proto::DisconnectReason::SignalClose);
@@ -208,7 +208,7 @@ async fn a_job_that_no_worker_takes_says_so() {
 async fn a_survey_counts_the_jobs_that_have_not_ended() {
     let stage = Stage::new();
     let (first, second) = (running(&stage).await, running(&stage).await);
-    stage.double.egress_is(second.egress_id.as_str(), proto::EgressStatus::EgressComplete, "");
+    stage.double.set_egress_status(second.egress_id.as_str(), proto::EgressStatus::EgressComplete, "");
     let survey = stage.plane.survey(&room().split().0).await.unwrap();
     assert_eq!(survey.egresses, [(room(), first)]);
     let elsewhere = "prj_ffffffffffff".parse().unwrap();
@@ -251,7 +251,7 @@ async fn an_endpoint_is_made_followed_and_taken_away() {
         // The next encoder may come.
         (Status::EndpointComplete, IngressStatus::Inactive),
     ] {
-        stage.double.ingress_is(made.ingress_id.as_str(), said, "");
+        stage.double.set_ingress_status(made.ingress_id.as_str(), said, "");
         assert_eq!(status().await, Some(read));
     }
     let survey = stage.plane.survey(&room().split().0).await.unwrap();

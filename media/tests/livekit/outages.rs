@@ -9,7 +9,7 @@ use super::{ROOM, Stage, message, plane, room};
 
 async fn says(fault: Fault) -> String {
     let stage = Stage::with_timeout(Duration::from_millis(300));
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.double.fail_all(fault);
     let said = message(stage.plane.participants(&room()).await.unwrap_err());
     assert!(!said.contains("a secret of the proxy"), "{said}");

@@ -19,10 +19,10 @@ fn looks(stage: &Stage) -> usize {
 async fn who_is_listed_and_on_no_node_is_not_there_once_somebody_has_looked() {
     let stage = Stage::new();
     for identity in ["alice", "bob"] {
-        stage.double.join(ROOM, &Joining::person(identity));
+        stage.double.join(ROOM, &Joining::participant(identity));
     }
     let track = stage.double.publish(ROOM, "alice", proto::TrackType::Audio, proto::TrackSource::Microphone);
-    stage.double.strand(ROOM, "alice");
+    stage.double.make_ghost(ROOM, "alice");
     assert_eq!(identities(&stage).await, ["alice", "bob"], "the caller is not kept waiting");
     while identities(&stage).await != ["bob"] {
         tokio::task::yield_now().await;
@@ -30,15 +30,15 @@ async fn who_is_listed_and_on_no_node_is_not_there_once_somebody_has_looked() {
     assert_eq!(stage.plane.participant(&room(), &alice()).await.unwrap(), None);
     let muted = stage.plane.mute_track(&room(), &alice(), &track.parse().unwrap(), true).await.unwrap();
     assert_eq!(muted, MuteOutcome::NoSuchParticipant);
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     assert_eq!(identities(&stage).await, ["alice", "bob"], "a new connection is somebody else");
 }
 
 #[tokio::test]
 async fn a_room_in_which_only_those_are_left_is_empty_and_stays_so() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
-    stage.double.strand(ROOM, "alice");
+    stage.double.join(ROOM, &Joining::participant("alice"));
+    stage.double.make_ghost(ROOM, "alice");
     while !identities(&stage).await.is_empty() {
         tokio::task::yield_now().await;
     }
@@ -50,7 +50,7 @@ async fn a_room_in_which_only_those_are_left_is_empty_and_stays_so() {
 #[tokio::test]
 async fn a_room_whose_node_died_is_found_empty_and_can_be_closed() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.double.lose_node(ROOM);
     while !identities(&stage).await.is_empty() {
         tokio::task::yield_now().await;
@@ -58,7 +58,7 @@ async fn a_room_whose_node_died_is_found_empty_and_can_be_closed() {
     stage.double.lose_node(ROOM);
     stage.plane.close_room(&room()).await.unwrap();
     assert_eq!(stage.double.room(ROOM), None);
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let forgotten = Fault::Twirp(500, "unknown", "twirp error unknown: could not find object");
     stage.double.fail("DeleteRoom", forgotten);
     stage.plane.close_room(&room()).await.unwrap_err();
@@ -70,7 +70,7 @@ async fn a_livekit_that_asks_the_rooms_node_knows_rooms_without_one_too() {
     let stage = Stage::new();
     stage.double.configure(Settings { node_lists: true, ..Settings::default() });
     assert!(identities(&stage).await.is_empty(), "nobody has joined");
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     assert_eq!(identities(&stage).await, ["alice"]);
     eventually(|| looks(&stage) == 1).await;
     stage.double.lose_node(ROOM);
@@ -81,7 +81,7 @@ async fn a_livekit_that_asks_the_rooms_node_knows_rooms_without_one_too() {
 #[tokio::test]
 async fn where_everybody_is_there_a_look_asks_after_nobody_and_holds_a_while() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     for _ in 0..3 {
         assert_eq!(identities(&stage).await, ["alice"]);
     }
@@ -94,7 +94,7 @@ async fn where_everybody_is_there_a_look_asks_after_nobody_and_holds_a_while() {
 #[tokio::test]
 async fn while_the_node_does_not_answer_nobody_is_given_up() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.double.fail("CreateRoom", Fault::NoResponse);
     stage.double.fail("UpdateSubscriptions", Fault::NoResponse);
     for _ in 0..50 {

@@ -21,7 +21,7 @@ fn guests_receive_hosts() -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
 }
 
 fn join(stage: &Stage, identity: &str, role: &str) -> String {
-    stage.double.join(ROOM, &Joining { attributes: &[("svc.role", role)], ..Joining::person(identity) })
+    stage.double.join(ROOM, &Joining { attributes: &[("svc.role", role)], ..Joining::participant(identity) })
 }
 
 fn publish(stage: &Stage, identity: &str) -> String {
@@ -95,7 +95,7 @@ async fn one_who_cannot_be_reached_keeps_nobody_from_the_rules() {
     join(&stage, "one", "guest");
     join(&stage, "two", "guest");
     publish(&stage, "two");
-    stage.double.strand(ROOM, "lost");
+    stage.double.make_ghost(ROOM, "lost");
     stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
     eventually(|| changes(&stage).iter().any(|change| change.identity == "one" && !change.subscribe)).await;
     assert_eq!(changes(&stage)[0].identity, "lost", "who was asked first, and did not answer");

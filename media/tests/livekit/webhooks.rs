@@ -40,7 +40,8 @@ fn gone(event: &str, reason: &str) -> Value {
 #[tokio::test]
 async fn a_story_is_reported_in_its_order() {
     let stage = Stage::new();
-    let sid = stage.double.join(ROOM, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
+    let sid =
+        stage.double.join(ROOM, &Joining { attributes: &[("svc.role", "host")], ..Joining::participant("alice") });
     let track = stage.double.publish(ROOM, "alice", TrackType::Audio, proto::TrackSource::Microphone);
     stage.double.leave(ROOM, "alice", Reason::ClientInitiated);
     use WebhookOutcome::{Accepted, Ignored};
@@ -64,7 +65,7 @@ async fn a_story_is_reported_in_its_order() {
 #[tokio::test]
 async fn an_event_that_comes_again_is_taken_and_reported_once() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let joined = stage.double.webhooks().pop().unwrap();
     assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
     assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
@@ -74,7 +75,7 @@ async fn an_event_that_comes_again_is_taken_and_reported_once() {
 #[tokio::test]
 async fn an_event_that_could_not_be_written_is_to_be_sent_again_and_then_taken() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let joined = stage.double.webhooks().pop().unwrap();
     stage.sink.refuse_next(ReportError::Unavailable);
     assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Unavailable);
@@ -86,7 +87,7 @@ async fn an_event_that_could_not_be_written_is_to_be_sent_again_and_then_taken()
 async fn a_plane_that_nobody_listens_to_has_everything_sent_again() {
     let stage = Stage::new();
     let deaf = super::plane(&stage.double.url(), &stage.double.api_secret, std::time::Duration::from_secs(1));
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     let joined = stage.double.webhooks().pop().unwrap();
     assert_eq!(deaf.handle_webhook(&joined.authorization, &joined.body).await, WebhookOutcome::Unavailable);
 }
@@ -95,7 +96,7 @@ async fn a_plane_that_nobody_listens_to_has_everything_sent_again() {
 async fn a_join_that_the_records_refuse_is_ended_on_livekit_too() {
     for refusal in [ReportError::RoleFull, ReportError::RoomEnded] {
         let stage = Stage::new();
-        stage.double.join(ROOM, &Joining::person("alice"));
+        stage.double.join(ROOM, &Joining::participant("alice"));
         let joined = stage.double.webhooks().pop().unwrap();
         stage.sink.refuse_next(refusal);
         assert_eq!(hand(&stage, &joined).await, WebhookOutcome::Accepted);
@@ -220,7 +221,7 @@ async fn a_join_brings_the_tracks_that_came_before_it() {
 #[tokio::test]
 async fn tracks_and_a_leave_that_arrive_before_their_join_are_reported_after_it() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.double.publish(ROOM, "alice", TrackType::Audio, proto::TrackSource::Microphone);
     stage.double.publish(ROOM, "alice", TrackType::Video, proto::TrackSource::Camera);
     stage.double.leave(ROOM, "alice", Reason::ClientInitiated);
@@ -240,7 +241,7 @@ async fn tracks_and_a_leave_that_arrive_before_their_join_are_reported_after_it(
 #[tokio::test]
 async fn a_track_is_reported_with_a_repeated_join_if_the_first_could_not_be_recorded() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.double.publish(ROOM, "alice", TrackType::Audio, proto::TrackSource::Microphone);
     let webhooks = stage.double.webhooks();
     let [_, join, track] = &webhooks[..] else { panic!("three webhooks") };
@@ -306,7 +307,7 @@ async fn a_media_node_that_measures_reports_limits() {
 #[tokio::test]
 async fn webhooks_of_a_closed_room_are_as_harmless_as_any() {
     let stage = Stage::new();
-    stage.double.join(ROOM, &Joining::person("alice"));
+    stage.double.join(ROOM, &Joining::participant("alice"));
     stage.plane.close_room(&room()).await.unwrap();
     eventually(|| stage.double.room(ROOM).is_none()).await;
     let mut late = stage.double.webhooks();

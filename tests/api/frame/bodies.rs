@@ -7,10 +7,10 @@ use crate::tools::exchange;
 
 const LIMIT: usize = 65_536;
 
-/// A request that ends a connection.
+/// A request that closes its connection.
 const NEXT: &str = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-/// A body of exactly this many bytes that makes a room.
+/// A body of exactly this many bytes that creates a room.
 fn body(name: &str, length: usize) -> String {
     let frame = format!(r#"{{"name":"{name}","metadata":""}}"#);
     format!(r#"{{"name":"{name}","metadata":"{}"}}"#, "x".repeat(length - frame.len()))
@@ -34,7 +34,7 @@ fn chunked(app: &TestApp, body: &str) -> String {
 }
 
 #[test]
-fn a_body_of_65536_bytes_is_taken_and_one_more_is_not() {
+fn a_body_of_65536_bytes_is_accepted_and_one_more_byte_is_not() {
     let app = TestApp::start();
     app.post("/v1/rooms").raw(body("fits", LIMIT)).send().expect(201);
     let answer = app.post("/v1/rooms").raw(body("over", LIMIT + 1)).send();
@@ -43,7 +43,7 @@ fn a_body_of_65536_bytes_is_taken_and_one_more_is_not() {
 }
 
 #[test]
-fn a_body_whose_length_is_not_announced_is_held_to_the_same_limit() {
+fn a_chunked_body_has_the_same_limit() {
     let app = TestApp::start();
     let answer = chunked(&app, &body("fits", LIMIT));
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
@@ -53,7 +53,7 @@ fn a_body_whose_length_is_not_announced_is_held_to_the_same_limit() {
 }
 
 #[test]
-fn an_announced_length_past_the_limit_is_refused_before_the_body_comes() {
+fn a_content_length_over_the_limit_is_refused_before_the_body_is_sent() {
     let app = TestApp::start();
     let head = format!(
         "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
@@ -65,7 +65,7 @@ fn an_announced_length_past_the_limit_is_refused_before_the_body_comes() {
 }
 
 #[test]
-fn the_limit_holds_for_calls_that_take_no_body() {
+fn the_limit_holds_for_operations_without_a_body() {
     let app = TestApp::start();
     app.room("a");
     let answer = app.delete("/v1/rooms/a").raw("x".repeat(LIMIT + 1)).send();
@@ -101,7 +101,7 @@ fn a_call_without_a_body_needs_no_media_type() {
 }
 
 #[test]
-fn a_body_that_is_refused_unread_is_never_taken_for_the_next_request() {
+fn a_body_that_is_refused_unread_is_never_parsed_as_the_next_request() {
     let app = TestApp::start();
     app.room("a");
     let smuggled = format!("DELETE /v1/rooms/a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\n\r\n", app.key);
@@ -128,7 +128,7 @@ fn a_body_that_is_refused_unread_is_never_taken_for_the_next_request() {
 }
 
 #[test]
-fn a_client_that_waits_for_100_continue_is_told_to_go_on() {
+fn a_client_that_waits_for_100_continue_receives_it() {
     let app = TestApp::start();
     let request = format!(
         "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\

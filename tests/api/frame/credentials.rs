@@ -1,4 +1,4 @@
-//! Who may call.
+//! API keys.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn missing_malformed_and_unknown_keys_all_fail_identically() {
 }
 
 #[test]
-fn a_key_is_read_from_the_header_alone() {
+fn a_key_is_read_only_from_the_header() {
     let app = TestApp::start();
     app.get(&format!("/v1/rooms?api_key={}", app.key)).anonymous().send().expect_error(401, "unauthorized", None);
     let cookie = format!("authorization={}", app.key);
@@ -54,7 +54,7 @@ fn the_scheme_is_read_in_any_case() {
 }
 
 #[test]
-fn a_key_works_as_soon_as_it_is_made_and_stops_with_the_next_request_once_revoked() {
+fn a_key_works_as_soon_as_it_is_created_and_stops_as_soon_as_it_is_revoked() {
     let app = TestApp::start();
     let other = other_project(&app, "self_hosted");
     let get = || app.get("/v1/rooms").bearer(&other.key).send();
@@ -68,7 +68,7 @@ fn a_key_works_as_soon_as_it_is_made_and_stops_with_the_next_request_once_revoke
 }
 
 #[test]
-fn a_key_that_shares_a_revoked_keys_prefix_but_is_not_it_is_unknown() {
+fn an_unknown_key_with_the_prefix_of_a_revoked_one_is_refused() {
     let app = TestApp::start();
     let other = other_project(&app, "self_hosted");
     conclave(&app, &["key", "revoke", &other.key[..12]]);
@@ -78,7 +78,7 @@ fn a_key_that_shares_a_revoked_keys_prefix_but_is_not_it_is_unknown() {
 }
 
 #[test]
-fn a_project_may_have_several_keys_that_see_the_same_rooms() {
+fn all_keys_of_a_project_see_the_same_rooms() {
     let app = TestApp::start();
     let second = conclave(&app, &["key", "create", &app.project])["key"].as_str().unwrap().to_owned();
     app.room("a");
@@ -87,7 +87,7 @@ fn a_project_may_have_several_keys_that_see_the_same_rooms() {
 }
 
 #[test]
-fn a_key_beside_a_room_token_is_the_caller() {
+fn a_key_takes_precedence_over_a_room_token() {
     let app = TestApp::start();
     app.room("a");
     app.delete("/v1/rooms/a").header("x-svc-room-token", "garbage").send().expect_empty(204);

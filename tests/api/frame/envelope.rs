@@ -1,4 +1,4 @@
-//! Routes and methods that are not there, and what is on every answer.
+//! Unknown routes and methods, and what every answer has in common.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::support::TestApp;
 use crate::tools::{assert_envelope, exchange};
 
 #[test]
-fn a_route_that_is_not_there_answers_in_the_envelope() {
+fn an_unknown_route_answers_with_the_error_envelope() {
     let app = TestApp::start();
     for path in ["/", "/v1", "/v1/", "/v2/rooms", "/v1/nothing", "/v1/rooms/", "/v1/rooms/a/b/c/d", "//v1/rooms"] {
         app.get(path).send().expect_error(404, "not_found", None);
@@ -23,7 +23,7 @@ fn the_admin_surface_is_not_on_the_api_listener() {
 }
 
 #[test]
-fn a_method_that_a_path_does_not_take_is_405_and_says_which_it_takes() {
+fn an_unsupported_method_is_405_with_the_allowed_ones() {
     let app = TestApp::start();
     for (method, path, allowed) in [
         ("PUT", "/v1/rooms", "POST, GET"),
@@ -41,7 +41,7 @@ fn a_method_that_a_path_does_not_take_is_405_and_says_which_it_takes() {
 }
 
 #[test]
-fn paths_beside_the_operations_answer_in_the_envelope_too() {
+fn paths_outside_the_operations_answer_with_the_error_envelope_too() {
     let app = TestApp::start();
     for path in ["/healthz", "/openapi.json"] {
         let answer = app.post(path).send();
@@ -70,7 +70,7 @@ fn paths_beside_the_operations_answer_in_the_envelope_too() {
 }
 
 #[test]
-fn every_answer_carries_a_request_id_of_its_own() {
+fn every_answer_has_its_own_request_id() {
     let app = TestApp::start();
     let answers = [
         app.get("/v1/rooms").send(),
@@ -88,7 +88,7 @@ fn every_answer_carries_a_request_id_of_its_own() {
 }
 
 #[test]
-fn malformed_json_is_400_in_the_envelope_without_a_field() {
+fn malformed_json_is_400_without_a_field() {
     let app = TestApp::start();
     let bodies: [&[u8]; 12] = [
         b"",
@@ -112,7 +112,7 @@ fn malformed_json_is_400_in_the_envelope_without_a_field() {
 }
 
 #[test]
-fn a_request_that_is_no_http_does_not_hurt() {
+fn a_request_that_is_not_http_does_no_harm() {
     let app = TestApp::start();
     for bytes in [&b"\x00\x01\x02\r\n\r\n"[..], b"GET\r\n\r\n", b"GET /v1/rooms HTTP/9.9\r\n\r\n"] {
         let answer = exchange(&app, bytes);
@@ -122,7 +122,7 @@ fn a_request_that_is_no_http_does_not_hurt() {
 }
 
 #[test]
-fn odd_paths_are_answered_in_the_envelope() {
+fn unusual_paths_are_answered_with_the_error_envelope() {
     let app = TestApp::start();
     for path in
         ["/v1/rooms/%00", "/v1/rooms/%2e%2e", "/v1/rooms/a%2Fb", "/v1/rooms/%", "/v1/rooms/%zz", "/v1/rooms/a;b"]

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::support::{Response, TestApp};
 use crate::tools::{default_template, exchange, other_project, template};
 
-/// Makes a room under a key.
+/// Creates a room with an idempotency key.
 fn create(app: &TestApp, key: &str, body: Value) -> Response {
     app.post("/v1/rooms").json(body).idempotency_key(key).send()
 }
 
-/// That an answer is a replay of another, byte for byte.
+/// Fails unless an answer is a replay of another, byte for byte.
 #[track_caller]
 fn assert_replays(replay: &Response, first: &Response) {
     assert_eq!((replay.status, replay.text()), (first.status, first.text()));
@@ -26,7 +26,7 @@ fn rooms(app: &TestApp) -> usize {
 }
 
 #[test]
-fn a_replay_is_the_original_answer_byte_for_byte_and_does_nothing() {
+fn a_replay_is_the_original_answer_byte_for_byte_without_an_effect() {
     let app = TestApp::start();
     let first = create(&app, "k", json!({"name": "a"}));
     first.expect(201);
@@ -37,7 +37,7 @@ fn a_replay_is_the_original_answer_byte_for_byte_and_does_nothing() {
 }
 
 #[test]
-fn an_answer_with_a_secret_in_it_is_replayed_too() {
+fn an_answer_with_a_secret_is_replayed_too() {
     let app = TestApp::start();
     app.room("a");
     let token = || app.post("/v1/tokens").json(json!({"room": "a", "identity": "x"})).idempotency_key("k").send();
@@ -55,7 +55,7 @@ fn an_answer_with_a_secret_in_it_is_replayed_too() {
 }
 
 #[test]
-fn another_body_under_the_same_key_is_refused_even_if_it_says_the_same() {
+fn another_body_with_the_same_key_is_refused_even_if_it_is_equivalent() {
     let app = TestApp::start();
     create(&app, "k", json!({"name": "a"})).expect(201);
     create(&app, "k", json!({"name": "b"})).expect_error(409, "idempotency_key_reuse", None);
@@ -89,7 +89,7 @@ fn the_same_key_on_another_path_of_the_operation_is_a_reuse() {
 }
 
 #[test]
-fn refusals_that_depend_on_the_request_alone_are_kept() {
+fn errors_that_depend_only_on_the_request_are_stored() {
     let app = TestApp::start();
     app.room("a");
     let first = create(&app, "taken", json!({"name": "a"}));
@@ -108,7 +108,7 @@ fn refusals_that_depend_on_the_request_alone_are_kept() {
 }
 
 #[test]
-fn refusals_of_the_frame_are_not_kept() {
+fn errors_before_the_operation_are_not_stored() {
     let app = TestApp::start();
     let post = || app.post("/v1/rooms").json(json!({"name": "a"})).idempotency_key("k");
     post().anonymous().send().expect_error(401, "unauthorized", None);
@@ -122,7 +122,7 @@ fn refusals_of_the_frame_are_not_kept() {
 }
 
 #[test]
-fn a_refusal_over_the_rate_is_not_kept() {
+fn a_429_is_not_stored() {
     let app = TestApp::start_with(|config| {
         config.limits.requests_per_second = 1;
         config.limits.burst = 1;
@@ -142,7 +142,7 @@ fn a_replay_counts_against_the_rate_and_needs_the_credential() {
 }
 
 #[test]
-fn answers_outlive_a_restart() {
+fn stored_answers_survive_a_restart() {
     let app = TestApp::start();
     let first = create(&app, "k", json!({"name": "a"}));
     let mint =
@@ -156,7 +156,7 @@ fn answers_outlive_a_restart() {
 }
 
 #[test]
-fn an_answer_is_kept_for_24_hours() {
+fn an_answer_is_stored_for_24_hours() {
     let app = TestApp::start();
     let body = json!({"name": "a", "empty_timeout_seconds": 1_000_000});
     let first = create(&app, "k", body.clone());
@@ -169,7 +169,7 @@ fn an_answer_is_kept_for_24_hours() {
 }
 
 #[test]
-fn calls_with_one_key_at_once_make_one_thing_and_get_one_answer() {
+fn concurrent_calls_with_one_key_run_once_and_get_the_same_answer() {
     let app = TestApp::start_with(|config| config.http.workers = 4);
     for round in 0..5 {
         let body = json!({"name": format!("t{round}")});
@@ -190,7 +190,7 @@ fn calls_with_one_key_at_once_make_one_thing_and_get_one_answer() {
 }
 
 #[test]
-fn calls_at_once_with_one_key_and_different_bodies_make_one_thing() {
+fn concurrent_calls_with_one_key_and_different_bodies_run_once() {
     let app = TestApp::start_with(|config| config.http.workers = 2);
     let make = |name: &'static str| create(&app, "k", json!({"name": name}));
     let (one, two) = std::thread::scope(|scope| {
@@ -229,7 +229,7 @@ fn two_keys_in_one_request_are_refused() {
 }
 
 #[test]
-fn operations_that_take_no_key_ignore_it() {
+fn operations_without_idempotency_ignore_a_key() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}/roles/x", template(&app, "t", &json!({})));
     let put = |body: Value| app.put(&path).json(body).idempotency_key("k").send();
@@ -240,7 +240,7 @@ fn operations_that_take_no_key_ignore_it() {
     app.patch(&settings).json(json!({})).idempotency_key("").send().expect(200);
 }
 
-/// A stage with somebody who may mute, unmute and record, somebody who may mute alone, and somebody who may nothing.
+/// A room with one participant who may mute, unmute and record, one who may only mute, and one without permissions.
 fn stage() -> TestApp {
     let app = TestApp::start();
     let all = json!({"mute_others": true, "unmute_others": true, "record": true});
@@ -249,7 +249,7 @@ fn stage() -> TestApp {
     app
 }
 
-/// A call by a room token under a key.
+/// A call with a room token and an idempotency key.
 fn by_token(app: &TestApp, token: &str, path: &str, key: &str, body: Value) -> Response {
     let request = app.post(path).anonymous().header("x-svc-room-token", token).idempotency_key(key);
     if body.is_null() { request.send() } else { request.json(body).send() }
@@ -258,7 +258,7 @@ fn by_token(app: &TestApp, token: &str, path: &str, key: &str, body: Value) -> R
 const RECORDINGS: &str = "/v1/rooms/stage/recordings";
 
 #[test]
-fn what_a_participant_is_refused_is_replayed_to_that_participant_alone() {
+fn an_error_for_a_participant_is_replayed_only_to_that_participant() {
     let app = stage();
     let [guest, chair] = ["guest", "chair"].map(|role| app.token("stage", role, role));
     let record = |token: &str| by_token(&app, token, RECORDINGS, "k", json!({"type": "room_composite"}));
@@ -270,7 +270,7 @@ fn what_a_participant_is_refused_is_replayed_to_that_participant_alone() {
     assert_replays(&record(&app.token("stage", "guest", "guest")), &refused);
     let other_body = by_token(&app, &guest, RECORDINGS, "k", json!({"type": "room_composite", "layout": "grid"}));
     other_body.expect_error(409, "idempotency_key_reuse", None);
-    // Whoever may is not answered with it, and its answer is the key's from then on.
+    // A participant with the permission does not get that answer, and its own is stored for the key from then on.
     let started = record(&chair);
     started.expect(201);
     assert_replays(&record(&chair), &started);
@@ -285,7 +285,7 @@ fn what_a_participant_is_refused_is_replayed_to_that_participant_alone() {
 }
 
 #[test]
-fn an_answer_is_replayed_to_those_participants_alone_who_may_make_the_call() {
+fn an_answer_is_replayed_only_to_participants_with_the_permission() {
     let app = stage();
     let sid = app.join("stage", "alice", "guest");
     let track = app.publish(&sid, "audio", "microphone");
@@ -304,7 +304,7 @@ fn an_answer_is_replayed_to_those_participants_alone_who_may_make_the_call() {
             mute(&usher).expect_error(403, "permission_denied", Some(field));
         }
     }
-    // One that is demoted has its own answer again, as whoever retries must, and nobody else's.
+    // A demoted participant gets its own answer again, as every retry must, and no answer of another.
     app.join("stage", "chair", "chair");
     let body = json!({"track_sid": track, "muted": true});
     let mine = by_token(&app, &chair, path, "mine", body.clone());
@@ -319,13 +319,13 @@ fn an_answer_is_replayed_to_those_participants_alone_who_may_make_the_call() {
 }
 
 #[test]
-fn a_stop_is_replayed_inside_its_room_alone() {
+fn a_stop_is_replayed_only_to_participants_of_its_room() {
     let app = stage();
     app.room_with_roles("elsewhere", &json!({"chair": {"permissions": {"record": true}}}));
     let chair = app.token("stage", "chair", "chair");
     let stranger = app.token("elsewhere", "chair", "chair");
-    let job = by_token(&app, &chair, RECORDINGS, "start", json!({"type": "room_composite"})).expect(201);
-    let path = format!("/v1/recordings/{}/stop", job["egress_id"].as_str().unwrap());
+    let recording = by_token(&app, &chair, RECORDINGS, "start", json!({"type": "room_composite"})).expect(201);
+    let path = format!("/v1/recordings/{}/stop", recording["egress_id"].as_str().unwrap());
     let stop = |token: &str| by_token(&app, token, &path, "stop", Value::Null);
     let unknown = stop(&stranger);
     unknown.expect_error(404, "recording_not_found", None);

@@ -17,7 +17,7 @@ fn rates(config: &mut Config) {
     config.limits.burst = 40;
 }
 
-/// Sends it as often as may be at once, then once more, and gives that answer.
+/// Sends the request as often as the burst allows, then once more, and returns the last answer.
 #[track_caller]
 fn exhaust(request: &Request, status: u16) -> Response {
     for count in 0..40 {
@@ -33,7 +33,7 @@ fn retry_after(answer: &Response) -> u64 {
 }
 
 #[test]
-fn the_forty_first_call_of_a_key_is_refused_and_waiting_as_told_cures_it() {
+fn the_forty_first_call_of_a_key_is_refused_until_retry_after_has_passed() {
     let app = limited();
     let refused = exhaust(&app.get("/v1/rooms"), 200);
     let wait = retry_after(&refused);
@@ -58,14 +58,14 @@ fn the_rate_is_twenty_a_second_once_the_burst_is_spent() {
 }
 
 #[test]
-fn every_operation_of_a_key_counts_also_the_refused_ones() {
+fn every_call_of_a_key_counts_including_the_refused_ones() {
     let app = limited();
     exhaust(&app.get("/v1/rooms/nobody"), 404);
     app.post("/v1/rooms").raw("{").send().expect_error(429, "rate_limited", None);
 }
 
 #[test]
-fn keys_have_rates_of_their_own_also_within_a_project() {
+fn each_key_has_its_own_rate_also_within_a_project() {
     let app = limited();
     let second = conclave(&app, &["key", "create", &app.project])["key"].as_str().unwrap().to_owned();
     let other = other_project(&app, "self_hosted");
@@ -102,7 +102,7 @@ fn a_room_token_counts_against_the_address() {
 }
 
 #[test]
-fn a_forwarded_address_is_believed_from_trusted_proxies_alone() {
+fn a_forwarded_address_is_used_only_from_trusted_proxies() {
     let app = limited();
     let from = |address: &str| app.get("/v1/rooms").anonymous().header("x-forwarded-for", address);
     exhaust(&from("203.0.113.1"), 401);
@@ -115,10 +115,10 @@ fn a_forwarded_address_is_believed_from_trusted_proxies_alone() {
     let from = |address: &str| app.get("/v1/rooms").anonymous().header("x-forwarded-for", address);
     exhaust(&from("203.0.113.1"), 401);
     from("203.0.113.2").send().expect_error(401, "unauthorized", None);
-    // What the client itself wrote in front, and the trusted hops behind, change nothing.
+    // Addresses that the client itself wrote in front, and trusted proxies behind, change nothing.
     from("198.51.100.9, 203.0.113.1").send().expect_error(429, "rate_limited", None);
     from("203.0.113.1, 10.1.2.3").send().expect_error(429, "rate_limited", None);
-    // What is no address is not believed: the proxy itself is the client.
+    // A value that is no address is not trusted: the proxy itself is the client.
     from("nonsense").send().expect_error(401, "unauthorized", None);
 }
 

@@ -1,4 +1,4 @@
-//! What every call stands behind: credentials, limits, bodies, origins, idempotency, and the one envelope.
+//! What holds for every call: credentials, rate limits, bodies, origins, idempotency, and the error envelope.
 
 mod bodies;
 mod credentials;

@@ -50,7 +50,7 @@ fn the_servers_own_origin_and_the_console_may_call_with_a_key() {
 }
 
 #[test]
-fn without_configuration_only_the_own_origin_may_call() {
+fn without_configuration_only_the_servers_own_origin_may_call() {
     let app = TestApp::start();
     app.get("/v1/rooms").header("origin", CONSOLE).send().expect_error(403, "origin_rejected", None);
     app.get("/v1/rooms").header("origin", &app.api).send().expect(200);
@@ -74,7 +74,7 @@ fn preflight_is_answered_to_the_console_for_every_call() {
 }
 
 #[test]
-fn preflight_is_answered_to_browser_origins_for_room_token_calls_alone() {
+fn preflight_is_answered_to_browser_origins_only_for_room_token_calls() {
     let app = TestApp::start_with(configured);
     let answer = preflight(&app, "/v1/rooms/a", BROWSER, "DELETE");
     answer.expect_empty(204);
@@ -87,7 +87,7 @@ fn preflight_is_answered_to_browser_origins_for_room_token_calls_alone() {
 }
 
 #[test]
-fn preflight_is_refused_to_everybody_else_and_for_methods_that_are_not_there() {
+fn preflight_is_refused_to_other_origins_and_for_unsupported_methods() {
     let app = TestApp::start_with(configured);
     preflight(&app, "/v1/rooms/a", EVIL, "DELETE").expect_error(403, "origin_rejected", None);
     let answer = preflight(&app, "/v1/rooms/a", CONSOLE, "PATCH");
@@ -111,7 +111,7 @@ fn a_browser_origin_may_moderate_with_the_room_token_header_and_read_the_answer(
 }
 
 #[test]
-fn a_request_without_an_origin_is_a_servers() {
+fn a_request_without_an_origin_is_not_from_a_browser() {
     let app = TestApp::start_with(configured);
     let answer = app.get("/v1/rooms").send();
     answer.expect(200);

@@ -1,4 +1,4 @@
-//! When several refusals apply, the order of the decisions says which is given.
+//! Which error is given when several apply.
 
 use serde_json::json;
 
@@ -13,13 +13,13 @@ fn all_wrong(app: &TestApp) -> Request {
 }
 
 #[test]
-fn a_missing_key_comes_before_everything_the_request_says() {
+fn a_missing_key_is_reported_before_any_fault_of_the_request() {
     let app = TestApp::start();
     all_wrong(&app).bearer("nonsense").send().expect_error(401, "unauthorized", None);
 }
 
 #[test]
-fn the_rate_of_an_address_comes_before_the_missing_key() {
+fn the_rate_of_an_address_is_checked_before_the_key() {
     let app = TestApp::start_with(|config| {
         config.limits.requests_per_second = 1;
         config.limits.burst = 1;
@@ -29,7 +29,7 @@ fn the_rate_of_an_address_comes_before_the_missing_key() {
 }
 
 #[test]
-fn the_origin_comes_before_the_rate_of_the_key_and_that_before_the_body() {
+fn the_origin_is_checked_before_the_rate_of_the_key_and_that_before_the_body() {
     let app = TestApp::start_with(|config| {
         config.limits.requests_per_second = 1;
         config.limits.burst = 1;
@@ -40,7 +40,7 @@ fn the_origin_comes_before_the_rate_of_the_key_and_that_before_the_body() {
 }
 
 #[test]
-fn the_size_comes_before_the_media_type_and_that_before_what_the_request_says() {
+fn the_size_is_checked_before_the_media_type_and_that_before_the_content() {
     let app = TestApp::start();
     all_wrong(&app).without("origin").send().expect_error(413, "payload_too_large", None);
     let short = app.post("/v1/rooms?x=1").raw("x").header("content-type", "text/plain");
@@ -48,7 +48,7 @@ fn the_size_comes_before_the_media_type_and_that_before_what_the_request_says() 
 }
 
 #[test]
-fn a_malformed_request_comes_before_the_missing_permission() {
+fn a_malformed_request_is_reported_before_a_missing_permission() {
     let app = TestApp::start();
     app.room("a");
     let guest = app.token("a", "alice", "guest");
@@ -57,7 +57,7 @@ fn a_malformed_request_comes_before_the_missing_permission() {
 }
 
 #[test]
-fn a_suspended_project_comes_after_400_and_before_404_and_409() {
+fn a_suspended_project_is_reported_after_400_and_before_404_and_409() {
     let app = TestApp::start();
     let other = other_project(&app, "self_hosted");
     let post = |body| app.post("/v1/rooms").bearer(&other.key).json(body).send();
@@ -70,7 +70,7 @@ fn a_suspended_project_comes_after_400_and_before_404_and_409() {
 }
 
 #[test]
-fn what_is_not_found_comes_before_what_conflicts() {
+fn not_found_is_reported_before_conflicts() {
     let app = TestApp::start();
     app.room("a");
     let body = json!({"name": "a", "template_id": "tpl_000000000000"});
@@ -82,7 +82,7 @@ fn what_is_not_found_comes_before_what_conflicts() {
 }
 
 #[test]
-fn a_room_limit_of_the_plan_comes_before_a_missing_template_and_a_taken_name() {
+fn the_plans_room_limit_is_reported_before_a_missing_template_and_a_used_name() {
     let app = TestApp::start();
     let other = other_project(&app, "free");
     let post = |body| app.post("/v1/rooms").bearer(&other.key).json(body).send();
@@ -94,7 +94,7 @@ fn a_room_limit_of_the_plan_comes_before_a_missing_template_and_a_taken_name() {
 }
 
 #[test]
-fn what_is_not_there_comes_before_a_room_that_has_ended_and_that_before_the_feature() {
+fn not_found_is_reported_before_an_ended_room_and_that_before_a_missing_feature() {
     let app = TestApp::start();
     app.room("a");
     app.delete("/v1/rooms/a").send().expect_empty(204);

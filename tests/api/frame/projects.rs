@@ -6,7 +6,7 @@ use crate::contract::described;
 use crate::support::{Receiver, TestApp, eventually};
 use crate::tools::{default_template, other_project};
 
-/// What the first project has, by the names of path parameters.
+/// The first project's resources, by the names of path parameters.
 struct Things {
     template: String,
     session: String,
@@ -52,7 +52,7 @@ impl Things {
     }
 }
 
-/// Everything the first project can read, as it stands.
+/// The answers to everything that the first project can read.
 fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
     let lists = ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/ingress", "/v1/webhook-endpoints"];
     let mut seen: Vec<Value> = lists.iter().map(|path| app.get(path).send().expect(200)).collect();
@@ -100,7 +100,7 @@ fn lists_show_nothing_of_another_project() {
             let rows = page.as_object().unwrap().values().find_map(Value::as_array);
             assert!(rows.is_some_and(Vec::is_empty), "{}: {page}", operation.id());
         } else {
-            // What is no page speaks of the plan, which counts rooms.
+            // An answer that is no page is the plan, which counts rooms.
             let plan = page.get("plan").unwrap_or(&page);
             assert_eq!(plan["active_rooms"], 0, "{}: {page}", operation.id());
         }

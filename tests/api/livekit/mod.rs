@@ -1,5 +1,5 @@
-//! The API over a LiveKit media plane: a double of its server stands in, and sends its webhooks to the app. What holds for
-//! any plane is told in [`crate::stories`].
+//! The API over a LiveKit media plane: a double of its server, which sends its webhooks to the app. What holds for any
+//! plane is tested in [`crate::scenarios`].
 
 mod order;
 
@@ -45,12 +45,12 @@ fn intake(app: &TestApp) -> Request {
 }
 
 #[test]
-fn a_call_from_join_to_leave_is_recorded_and_told() {
+fn a_call_from_join_to_leave_is_recorded_and_reported() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     let room = room(&app);
     let host = [("svc.role", "host")];
-    let sid = double.join(&room, &Joining { attributes: &host, ..Joining::person("alice") });
+    let sid = double.join(&room, &Joining { attributes: &host, ..Joining::participant("alice") });
     double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     app.wait_for_event("track.published", 1);
     let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
@@ -71,28 +71,28 @@ fn events_of_tracks_name_the_role_though_livekit_does_not() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     let room = room(&app);
-    double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
+    double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::participant("alice") });
     double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     double.leave(&room, "alice", DisconnectReason::SignalClose);
     app.wait_for_event("participant.connection_aborted", 1);
     for event in ["track.published", "track.unpublished", "participant.connection_aborted"] {
-        let told = app.deliveries("").into_iter().find(|delivery| delivery["event_type"] == event).unwrap();
-        assert_eq!(told["payload"]["role"], "host", "{event}");
+        let delivery = app.deliveries("").into_iter().find(|delivery| delivery["event_type"] == event).unwrap();
+        assert_eq!(delivery["payload"]["role"], "host", "{event}");
     }
 }
 
 #[test]
-fn what_webhooks_lost_is_found_by_reconciliation() {
+fn lost_webhooks_are_made_up_for_by_reconciliation() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     let room = room(&app);
-    double.join(&room, &Joining::person("alice"));
+    double.join(&room, &Joining::participant("alice"));
     app.wait_until_joined(1);
-    double.lose_webhooks();
+    double.drop_webhooks();
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
-    double.join(&room, &Joining::person("bob"));
+    double.join(&room, &Joining::participant("bob"));
     double.publish(&room, "bob", TrackType::Audio, TrackSource::Microphone);
-    // Long enough after alice joined that she is not taken for somebody who is being let in.
+    // Long enough after alice joined that she does not count as joining.
     app.advance(RECONCILE);
     app.wait_for_event("participant.connection_aborted", 1);
     app.wait_for_event("track.published", 1);
@@ -102,13 +102,13 @@ fn what_webhooks_lost_is_found_by_reconciliation() {
 }
 
 #[test]
-fn who_stays_connected_while_the_control_plane_restarts_keeps_session_and_rules() {
+fn participants_connected_during_a_restart_keep_their_session_and_subscription_rules() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     app.room_with_roles("quiet", &json!({"host": {}, "guest": {"subscribe": {"to_roles": ["host"]}}}));
     let room = format!("{}.quiet", app.project);
     for identity in ["one", "two"] {
-        double.join(&room, &Joining { attributes: &[("svc.role", "guest")], ..Joining::person(identity) });
+        double.join(&room, &Joining { attributes: &[("svc.role", "guest")], ..Joining::participant(identity) });
     }
     double.publish(&room, "two", TrackType::Audio, TrackSource::Microphone);
     app.wait_for_event("track.published", 1);
@@ -123,37 +123,37 @@ fn who_stays_connected_while_the_control_plane_restarts_keeps_session_and_rules(
 }
 
 #[test]
-fn a_recording_is_driven_and_followed() {
+fn a_recording_is_started_followed_and_stopped() {
     let (app, double) = livekit();
     room(&app);
     let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send().expect(201);
     let egress = started["egress_id"].as_str().unwrap();
-    double.egress_is(egress, EgressStatus::EgressActive, "");
+    double.set_egress_status(egress, EgressStatus::EgressActive, "");
     app.wait_for_event_of(egress, "active");
     let stop = format!("/v1/recordings/{egress}/stop");
     assert_eq!(app.post(&stop).send().expect(200)["status"], "ending");
-    double.egress_is(egress, EgressStatus::EgressFailed, "the disk is full");
+    double.set_egress_status(egress, EgressStatus::EgressFailed, "the disk is full");
     app.wait_for_event_of(egress, "failed");
     let failed = app.get(&format!("/v1/recordings/{egress}")).send().expect(200);
     assert_eq!(failed["error"], "the disk is full");
 }
 
 #[test]
-fn jobs_whose_worker_died_or_that_livekit_forgot_have_failed_and_say_so() {
+fn egresses_whose_worker_died_or_that_livekit_forgot_fail_with_an_error() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     room(&app);
     let start = || {
         let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
         let egress = started.expect(201)["egress_id"].as_str().unwrap().to_owned();
-        double.egress_is(&egress, EgressStatus::EgressActive, "");
+        double.set_egress_status(&egress, EgressStatus::EgressActive, "");
         app.wait_for_event_of(&egress, "active");
         egress
     };
     let (orphan, forgotten) = (start(), start());
     double.fail("UpdateStream", Fault::NoResponse);
     double.forget_egress(&forgotten);
-    // Old enough that its worker cannot be on its way, and then a round.
+    // Past the time in which a worker may still start, and then one round.
     app.advance(RECONCILE + Duration::from_secs(10));
     app.wait_for_event("recording.failed", 2);
     for (egress, said) in [(orphan, "the egress worker died"), (forgotten, "no longer knows this egress")] {
@@ -163,10 +163,10 @@ fn jobs_whose_worker_died_or_that_livekit_forgot_have_failed_and_say_so() {
 }
 
 #[test]
-fn somebody_is_moderated_and_unknown_ones_are_404() {
+fn a_participant_is_moderated_and_an_unknown_one_is_404() {
     let (app, double) = livekit();
     let room = room(&app);
-    double.join(&room, &Joining::person("alice"));
+    double.join(&room, &Joining::participant("alice"));
     let track = double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     app.wait_until_joined(1);
     let mute = |who: &str, track: &str| {
@@ -181,7 +181,7 @@ fn somebody_is_moderated_and_unknown_ones_are_404() {
 }
 
 #[test]
-fn a_report_that_livekit_did_not_sign_is_refused_and_one_of_nobodys_room_is_ignored() {
+fn an_unsigned_webhook_is_refused_and_one_of_a_room_not_owned_by_this_server_is_ignored() {
     let (app, double) = livekit();
     let body = br#"{"event": "room_started", "id": "EV_1", "room": {"name": "somebody-elses"}}"#;
     intake(&app).raw(body).send().expect_error(401, "unauthorized", None);
@@ -195,15 +195,15 @@ fn a_report_that_livekit_did_not_sign_is_refused_and_one_of_nobodys_room_is_igno
 }
 
 #[test]
-fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
+fn while_livekit_is_unreachable_live_state_is_503_and_a_room_still_ends() {
     let (app, double) = livekit();
     let room = room(&app);
-    double.join(&room, &Joining::person("alice"));
+    double.join(&room, &Joining::participant("alice"));
     app.wait_until_joined(1);
-    // LiveKit keeps a room for a while that everybody has left.
+    // LiveKit keeps an empty room for a while.
     app.room("left");
     let left = format!("{}.left", app.project);
-    double.join(&left, &Joining::person("bob"));
+    double.join(&left, &Joining::participant("bob"));
     double.leave(&left, "bob", DisconnectReason::ClientInitiated);
     app.wait_until_gone("bob");
     double.fail_all(Fault::ProxyPage(502));
@@ -215,7 +215,7 @@ fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
     assert!(double.room(&room).is_some(), "the live side could not be closed");
     double.heal();
     eventually(|| app.admin("GET", "/readyz").send().status == 200);
-    // Nobody asks for it: the return alone closes what is left, well before the next round of reconciliation.
+    // The return alone closes the room that is left, well before the next round of reconciliation.
     let before = app.clock.now();
     eventually(|| {
         app.advance(Duration::from_millis(100));
@@ -225,11 +225,11 @@ fn while_livekit_is_away_live_state_is_503_and_a_room_still_ends() {
 }
 
 #[test]
-fn a_livekit_that_is_away_at_the_start_is_taken_up_as_soon_as_it_answers() {
+fn a_livekit_unreachable_at_the_start_is_used_as_soon_as_it_answers() {
     let (app, double) = livekit();
     let room = room(&app);
-    double.lose_webhooks();
-    double.join(&room, &Joining::person("alice"));
+    double.drop_webhooks();
+    double.join(&room, &Joining::participant("alice"));
     double.fail_all(Fault::ProxyPage(503));
     let app = app.restart();
     assert_eq!(app.admin("GET", "/readyz").send().status, 503);
@@ -245,11 +245,11 @@ fn a_livekit_that_is_away_at_the_start_is_taken_up_as_soon_as_it_answers() {
 }
 
 #[test]
-fn a_media_node_that_measures_reports_the_limits_that_roles_set() {
+fn bitrate_limits_are_reported_when_the_media_node_measures_them() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     let room = room(&app);
-    let sid = double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::person("alice") });
+    let sid = double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::participant("alice") });
     app.wait_until_joined(1);
     for (number, word) in ["exceeded", "cleared"].into_iter().enumerate() {
         let event = format!("participant_publish_limit_{word}");
@@ -261,14 +261,14 @@ fn a_media_node_that_measures_reports_the_limits_that_roles_set() {
         assert_eq!(intake(&app).header("authorization", &signed.authorization).raw(signed.body).send().status, 200);
         let event = event.replacen('_', ".", 1);
         app.wait_for_event(&event, 1);
-        let told = app.deliveries(&format!("event_type={event}")).remove(0)["payload"].clone();
-        assert_eq!((&told["publish_max_kbps"], &told["track_sid"]), (&json!(500), &json!("TR_1")));
-        assert_eq!((&told["publish_kbps"], &told["role"]), (&json!(900 - number * 600), &json!("host")));
+        let payload = app.deliveries(&format!("event_type={event}")).remove(0)["payload"].clone();
+        assert_eq!((&payload["publish_max_kbps"], &payload["track_sid"]), (&json!(500), &json!("TR_1")));
+        assert_eq!((&payload["publish_kbps"], &payload["role"]), (&json!(900 - number * 600), &json!("host")));
     }
 }
 
 #[test]
-fn a_livekit_that_keeps_failing_is_left_alone_until_it_answers_again() {
+fn the_circuit_opens_when_livekit_keeps_failing_and_closes_when_it_answers() {
     let (app, double) = livekit();
     room(&app);
     double.fail_all(Fault::Dropped);
@@ -283,7 +283,7 @@ fn a_livekit_that_keeps_failing_is_left_alone_until_it_answers_again() {
         refused.expect_error(503, "media_unavailable", None);
         assert!((1..=5).contains(&refused.headers["retry-after"].parse::<u32>().unwrap()));
     }
-    assert_eq!(asked(), before, "nobody waits for what will not answer");
+    assert_eq!(asked(), before, "no call waits for a server that does not answer");
     app.get("/v1/rooms/standup").send().expect(200);
     double.heal();
     eventually(|| {
@@ -293,11 +293,11 @@ fn a_livekit_that_keeps_failing_is_left_alone_until_it_answers_again() {
 }
 
 #[test]
-fn what_livekit_refuses_says_what_to_set_and_opens_no_circuit() {
+fn a_refusal_by_livekit_names_the_setting_and_opens_no_circuit() {
     let (app, double) = livekit();
     let room = room(&app);
     double.configure(Settings { remote_unmute: false, ..Settings::default() });
-    double.join(&room, &Joining::person("alice"));
+    double.join(&room, &Joining::participant("alice"));
     let track = double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     let mute = |muted: bool| {
         let body = json!({"track_sid": track, "muted": muted});
@@ -313,7 +313,7 @@ fn what_livekit_refuses_says_what_to_set_and_opens_no_circuit() {
 }
 
 #[test]
-fn readyz_tells_how_livekit_is_set_and_looks_again_after_an_outage() {
+fn readyz_reports_livekits_settings_and_checks_again_after_an_outage() {
     let (app, double) = livekit();
     let settings = |status: u16| {
         let ready = app.admin("GET", "/readyz").send().expect(status);
@@ -326,7 +326,7 @@ fn readyz_tells_how_livekit_is_set_and_looks_again_after_an_outage() {
     double.heal();
     eventually(|| {
         app.advance(Duration::from_secs(5));
-        settings(200).is_some_and(|told| told.contains("room.enable_remote_unmute"))
+        settings(200).is_some_and(|problems| problems.contains("room.enable_remote_unmute"))
     });
     assert!(double.rooms().is_empty());
 }
@@ -346,11 +346,11 @@ impl TestApp {
         eventually(|| {
             self.get("/v1/recordings").send().expect(200)["recordings"]
                 .as_array()
-                .is_some_and(|all| all.iter().any(|job| job["egress_id"] == egress && job["status"] == status))
+                .is_some_and(|all| all.iter().any(|one| one["egress_id"] == egress && one["status"] == status))
         });
     }
 
-    /// Waits until somebody has come and gone.
+    /// Waits until a participant has joined and left.
     fn wait_until_gone(&self, identity: &str) {
         eventually(|| {
             let gone = self.get(&format!("/v1/sessions?active=false&identity={identity}")).send().expect(200);
@@ -358,10 +358,10 @@ impl TestApp {
         });
     }
 
-    fn wait_until_joined(&self, people: usize) {
+    fn wait_until_joined(&self, participants: usize) {
         eventually(|| {
             let open = self.get("/v1/sessions?active=true").send().expect(200);
-            open["sessions"].as_array().is_some_and(|open| open.len() == people)
+            open["sessions"].as_array().is_some_and(|open| open.len() == participants)
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Webhooks out of their order: LiveKit promises none, sends some twice and loses some.
+//! Webhooks out of order: LiveKit guarantees no order, sends some twice and loses some.
 
 use livekit_double::{Double, Joining, Webhook};
 use proto::{DisconnectReason, TrackSource, TrackType};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{RECONCILE, intake, livekit_app, proto};
 use crate::support::{Receiver, TestApp, eventually};
 
-/// Every order of some things.
+/// Every permutation of a list.
 fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
     if things.is_empty() {
         return vec![Vec::new()];
@@ -26,9 +26,9 @@ fn hand_over(app: &TestApp, webhook: &Webhook) {
     assert_eq!(answer.status, 200, "{}: {}", webhook.event, answer.text());
 }
 
-/// Somebody joins, publishes and leaves, and nobody is told yet.
+/// A participant joins, publishes and leaves; the webhooks are kept.
 fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
-    double.join(room, &Joining::person("alice"));
+    double.join(room, &Joining::participant("alice"));
     double.publish(room, "alice", TrackType::Audio, TrackSource::Microphone);
     double.leave(room, "alice", DisconnectReason::ClientInitiated);
     let mut webhooks = double.webhooks();
@@ -39,14 +39,14 @@ fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
     webhooks
 }
 
-/// How often each subject (a join, a track) was told to begin and to end.
+/// How many begin and end events each subject (a join, a track) has.
 fn pairs(app: &TestApp, begun: &str, ended: &[&str], subject: &str) -> Vec<(usize, usize)> {
     let events: Vec<Value> = app.deliveries("").iter().map(|delivery| delivery["payload"].clone()).collect();
     let of = |types: &[&str], who: &Value| {
         events.iter().filter(|event| types.contains(&event["type"].as_str().unwrap()) && event[subject] == *who).count()
     };
-    let told = [&[begun], ended].concat();
-    let about = events.iter().filter(|event| told.contains(&event["type"].as_str().unwrap()));
+    let types = [&[begun], ended].concat();
+    let about = events.iter().filter(|event| types.contains(&event["type"].as_str().unwrap()));
     about.map(|event| (of(&[begun], &event[subject]), of(ended, &event[subject]))).collect()
 }
 
@@ -68,7 +68,7 @@ fn a_track_and_a_leave_that_arrive_before_their_join_are_recorded_after_it() {
 }
 
 #[test]
-fn whatever_order_webhooks_come_in_every_join_has_one_leave_and_every_track_one_end() {
+fn in_every_order_of_webhooks_each_join_has_one_leave_and_each_track_one_end() {
     let double = Double::start();
     let (app, receiver) = (livekit_app(&double), Receiver::start());
     app.endpoint(&receiver.url);
@@ -78,10 +78,10 @@ fn whatever_order_webhooks_come_in_every_join_has_one_leave_and_every_track_one_
         let webhooks = short_visit(&double, &format!("{}.{name}", app.project));
         let order = &orders(&webhooks)[number];
         order.iter().for_each(|webhook| hand_over(&app, webhook));
-        // Each comes a second time, as when an answer of ours was lost.
+        // Each is sent twice, as when an answer was lost.
         order.iter().rev().for_each(|webhook| hand_over(&app, webhook));
     }
-    // Who is thought to be inside, because the leave came first, is looked for and not found.
+    // A participant recorded as present, because the leave came first, is looked up and not found.
     app.advance(RECONCILE);
     eventually(|| {
         app.advance(std::time::Duration::from_millis(100));

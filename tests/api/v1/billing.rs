@@ -1,4 +1,4 @@
-//! The external billing service, `billing.url`: what it decides, and what goes on without it.
+//! The external billing service, `billing.url`: what it decides, and what works without it.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::support::{FakeBilling, Request, Response, TestApp, eventually};
 use crate::tools::conclave;
 
 const TOKEN: &str = "tell-nobody";
-/// How long an answer holds, and how long a failure does.
+/// How long an answer is cached, and how long a failure.
 const ANSWER_HOLDS: Duration = Duration::from_secs(30);
 const FAILURE_HOLDS: Duration = Duration::from_secs(1);
 
-/// An app whose wallets a service keeps, with an open room and a code to it.
+/// An app with a billing service, an open room and a code to it.
 struct Billed {
     app: TestApp,
     service: FakeBilling,
@@ -33,8 +33,8 @@ impl Billed {
         Self { app, service, code: code["code"].as_str().unwrap().to_owned() }
     }
 
-    /// The service changes its mind, and what it said before holds no longer.
-    fn says(&self, standing: &str) {
+    /// Sets the service's answer and lets the cached one expire.
+    fn set_standing(&self, standing: &str) {
         self.service.set_standing(standing);
         self.app.advance(ANSWER_HOLDS);
     }
@@ -55,12 +55,12 @@ impl Billed {
         conclave(&self.app, &[&["project"], words].concat());
     }
 
-    /// Seven people for 120 hours on the plan with overage: 400 minutes past the block.
+    /// Seven participants for 120 hours on the plan with overage: 400 minutes past the block.
     fn spend_the_block(&self) {
         self.project(&["set-plan", &self.app.project, "starter"]);
         self.create("long").send().expect(201);
-        for person in ["p1", "p2", "p3", "p4", "p5", "p6", "p7"] {
-            self.app.join("long", person, "guest");
+        for identity in ["p1", "p2", "p3", "p4", "p5", "p6", "p7"] {
+            self.app.join("long", identity, "guest");
         }
         self.app.advance(Duration::from_secs(120 * 3_600));
     }
@@ -85,19 +85,19 @@ fn the_service_is_asked_for_the_project_with_the_token() {
 }
 
 #[test]
-fn whatever_starts_work_is_refused_as_the_service_says() {
+fn every_call_that_starts_work_is_refused_as_the_service_says() {
     let billed = Billed::start();
     for (said, code, state) in
         [("insufficient_balance", "insufficient_balance", "exceeded"), ("suspended", "quota_exceeded", "suspended")]
     {
-        billed.says(said);
+        billed.set_standing(said);
         billed.token().send().expect_error(402, code, None);
         billed.create("b").send().expect_error(402, code, None);
         billed.exchange().send().expect_error(402, code, None);
         assert_eq!(billed.quota_state(), state);
         assert_eq!(billed.app.get("/v1/usage").send().expect(200)["plan"]["quota_state"], state);
     }
-    billed.says("ok");
+    billed.set_standing("ok");
     billed.token().send().expect(201);
     billed.exchange().send().expect(201);
     billed.create("b").send().expect(201);
@@ -107,7 +107,7 @@ fn whatever_starts_work_is_refused_as_the_service_says() {
 }
 
 #[test]
-fn an_answer_holds_for_half_a_minute_and_for_its_project_alone() {
+fn an_answer_is_cached_for_30_seconds_per_project() {
     let billed = Billed::start();
     billed.token().send().expect(201);
     billed.service.set_standing("suspended");
@@ -123,7 +123,7 @@ fn an_answer_holds_for_half_a_minute_and_for_its_project_alone() {
 }
 
 #[test]
-fn calls_that_come_together_share_one_question() {
+fn concurrent_calls_share_one_request_to_the_service() {
     let billed = Billed::start();
     billed.app.advance(ANSWER_HOLDS);
     let before = billed.service.request_count();
@@ -141,7 +141,7 @@ fn calls_that_come_together_share_one_question() {
 }
 
 #[test]
-fn anything_but_a_known_word_is_no_answer() {
+fn an_unknown_answer_counts_as_a_failure() {
     let billed = Billed::start();
     let elsewhere = FakeBilling::start();
     let ok = json!({"standing": "ok"}).to_string();
@@ -165,18 +165,18 @@ fn anything_but_a_known_word_is_no_answer() {
     billed.service.answer_with(server::Response::new(200).body(" ".repeat(20_000)));
     billed.app.advance(FAILURE_HOLDS);
     unavailable(&billed.token().send());
-    billed.says("ok");
+    billed.set_standing("ok");
     billed.token().send().expect(201);
 }
 
 #[test]
-fn a_service_that_does_not_answer_in_time_is_away_for_a_moment() {
+fn a_timeout_of_the_service_is_cached_for_a_second() {
     let billed = Billed::start();
     billed.app.advance(ANSWER_HOLDS);
     let before = billed.service.request_count();
     billed.service.silent_while(|| {
         unavailable(&billed.token().send());
-        // The failure is remembered, so nobody waits for it again.
+        // The failure is cached, so no call waits for it again.
         unavailable(&billed.token().send());
         unavailable(&billed.exchange().send());
     });
@@ -186,7 +186,7 @@ fn a_service_that_does_not_answer_in_time_is_away_for_a_moment() {
 }
 
 #[test]
-fn without_the_service_the_records_decide_what_cannot_answer_that_it_is_away() {
+fn without_the_service_operations_that_do_not_list_the_503_follow_the_records() {
     let app = TestApp::start_with(|config| config.billing.url = Some("http://127.0.0.1:9".into()));
     app.room("a");
     unavailable(&app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"})).send());
@@ -196,7 +196,7 @@ fn without_the_service_the_records_decide_what_cannot_answer_that_it_is_away() {
     let exchange = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
     unavailable(&app.post(&exchange).anonymous().send());
     assert_eq!(app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"], 0);
-    // What the records refuse is refused, whoever is away.
+    // What the records refuse is refused also while the service is unreachable.
     conclave(&app, &["project", "suspend", &app.project]);
     let token = app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"})).send();
     token.expect_error(402, "quota_exceeded", None);
@@ -206,7 +206,7 @@ fn without_the_service_the_records_decide_what_cannot_answer_that_it_is_away() {
 }
 
 #[test]
-fn what_the_operator_and_the_plan_refuse_is_not_asked_for() {
+fn calls_refused_by_the_operator_or_the_plan_do_not_ask_the_service() {
     let billed = Billed::start();
     billed.project(&["suspend", &billed.app.project]);
     let before = billed.service.request_count();
@@ -227,7 +227,7 @@ fn what_the_operator_and_the_plan_refuse_is_not_asked_for() {
 }
 
 #[test]
-fn the_wallet_is_the_services_and_the_one_kept_here_counts_in_an_outage_alone() {
+fn the_local_wallet_counts_only_while_the_service_is_unreachable() {
     let billed = Billed::start();
     billed.spend_the_block();
     // Nothing is in the wallet here, and the service covers it.
@@ -242,15 +242,15 @@ fn the_wallet_is_the_services_and_the_one_kept_here_counts_in_an_outage_alone() 
 }
 
 #[test]
-fn what_a_month_cost_is_not_taken_from_the_wallet_that_is_kept_here() {
+fn with_a_service_months_are_not_debited_from_the_local_wallet() {
     let billed = Billed::start();
     billed.project(&["credit", &billed.app.project, "5000"]);
     billed.spend_the_block();
-    // From March 6 to April 2, and on to April 6: the people are still there, 400 minutes past April's block.
+    // From March 6 to April 2, and on to April 6: the participants are still connected, 400 minutes past April's block.
     billed.app.advance(Duration::from_secs(27 * 24 * 3_600));
     assert_eq!(billed.quota_state(), "active");
     billed.app.advance(Duration::from_secs(84 * 3_600));
-    // Left alone, the wallet covers April's 3,200 shillings. March, at two millions, was not taken from it.
+    // Without the service, the wallet covers April's 3,200 shillings. March, at two millions, was not debited.
     billed.service.answer_with(server::Response::new(500));
     billed.app.advance(ANSWER_HOLDS);
     billed.create("b").send().expect(201);

@@ -29,7 +29,7 @@ fn get(app: &TestApp, egress: &str) -> Value {
 }
 
 #[test]
-fn a_broadcast_is_told_from_start_to_end_and_never_shows_its_stream_keys() {
+fn a_broadcast_is_reported_from_start_to_end_and_never_shows_its_stream_keys() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     let urls = json!([URL, "rtmps://8.8.4.4:443/app/another-key?x=1"]);
@@ -48,15 +48,15 @@ fn a_broadcast_is_told_from_start_to_end_and_never_shows_its_stream_keys() {
     app.advance(Duration::from_secs(1));
     eventually(|| get(&app, egress)["status"] == "complete");
     let events = app.events(&receiver);
-    let told: Vec<_> =
+    let received: Vec<_> =
         events.iter().map(|e| (e["type"].as_str().unwrap(), e["broadcast_status"].as_str().unwrap())).collect();
-    let story = [
+    let expected = [
         ("broadcast.started", "starting"),
         ("broadcast.updated", "active"),
         ("broadcast.updated", "ending"),
         ("broadcast.ended", "complete"),
     ];
-    assert_eq!(told, story);
+    assert_eq!(received, expected);
     assert!(events.iter().all(|event| event["egress_id"] == egress && event.get("recording_status").is_none()));
     for file in std::fs::read_dir(app.data()).unwrap().flatten().filter(|file| file.path().is_file()) {
         let bytes = std::fs::read(file.path()).unwrap();
@@ -95,13 +95,13 @@ fn a_broadcast_needs_urls_or_a_destination_and_never_both() {
     ] {
         start(&app, body).expect_error(400, code, Some(field));
     }
-    // Nobody knows this name here; the media plane may.
+    // This name does not resolve here; it may on the media plane.
     start(&app, json!({"urls": ["rtmp://nowhere.invalid/a/b"], "layout": "speaker", "audio_only": true})).expect(201);
     assert_eq!(start(&app, json!({"urls": vec![URL; 8]})).expect(201)["urls"].as_array().unwrap().len(), 8);
 }
 
 #[test]
-fn a_destination_gives_its_urls_and_is_named_in_the_record() {
+fn a_broadcast_uses_the_urls_of_its_destination_and_names_it() {
     let app = app();
     let at = format!("/v1/templates/{}/destinations", default_template(&app));
     let config = json!({"urls": ["rtmp://127.0.0.1/live/one", "rtmp://8.8.8.8/live/two"]});
@@ -117,7 +117,7 @@ fn a_destination_gives_its_urls_and_is_named_in_the_record() {
 }
 
 #[test]
-fn broadcasts_are_filtered_like_recordings_and_are_none() {
+fn broadcasts_are_filtered_like_recordings_and_are_not_recordings() {
     let app = app();
     let broadcast = start(&app, json!({"urls": [URL]})).expect(201);
     let count = |query: &str| {
@@ -134,7 +134,7 @@ fn broadcasts_are_filtered_like_recordings_and_are_none() {
 }
 
 #[test]
-fn a_plan_without_streaming_refuses_to_start_one() {
+fn a_plan_without_streaming_refuses_a_broadcast() {
     let app = app();
     let starter = other_project(&app, "starter");
     app.post("/v1/rooms").bearer(&starter.key).json(json!({"name": "standup"})).send().expect(201);
@@ -145,7 +145,7 @@ fn a_plan_without_streaming_refuses_to_start_one() {
 }
 
 #[test]
-fn a_participant_broadcasts_its_own_room_if_its_role_may() {
+fn a_participant_with_the_permission_broadcasts_its_own_room() {
     let app = app();
     app.room_with_roles(
         "stage",

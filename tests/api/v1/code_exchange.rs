@@ -1,4 +1,4 @@
-//! `POST /v1/codes/{code}/exchange`: no credential, a token for whoever holds a usable code.
+//! `POST /v1/codes/{code}/exchange`: no credential, a token for the holder of a usable code.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn a_code_gives_a_token_of_its_role_that_joins_the_room() {
 }
 
 #[test]
-fn without_an_identity_everybody_is_another_guest() {
+fn without_an_identity_each_exchange_gets_a_new_one() {
     let app = TestApp::start();
     app.room("a");
     let code = guest(&app);
@@ -71,7 +71,7 @@ fn without_an_identity_everybody_is_another_guest() {
 }
 
 #[test]
-fn a_locked_code_mints_for_its_identity_whoever_asks() {
+fn a_code_with_an_identity_always_mints_for_it() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({"role": "host", "identity": "alice"}));
@@ -86,7 +86,7 @@ fn a_locked_code_mints_for_its_identity_whoever_asks() {
 }
 
 #[test]
-fn a_body_that_says_anything_else_is_refused_and_uses_nothing_up() {
+fn an_unknown_body_field_is_refused_and_counts_no_use() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({"role": "guest", "max_uses": 1}));
@@ -109,7 +109,7 @@ fn a_body_that_says_anything_else_is_refused_and_uses_nothing_up() {
 }
 
 #[test]
-fn every_code_that_cannot_be_used_is_refused_in_the_same_words() {
+fn every_unusable_code_is_refused_with_the_same_answer() {
     let app = TestApp::start();
     app.post("/v1/rooms").json(json!({"name": "a", "empty_timeout_seconds": 86_400})).send().expect(201);
     let (disabled, expired) = (guest(&app), code(&app, json!({"role": "guest", "ttl_seconds": 60})));
@@ -128,7 +128,7 @@ fn every_code_that_cannot_be_used_is_refused_in_the_same_words() {
 }
 
 #[test]
-fn a_hundred_at_once_with_ten_uses_give_exactly_ten_tokens() {
+fn a_hundred_concurrent_exchanges_of_a_code_with_ten_uses_give_ten_tokens() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({"role": "guest", "max_uses": 10}));
@@ -150,7 +150,7 @@ fn a_hundred_at_once_with_ten_uses_give_exactly_ten_tokens() {
 }
 
 #[test]
-fn a_room_that_has_ended_admits_nobody_also_when_its_template_is_gone() {
+fn an_ended_room_refuses_exchanges_also_when_its_template_is_deleted() {
     let app = TestApp::start();
     let template = template(&app, "t", &json!({"guest": {}}));
     room_on(&app, "a", &template);
@@ -163,7 +163,7 @@ fn a_room_that_has_ended_admits_nobody_also_when_its_template_is_gone() {
 }
 
 #[test]
-fn a_role_that_is_full_refuses_until_somebody_leaves_and_counts_no_use() {
+fn a_full_role_refuses_until_a_participant_leaves_and_counts_no_use() {
     let app = TestApp::start();
     let roles = json!({"closed": {"max_peer_count": -1}, "one": {"max_peer_count": 1}});
     room_on(&app, "a", &template(&app, "t", &roles));
@@ -178,7 +178,7 @@ fn a_role_that_is_full_refuses_until_somebody_leaves_and_counts_no_use() {
 }
 
 #[test]
-fn a_role_is_as_its_template_has_it_now_and_may_be_gone() {
+fn the_role_is_read_from_the_template_at_the_exchange_and_may_be_deleted() {
     let app = TestApp::start();
     let template = template(&app, "t", &json!({"guest": {}}));
     room_on(&app, "a", &template);
@@ -223,7 +223,7 @@ fn no_credential_is_asked_for_and_a_wrong_one_changes_nothing() {
     let other = other_project(&app, "self_hosted");
     let token = request(&app, &code).bearer(&other.key).send().expect(201);
     assert_eq!(jwt(token["token"].as_str().unwrap(), 1)["video"]["room"], format!("{}.a", app.project));
-    // It takes no Idempotency-Key either: each exchange is a use.
+    // It ignores an Idempotency-Key too: each exchange is a use.
     for _ in 0..2 {
         let answer = request(&app, &code).idempotency_key("k").send();
         answer.expect(201);
@@ -249,7 +249,7 @@ fn refused(answer: &Response) -> Duration {
 }
 
 #[test]
-fn the_sixth_exchange_of_an_address_is_refused_and_waiting_as_told_cures_it() {
+fn the_sixth_exchange_of_an_address_is_refused_until_retry_after_has_passed() {
     let app = limited();
     app.room("a");
     for count in 0..5 {
@@ -259,7 +259,7 @@ fn the_sixth_exchange_of_an_address_is_refused_and_waiting_as_told_cures_it() {
     let code = guest(&app);
     let wait = refused(&exchange(&app, &code, json!({})));
     assert_eq!(wait, Duration::from_secs(1));
-    // A key is no way around it.
+    // An API key does not lift the limit.
     refused(&request(&app, &code).bearer(&app.key).send());
     refused(&exchange(&app, "abcd-efgh-jkmn", json!({})));
     app.get("/v1/rooms").send().expect(200);
@@ -271,7 +271,7 @@ fn the_sixth_exchange_of_an_address_is_refused_and_waiting_as_told_cures_it() {
 }
 
 #[test]
-fn guesses_count_too_also_those_that_are_no_code() {
+fn unknown_and_malformed_codes_count_against_the_rate() {
     let app = limited();
     app.room("a");
     for guess in ["x", "abcd-efgh-jkmn", "abcd-efgh-jkmp", "abcd-efgh-jkmq", "ABCD"] {
@@ -281,7 +281,7 @@ fn guesses_count_too_also_those_that_are_no_code() {
 }
 
 #[test]
-fn a_code_has_a_rate_of_its_own_whatever_addresses_ask() {
+fn each_code_has_its_own_rate_across_addresses() {
     let app = TestApp::start_with(|config| {
         rates(config);
         config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
@@ -319,7 +319,7 @@ fn the_general_rate_of_an_address_does_not_apply() {
 }
 
 #[test]
-fn the_rate_comes_before_everything_that_the_request_says() {
+fn the_rate_is_checked_before_the_request() {
     let app = limited();
     let wrong = || {
         let request = app.post("/v1/codes/abcd-efgh-jkmn/exchange?x=1").header("origin", EVIL);
@@ -338,7 +338,7 @@ fn the_rate_comes_before_everything_that_the_request_says() {
 }
 
 #[test]
-fn pages_of_the_apps_origins_may_exchange_and_read_the_answer() {
+fn browser_origins_may_exchange_and_read_the_answer() {
     let app = TestApp::start_with(|config| {
         config.http = serde_json::from_value(json!({
             "listen": "127.0.0.1:0", "workers": 1, "browser_origins": [APP]

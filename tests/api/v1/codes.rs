@@ -51,7 +51,7 @@ const FIELDS: [&str; 12] = [
 ];
 
 #[test]
-fn a_code_is_shown_whole_by_its_creation_and_masked_by_lists() {
+fn a_code_is_shown_when_created_and_masked_in_lists() {
     let app = TestApp::start();
     app.room("a");
     let made = create(&app, json!({"role": "guest"})).expect(201);
@@ -77,7 +77,7 @@ fn a_code_is_shown_whole_by_its_creation_and_masked_by_lists() {
 }
 
 #[test]
-fn a_code_keeps_what_it_was_made_with() {
+fn a_code_keeps_the_fields_of_its_creation() {
     let app = TestApp::start();
     app.room("a");
     let body = json!({"role": "host", "ttl_seconds": 3_600, "max_uses": 7, "identity": "al.ice@x-1_"});
@@ -89,7 +89,7 @@ fn a_code_keeps_what_it_was_made_with() {
 }
 
 #[test]
-fn a_life_is_60_seconds_to_30_days_whichever_way_it_is_given() {
+fn a_lifetime_is_60_seconds_to_30_days_in_both_notations() {
     let app = TestApp::start();
     app.room("a");
     const LONGEST: u64 = 30 * 86_400;
@@ -111,7 +111,7 @@ fn a_life_is_60_seconds_to_30_days_whichever_way_it_is_given() {
 }
 
 #[test]
-fn both_ways_to_give_a_life_at_once_are_refused() {
+fn both_notations_of_a_lifetime_together_are_refused() {
     let app = TestApp::start();
     app.room("a");
     let mut body = expiring(&app, 3_600);
@@ -121,7 +121,7 @@ fn both_ways_to_give_a_life_at_once_are_refused() {
 }
 
 #[test]
-fn each_field_out_of_its_set_is_refused_by_name() {
+fn each_invalid_field_is_refused_by_name() {
     let app = TestApp::start();
     app.room("a");
     for (field, value, code) in [
@@ -157,7 +157,7 @@ fn each_field_out_of_its_set_is_refused_by_name() {
 }
 
 #[test]
-fn an_unknown_room_an_unknown_role_and_a_missing_template_are_told_apart() {
+fn an_unknown_room_an_unknown_role_and_a_missing_template_have_different_errors() {
     let app = TestApp::start();
     app.room("a");
     create(&app, json!({"role": "king"})).expect_error(404, "role_not_found", Some("role"));
@@ -173,7 +173,7 @@ fn an_unknown_room_an_unknown_role_and_a_missing_template_are_told_apart() {
 }
 
 #[test]
-fn an_ended_room_gets_no_new_code_is_told_so_and_still_lists_its_old_ones() {
+fn an_ended_room_refuses_new_codes_and_still_lists_its_old_ones() {
     let app = TestApp::start();
     app.room("a");
     code(&app, json!({}));
@@ -238,7 +238,7 @@ fn disabling_takes_effect_at_once_and_again_changes_nothing() {
 }
 
 #[test]
-fn only_the_own_project_can_disable_a_code_and_only_by_the_whole_of_it() {
+fn only_its_project_can_disable_a_code_and_only_by_the_whole_code() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({}));
@@ -257,7 +257,7 @@ fn only_the_own_project_can_disable_a_code_and_only_by_the_whole_of_it() {
 }
 
 #[test]
-fn a_creation_is_replayed_with_its_code_after_a_restart_too() {
+fn a_creation_is_replayed_with_its_code_also_after_a_restart() {
     let app = TestApp::start();
     app.room("a");
     let create = |app: &TestApp| app.post(CODES).json(json!({"role": "guest"})).idempotency_key("k").send();
@@ -276,7 +276,7 @@ fn a_creation_is_replayed_with_its_code_after_a_restart_too() {
     other.expect_error(409, "idempotency_key_reuse", None);
 }
 
-/// Whether a text stands in the clear in a file of a directory.
+/// Whether a file of a directory contains a text unencrypted.
 fn in_files(dir: &std::path::Path, text: &str) -> bool {
     let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let holds = |bytes: Vec<u8>| bytes.windows(text.len()).any(|window| window == text.as_bytes());
@@ -284,7 +284,7 @@ fn in_files(dir: &std::path::Path, text: &str) -> bool {
 }
 
 #[test]
-fn no_file_holds_a_code_in_the_clear() {
+fn no_file_contains_a_code() {
     let app = TestApp::start();
     app.room("a");
     let code = code(&app, json!({}));
@@ -305,7 +305,7 @@ impl Drop for Program {
 }
 
 #[test]
-fn no_log_line_holds_a_code() {
+fn no_log_line_contains_a_code() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let process = Command::new(env!("CARGO_BIN_EXE_conclave"))
@@ -329,7 +329,7 @@ fn no_log_line_holds_a_code() {
     let made = request("POST", CODES).json(json!({"role": "guest"})).send().expect(201);
     let code = made["code"].as_str().unwrap();
     request("POST", &format!("/v1/codes/{code}/exchange")).send().expect(201);
-    // Mistakes that people make with a code in hand.
+    // Mistakes that users make with a code.
     for (method, path) in [
         ("GET", format!("/v1/codes/{code}")),
         ("POST", format!("/v1/codes/{code}/exchange/")),
@@ -367,7 +367,7 @@ fn a_suspended_project_can_still_make_and_disable_codes_but_not_use_them() {
 }
 
 #[test]
-fn a_code_for_a_room_of_a_template_names_a_role_of_that_one() {
+fn the_role_of_a_code_is_one_of_the_rooms_template() {
     let app = TestApp::start();
     room_on(&app, "a", &template(&app, "t", &json!({"speaker": {}})));
     create(&app, json!({"role": "guest"})).expect_error(404, "role_not_found", Some("role"));

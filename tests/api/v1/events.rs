@@ -1,4 +1,4 @@
-//! The events a receiver gets: which, in what order, with exactly which fields.
+//! The events that a receiver gets: their types, their order, and their exact fields.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn a_track_is_reported_with_its_muted_state_at_that_moment() {
         "track_kind": "audio", "track_source": "microphone", "track_muted": false
     });
     assert_eq!(app.events(&receiver), [app.event_before_tick("track.published", &facts)]);
-    // A mute is no event of the contract; the next report of the track carries it.
+    // A mute is no event of the contract; the next event of the track contains it.
     app.act(&alice, "mute", json!({"track_sid": track, "muted": true})).expect(200);
     app.unpublish(&alice, &track);
     facts["track_muted"] = json!(true);
@@ -76,7 +76,7 @@ impl TestApp {
 }
 
 #[test]
-fn whoever_leaves_takes_its_tracks_along_first() {
+fn the_tracks_of_a_participant_end_before_it_leaves() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
@@ -123,8 +123,8 @@ fn a_join_refused_for_a_full_role_is_one_aborted_connection_and_no_session() {
     expected["room"] = json!("stage");
     assert_eq!(events, [expected]);
     assert_eq!(app.get("/v1/sessions?identity=bob").send().expect(200)["sessions"], json!([]));
-    let people = app.get("/v1/rooms/stage/participants").send().expect(200);
-    assert_eq!(people["participants"].as_array().unwrap().len(), 1);
+    let listed = app.get("/v1/rooms/stage/participants").send().expect(200);
+    assert_eq!(listed["participants"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_bitrate_above_its_ceiling_for_five_seconds_is_exceeded_and_below_for_five_i
 }
 
 #[test]
-fn with_two_tracks_an_excess_is_attributed_to_neither() {
+fn with_two_tracks_an_exceeded_limit_names_neither() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room_with_roles("stage", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
     let alice = app.join("stage", "alice", "speaker");
@@ -186,7 +186,7 @@ fn ending_a_room_closes_tracks_then_sessions_then_the_room_once() {
     ];
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     assert_eq!(app.events(&receiver), expected);
-    // The media plane has let everybody go, and nothing of that is told a second time.
+    // The media plane has disconnected all participants, and no event is sent twice.
     crate::support::eventually(|| app.view(&bob)["participant"]["state"] == "disconnected");
     assert_eq!(app.view(&alice)["inbox"][0]["type"], "room_ended");
     assert_eq!(app.deliveries("status=pending"), Vec::<Value>::new());
@@ -210,17 +210,17 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("busy");
     let mut inside: Vec<String> = Vec::new();
-    // A story that is wild but the same each time.
+    // Random actions, the same ones each time.
     let mut dice = 0x2545_f491_u32;
     for _ in 0..60 {
         dice ^= dice << 13;
         dice ^= dice >> 17;
         dice ^= dice << 5;
         match dice % 5 {
-            0 | 1 => inside.push(app.join("busy", &format!("person-{}", dice % 7), "guest")),
+            0 | 1 => inside.push(app.join("busy", &format!("participant-{}", dice % 7), "guest")),
             2 if !inside.is_empty() => {
                 let sid = inside.swap_remove(dice as usize % inside.len());
-                // Whoever was replaced has gone already, and then there is nobody to leave.
+                // A participant that was replaced has left already.
                 app.act(&sid, "leave", json!({"clean": dice & 64 == 0}));
             }
             3 => inside.iter().take(1).for_each(|sid| {
@@ -230,7 +230,7 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
         }
     }
     app.delete("/v1/rooms/busy").send().expect_empty(204);
-    let mut story: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut by_sid: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut tracks: BTreeMap<String, i32> = BTreeMap::new();
     for event in app.events(&receiver) {
         let event_type = event["type"].as_str().unwrap().to_owned();
@@ -238,12 +238,12 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
             (_, Some(track)) => {
                 *tracks.entry(track.into()).or_default() += if event_type == "track.published" { 1 } else { -1 };
             }
-            (Some(sid), None) => story.entry(sid.into()).or_default().push(event_type),
+            (Some(sid), None) => by_sid.entry(sid.into()).or_default().push(event_type),
             (None, None) => {}
         }
     }
-    assert!(story.len() > 10, "a story in which something happened");
-    for (sid, steps) in story {
+    assert!(by_sid.len() > 10, "few participants joined");
+    for (sid, steps) in by_sid {
         assert_eq!((steps.len(), steps[0].as_str()), (2, "participant.joined"), "{sid}: {steps:?}");
         assert!(["participant.left", "participant.connection_aborted"].contains(&steps[1].as_str()));
     }

@@ -1,4 +1,4 @@
-//! `/v1/rooms/{name}/ingress` and `/v1/ingress`: an endpoint from its making to its end, and the encoder that comes in by it.
+//! `/v1/rooms/{name}/ingress` and `/v1/ingress`: an endpoint from its creation to its end, and its encoder.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::support::{Receiver, Response, TestApp, eventually};
 use crate::tools::{conclave, fields, other_project, refuses_bad_pages, walk_pages};
 
 impl TestApp {
-    /// Makes an RTMP endpoint and gives it, its stream key included.
+    /// Creates an RTMP endpoint and returns it, its stream key included.
     #[track_caller]
     pub fn ingress(&self, room: &str, identity: &str) -> Value {
         let body = json!({"input_type": "rtmp", "participant_identity": identity});
         self.post(&format!("/v1/rooms/{room}/ingress")).json(body).send().expect(201)
     }
 
-    /// What an encoder does: `connect` or `disconnect`.
+    /// An action of an encoder: `connect` or `disconnect`.
     #[track_caller]
     pub fn encoder(&self, ingress: &Value, what: &str) -> Response {
         let key = ingress["stream_key"].as_str().unwrap();
@@ -27,13 +27,13 @@ impl TestApp {
         self.encoder(ingress, "connect").expect(200)
     }
 
-    /// The endpoint as it is read now.
+    /// Reads the endpoint.
     #[track_caller]
     pub fn ingress_now(&self, ingress: &Value) -> Value {
         self.get(&path(ingress)).send().expect(200)
     }
 
-    /// An event of an endpoint as it must be.
+    /// The expected event of an endpoint.
     fn ingress_event(&self, event_type: &str, ingress: &Value, status: &str) -> Value {
         let facts = json!({
             "participant_identity": ingress["participant_identity"], "ingress_id": ingress["ingress_id"],
@@ -80,7 +80,7 @@ fn an_endpoint_shows_its_stream_key_once_and_its_url_never_does() {
 }
 
 #[test]
-fn an_encoder_comes_in_as_a_participant_publishes_and_goes() {
+fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
     let (app, receiver) = started();
     let made = app.ingress("standup", "encoder");
     assert!(app.get("/v1/rooms/standup").send().expect(200).get("started_at").is_none());
@@ -94,16 +94,16 @@ fn an_encoder_comes_in_as_a_participant_publishes_and_goes() {
     );
     let sources: Vec<_> = inside["tracks"].as_array().unwrap().iter().map(|track| &track["source"]).collect();
     assert_eq!(sources, ["camera", "microphone"]);
-    // Connecting again changes nothing and tells nobody.
+    // Connecting again changes nothing and makes no event.
     assert_eq!(app.connect(&made), state);
     let events = app.events(&receiver);
     let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     let expected = ["room.started", "participant.joined", "track.published", "track.published", "ingress.started"];
     assert_eq!(types, expected);
-    let mut told = app.ingress_event("ingress.started", &made, "publishing");
-    told["occurred_at"] = events[0]["occurred_at"].clone();
-    assert_eq!(events[4], told);
-    // An encoder keeps its room open and makes a session, as anybody does.
+    let mut expected = app.ingress_event("ingress.started", &made, "publishing");
+    expected["occurred_at"] = events[0]["occurred_at"].clone();
+    assert_eq!(events[4], expected);
+    // An encoder keeps its room open and makes a session, like any participant.
     app.advance(Duration::from_secs(3_600));
     let gone = app.encoder(&made, "disconnect").expect(200);
     assert_eq!(gone, json!({"ingress_id": made["ingress_id"], "status": "inactive"}));
@@ -123,7 +123,7 @@ fn an_encoder_comes_in_as_a_participant_publishes_and_goes() {
 }
 
 #[test]
-fn whoever_takes_the_participant_away_ends_the_stream_after_it_has_left() {
+fn removing_the_participant_ends_the_stream_after_it_has_left() {
     let (app, receiver) = started();
     let made = app.ingress("standup", "encoder");
     app.connect(&made);
@@ -133,7 +133,7 @@ fn whoever_takes_the_participant_away_ends_the_stream_after_it_has_left() {
     let gone = ["track.unpublished", "track.unpublished", "participant.left", "ingress.ended"];
     assert_eq!(app.event_types(&receiver), gone);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
-    // Somebody else takes the identity.
+    // Another participant joins with the identity.
     app.connect(&made);
     app.events(&receiver);
     app.join("standup", "encoder", "host");
@@ -142,7 +142,7 @@ fn whoever_takes_the_participant_away_ends_the_stream_after_it_has_left() {
     types.retain(|event| event != "participant.joined");
     assert_eq!(types, gone);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
-    // And the encoder takes it back.
+    // The encoder joins with it again.
     app.connect(&made);
     let inside = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(
@@ -190,7 +190,7 @@ fn an_endpoint_that_never_published_is_deleted_without_an_event() {
 }
 
 #[test]
-fn the_end_of_its_room_completes_an_endpoint_and_tells_it_before_the_rooms_end() {
+fn the_end_of_its_room_completes_an_endpoint_and_reports_it_before_the_rooms_end() {
     let (app, receiver) = started();
     let (live, idle) = (app.ingress("standup", "encoder"), app.ingress("standup", "spare"));
     app.connect(&live);
@@ -206,9 +206,9 @@ fn the_end_of_its_room_completes_an_endpoint_and_tells_it_before_the_rooms_end()
     }
     let actors = || app.admin("GET", "/debug/actors?kind=ingress").send().expect(200)["actors"].clone();
     eventually(|| actors() == json!([]));
-    // Nothing can come in any more; that is told as a key that opens nothing once the media plane has let go of it.
+    // No encoder can connect any more; once the media plane has deleted the endpoint, its key is unknown.
     eventually(|| app.encoder(&idle, "connect").status == 404);
-    // Its owner may still put it away.
+    // Its owner may still delete it.
     app.delete(&path(&live)).send().expect_empty(204);
     assert_eq!(app.ingress_now(&live)["status"], "deleted");
     app.delete(&path(&live)).send().expect_empty(204);
@@ -217,7 +217,7 @@ fn the_end_of_its_room_completes_an_endpoint_and_tells_it_before_the_rooms_end()
 }
 
 #[test]
-fn an_encoder_is_let_in_as_anybody_is() {
+fn an_encoder_is_admitted_under_the_same_rules_as_any_participant() {
     let app = TestApp::start();
     app.post("/v1/rooms").json(json!({"name": "small", "max_participants": 1})).send().expect(201);
     let made = app.ingress("small", "encoder");
@@ -262,7 +262,7 @@ fn lists_filter_by_room_status_and_input_type_and_page_newest_first() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_in_the_order_of_the_contract() {
+fn invalid_creations_are_refused_in_the_order_of_the_contract() {
     let app = TestApp::start();
     app.room("over");
     app.delete("/v1/rooms/over").send().expect_empty(204);
@@ -297,7 +297,7 @@ fn what_cannot_be_made_is_refused_in_the_order_of_the_contract() {
 }
 
 #[test]
-fn another_project_sees_no_endpoint_of_ours() {
+fn an_endpoint_is_not_found_by_another_project() {
     let (app, _) = started();
     let made = app.ingress("standup", "encoder");
     let other = other_project(&app, "self_hosted");
@@ -308,7 +308,7 @@ fn another_project_sees_no_endpoint_of_ours() {
 }
 
 #[test]
-fn a_restart_cuts_the_encoder_off_and_the_key_opens_the_endpoint_again() {
+fn a_restart_disconnects_the_encoder_and_its_stream_key_still_works() {
     let (app, receiver) = started();
     let made = app.ingress("standup", "encoder");
     app.connect(&made);

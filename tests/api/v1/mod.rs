@@ -14,7 +14,7 @@ mod role_changes;
 mod roles;
 mod rooms;
 mod sandbox_outage;
-mod sandbox_outage_jobs;
+mod sandbox_outage_egresses;
 mod sessions;
 mod template_settings;
 mod templates;

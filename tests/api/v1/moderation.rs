@@ -47,7 +47,7 @@ impl Standup {
 }
 
 #[test]
-fn whoever_is_removed_is_told_its_session_ends_and_its_token_lets_it_in_again() {
+fn a_removed_participant_is_notified_its_session_ends_and_its_token_stays_valid() {
     let standup = standup();
     let (app, receiver) = (&standup.app, Receiver::start());
     app.endpoint(&receiver.url);
@@ -64,7 +64,7 @@ fn whoever_is_removed_is_told_its_session_ends_and_its_token_lets_it_in_again() 
 }
 
 #[test]
-fn a_track_is_muted_and_unmuted_and_its_publisher_is_told_once() {
+fn a_track_is_muted_and_unmuted_and_its_publisher_is_notified_once() {
     let standup = standup();
     let (app, track) = (&standup.app, &standup.track);
     let of = |muted| json!({"track": {"sid": track, "kind": "audio", "source": "microphone", "muted": muted}});
@@ -73,12 +73,12 @@ fn a_track_is_muted_and_unmuted_and_its_publisher_is_told_once() {
     }
     assert_eq!(app.get(ALICE).send().expect(200)["tracks"][0]["muted"], true);
     assert_eq!(standup.mute(false).send().expect(200), of(false));
-    let told = |what: &str| json!({"at": app.now(), "type": what, "track_sid": track});
-    assert_eq!(standup.inbox(), json!([told("muted"), told("unmuted")]));
+    let message = |what: &str| json!({"at": app.now(), "type": what, "track_sid": track});
+    assert_eq!(standup.inbox(), json!([message("muted"), message("unmuted")]));
 }
 
 #[test]
-fn a_mute_is_no_event_and_the_tracks_end_carries_it() {
+fn a_mute_is_no_event_and_the_tracks_end_contains_it() {
     let standup = standup();
     let (app, receiver) = (&standup.app, Receiver::start());
     app.endpoint(&receiver.url);
@@ -90,7 +90,7 @@ fn a_mute_is_no_event_and_the_tracks_end_carries_it() {
 }
 
 #[test]
-fn a_mute_says_which_track_and_which_way() {
+fn a_mute_requires_the_track_and_the_new_state() {
     let standup = standup();
     let post = |body: Value| standup.app.post(MUTE).json(body).send();
     post(json!({"muted": true})).expect_error(400, "invalid_request", Some("track_sid"));
@@ -99,9 +99,9 @@ fn a_mute_says_which_track_and_which_way() {
     post(json!({"track_sid": standup.track, "muted": "yes"})).expect_error(400, "invalid_request", Some("muted"));
     post(json!({"track_sid": "", "muted": true})).expect_error(400, "invalid_request", Some("track_sid"));
     post(json!({"track_sid": "TR_nothing", "muted": true})).expect_error(404, "track_not_found", None);
-    let nobody = standup.app.post("/v1/rooms/standup/participants/nobody/mute");
+    let unknown = standup.app.post("/v1/rooms/standup/participants/nobody/mute");
     let body = json!({"track_sid": standup.track, "muted": true});
-    nobody.json(body).send().expect_error(404, "participant_not_found", None);
+    unknown.json(body).send().expect_error(404, "participant_not_found", None);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_replayed_mute_changes_nothing() {
 }
 
 #[test]
-fn data_reaches_everyone_and_says_that_nobody_sent_it() {
+fn data_reaches_every_participant_without_a_sender() {
     let standup = standup();
     let app = &standup.app;
     let bob = app.join("standup", "bob", "");
@@ -130,7 +130,7 @@ fn data_reaches_everyone_and_says_that_nobody_sent_it() {
 }
 
 #[test]
-fn data_reaches_those_it_names_and_nobody_else() {
+fn data_reaches_only_the_named_participants() {
     let standup = standup();
     let app = &standup.app;
     let bob = app.join("standup", "bob", "");
@@ -146,7 +146,7 @@ fn data_reaches_those_it_names_and_nobody_else() {
 }
 
 #[test]
-fn what_is_wrong_with_data_is_named() {
+fn each_invalid_field_of_data_is_named() {
     let standup = standup();
     let refused = |body: Value, code: &str, field: &str| standup.send(body).send().expect_error(400, code, Some(field));
     refused(json!({}), "invalid_request", "data");
@@ -167,7 +167,7 @@ fn what_is_wrong_with_data_is_named() {
 }
 
 #[test]
-fn an_open_room_with_nobody_takes_data_and_an_ended_one_does_not() {
+fn an_empty_open_room_accepts_data_and_an_ended_one_does_not() {
     let app = TestApp::start();
     app.room("empty");
     let send = |room: &str| app.post(&format!("/v1/rooms/{room}/send-data")).json(json!({"data": "AA=="})).send();
@@ -180,7 +180,7 @@ fn an_open_room_with_nobody_takes_data_and_an_ended_one_does_not() {
 }
 
 #[test]
-fn nobody_is_in_an_ended_room_or_in_one_that_is_not_there() {
+fn participants_of_an_ended_room_and_of_an_unknown_one_are_not_found() {
     let standup = standup();
     let app = &standup.app;
     app.delete("/v1/rooms/standup").send().expect_empty(204);

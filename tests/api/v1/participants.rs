@@ -1,4 +1,4 @@
-//! `/v1/rooms/{name}/participants`, and what people may do and receive inside.
+//! `/v1/rooms/{name}/participants`, and what participants may do and receive.
 
 use std::time::Duration;
 
@@ -46,14 +46,14 @@ fn a_token_without_a_name_gives_a_participant_with_an_empty_one() {
 }
 
 #[test]
-fn an_empty_room_and_an_ended_one_list_nobody_and_an_unknown_one_is_not_found() {
+fn an_empty_room_and_an_ended_one_list_no_participants_and_an_unknown_one_is_not_found() {
     let app = TestApp::start();
     app.room("standup");
-    let nobody = json!({"participants": [], "limit": 50, "offset": 0, "has_more": false});
-    assert_eq!(app.get("/v1/rooms/standup/participants").send().expect(200), nobody);
+    let empty_page = json!({"participants": [], "limit": 50, "offset": 0, "has_more": false});
+    assert_eq!(app.get("/v1/rooms/standup/participants").send().expect(200), empty_page);
     app.join("standup", "alice", "host");
     app.delete("/v1/rooms/standup").send().expect_empty(204);
-    assert_eq!(app.get("/v1/rooms/standup/participants").send().expect(200), nobody);
+    assert_eq!(app.get("/v1/rooms/standup/participants").send().expect(200), empty_page);
     let alice = app.get("/v1/rooms/standup/participants/alice").send();
     alice.expect_error(404, "participant_not_found", None);
     app.get("/v1/rooms/nowhere/participants").send().expect_error(404, "room_not_found", None);
@@ -62,7 +62,7 @@ fn an_empty_room_and_an_ended_one_list_nobody_and_an_unknown_one_is_not_found() 
 }
 
 #[test]
-fn a_malformed_identity_is_told_apart_from_an_absent_one() {
+fn a_malformed_identity_is_400_and_an_absent_one_404() {
     let app = TestApp::start();
     app.room("standup");
     let get = |identity: &str| app.get(&format!("/v1/rooms/standup/participants/{identity}")).send();
@@ -90,7 +90,7 @@ fn participants_are_paged_in_the_order_they_joined() {
 }
 
 #[test]
-fn a_hidden_participant_is_listed_but_nobody_receives_it() {
+fn a_hidden_participant_is_listed_but_no_participant_receives_it() {
     let app = TestApp::start();
     app.room_with_roles("stage", &json!({"speaker": {}, "observer": {"hidden": true}}));
     let (observer, speaker) = (app.join("stage", "eve", "observer"), app.join("stage", "alice", "speaker"));
@@ -107,7 +107,7 @@ fn a_hidden_participant_is_listed_but_nobody_receives_it() {
 }
 
 #[test]
-fn who_receives_whom_is_what_to_roles_says() {
+fn subscriptions_follow_to_roles() {
     let app = TestApp::start();
     app.room_with_roles(
         "class",
@@ -117,7 +117,7 @@ fn who_receives_whom_is_what_to_roles_says() {
             "deaf": {"subscribe": {"to_roles": []}}
         }),
     );
-    // The pupil is there before anybody it may receive, so the rules hold for those who come later too.
+    // The pupil joins before the participants it may receive, so the rules hold for later joins too.
     let pupil = app.join("class", "pia", "pupil");
     let (teacher, other, deaf) =
         (app.join("class", "tom", "teacher"), app.join("class", "pete", "pupil"), app.join("class", "dan", "deaf"));
@@ -140,7 +140,7 @@ fn who_receives_whom_is_what_to_roles_says() {
 }
 
 #[test]
-fn a_token_that_may_not_publish_or_subscribe_is_held_to_it() {
+fn a_token_without_publish_or_subscribe_permission_is_enforced() {
     let app = TestApp::start();
     app.room_with_roles("stage", &json!({"audio-only": {"publish": {"allowed": ["audio"]}}}));
     let sid = app.join("stage", "alice", "audio-only");
@@ -164,7 +164,7 @@ fn a_token_that_may_not_publish_or_subscribe_is_held_to_it() {
 }
 
 #[test]
-fn muting_and_unpublishing_show_at_once() {
+fn muting_and_unpublishing_are_visible_at_once() {
     let app = TestApp::start();
     app.room("standup");
     let sid = app.join("standup", "alice", "host");
@@ -185,7 +185,7 @@ fn muting_and_unpublishing_show_at_once() {
 }
 
 #[test]
-fn data_reaches_everybody_else() {
+fn data_of_a_participant_reaches_all_others() {
     let app = TestApp::start();
     app.room("standup");
     let (alice, bob) = (app.join("standup", "alice", ""), app.join("standup", "bob", ""));
@@ -200,21 +200,21 @@ fn data_reaches_everybody_else() {
 }
 
 #[test]
-fn a_room_takes_as_many_as_it_was_made_for() {
+fn a_room_admits_at_most_max_participants() {
     let app = TestApp::start();
     app.post("/v1/rooms").json(json!({"name": "pair", "max_participants": 2})).send().expect(201);
     let tokens = ["a", "b", "c"].map(|identity| app.token("pair", identity, ""));
     app.join_with(&tokens[0]).expect(201);
     let second = app.join_with(&tokens[1]).expect(201);
     assert_eq!(app.join_with(&tokens[2]).status, 409);
-    // Whoever is inside replaces itself, and a place that was left is free again.
+    // A participant of the room may rejoin, and a leave frees its place.
     app.join_with(&tokens[0]).expect(201);
     app.leave(second["sid"].as_str().unwrap(), true);
     app.join_with(&tokens[2]).expect(201);
 }
 
 #[test]
-fn a_full_role_refuses_at_the_token_and_at_the_door() {
+fn a_full_role_refuses_tokens_and_joins() {
     let app = TestApp::start();
     app.room_with_roles("stage", &json!({"speaker": {"max_peer_count": 1}, "nobody": {"max_peer_count": -1}}));
     let mint = |identity: &str, role: &str| {
@@ -231,7 +231,7 @@ fn a_full_role_refuses_at_the_token_and_at_the_door() {
 }
 
 #[test]
-fn a_token_opens_its_room_until_it_expires_and_while_the_room_is_open() {
+fn a_token_is_valid_until_it_expires_and_while_its_room_is_open() {
     let app = TestApp::start();
     app.room("standup");
     let body = json!({"room": "standup", "identity": "alice", "ttl_seconds": 60});
@@ -249,7 +249,7 @@ fn a_token_opens_its_room_until_it_expires_and_while_the_room_is_open() {
 }
 
 #[test]
-fn whoever_leaves_is_gone_from_the_list_and_its_client_says_disconnected() {
+fn a_participant_that_left_is_not_listed_and_its_client_is_disconnected() {
     let app = TestApp::start();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");

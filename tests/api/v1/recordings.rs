@@ -35,12 +35,12 @@ fn stop(app: &TestApp, egress: &str) -> Response {
     app.post(&format!("/v1/recordings/{egress}/stop")).send()
 }
 
-fn becomes(app: &TestApp, egress: &str, status: &str) {
+fn wait_for_status(app: &TestApp, egress: &str, status: &str) {
     eventually(|| get(app, egress)["status"] == status);
 }
 
 #[test]
-fn a_recording_starts_before_its_file_exists_and_shows_what_the_contract_says() {
+fn a_recording_starts_before_its_file_exists_with_the_fields_of_the_contract() {
     let app = app();
     let recording = composite(&app);
     let expected = json!({
@@ -53,22 +53,22 @@ fn a_recording_starts_before_its_file_exists_and_shows_what_the_contract_says() 
     assert_eq!(get(&app, id(&recording)), expected);
     assert_eq!(app.get("/v1/recordings").send().expect(200)["recordings"], json!([expected]));
     assert_eq!(app.get(ROOM).send().expect(200)["recordings"], json!([expected]));
-    // Nobody has joined: the room waits for its first participant.
+    // No participant has joined: the room waits for the first one.
     assert!(app.get("/v1/rooms/standup").send().expect(200).get("started_at").is_none());
 }
 
 #[test]
-fn left_alone_a_recording_is_active_after_a_second_and_complete_a_second_after_its_stop() {
+fn by_default_a_recording_is_active_after_a_second_and_complete_a_second_after_its_stop() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     let recording = composite(&app);
     let egress = id(&recording);
     app.advance(Duration::from_secs(1));
-    becomes(&app, egress, "active");
+    wait_for_status(&app, egress, "active");
     let stopped = stop(&app, egress).expect(200);
     assert_eq!((&stopped["status"], stopped.get("ended_at")), (&json!("ending"), None));
     app.advance(Duration::from_secs(1));
-    becomes(&app, egress, "complete");
+    wait_for_status(&app, egress, "complete");
     let done = get(&app, egress);
     assert_eq!((&done["ended_at"], done.get("error")), (&json!(app.now()), None));
 
@@ -88,7 +88,7 @@ fn left_alone_a_recording_is_active_after_a_second_and_complete_a_second_after_i
 }
 
 #[test]
-fn every_type_takes_its_own_options_and_refuses_those_of_another() {
+fn each_type_accepts_its_own_options_and_refuses_those_of_another() {
     let app = app();
     for (body, file) in [
         (json!({"type": "room_composite", "layout": "grid"}), "mp4"),
@@ -137,7 +137,7 @@ fn a_filepath_stays_inside_the_recording_directory() {
 }
 
 #[test]
-fn a_status_never_moves_backwards_and_a_repeated_one_is_told_once() {
+fn a_status_never_moves_backwards_and_a_repeated_one_is_reported_once() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     let recording = composite(&app);
@@ -150,7 +150,7 @@ fn a_status_never_moves_backwards_and_a_repeated_one_is_told_once() {
 }
 
 #[test]
-fn a_failure_says_why_and_the_other_ends_do_not() {
+fn only_a_failure_has_an_error() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     for (status, event) in
@@ -167,7 +167,7 @@ fn a_failure_says_why_and_the_other_ends_do_not() {
 }
 
 #[test]
-fn stopping_a_recording_that_is_final_gives_it_as_it_is() {
+fn stopping_a_final_recording_returns_it_unchanged() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     let recording = composite(&app);
@@ -178,14 +178,14 @@ fn stopping_a_recording_that_is_final_gives_it_as_it_is() {
 }
 
 #[test]
-fn stopping_twice_before_it_has_begun_is_one_move() {
+fn stopping_twice_before_the_start_is_one_transition() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     let recording = composite(&app);
     assert_eq!(stop(&app, id(&recording)).expect(200)["status"], "ending");
     assert_eq!(stop(&app, id(&recording)).expect(200)["status"], "ending");
     app.advance(Duration::from_secs(1));
-    becomes(&app, id(&recording), "complete");
+    wait_for_status(&app, id(&recording), "complete");
     assert_eq!(app.event_types(&receiver), ["recording.started", "recording.updated", "recording.ended"]);
 }
 
@@ -196,8 +196,8 @@ fn the_end_of_a_room_settles_its_recordings() {
     let (begun, waiting) = (composite(&app), start(&app, json!({"type": "track", "track_id": "TR_1"})).expect(201));
     app.drive(id(&begun), json!({"status": "active"}));
     app.delete("/v1/rooms/standup").send().expect_empty(204);
-    becomes(&app, id(&begun), "complete");
-    becomes(&app, id(&waiting), "aborted");
+    wait_for_status(&app, id(&begun), "complete");
+    wait_for_status(&app, id(&waiting), "aborted");
     let types = app.event_types(&receiver);
     assert_eq!(types.iter().filter(|t| *t == "recording.ended").count(), 2, "{types:?}");
     assert_eq!(types.iter().filter(|t| *t == "room.finished").count(), 1, "{types:?}");
@@ -206,13 +206,13 @@ fn the_end_of_a_room_settles_its_recordings() {
 }
 
 #[test]
-fn a_recording_that_a_restart_has_cut_off_fails_and_says_so() {
+fn a_recording_interrupted_by_a_restart_fails_with_an_error() {
     let app = app();
     let recording = composite(&app);
     app.advance(Duration::from_secs(1));
-    becomes(&app, id(&recording), "active");
+    wait_for_status(&app, id(&recording), "active");
     let app = app.restart();
-    becomes(&app, id(&recording), "failed");
+    wait_for_status(&app, id(&recording), "failed");
     let failed = get(&app, id(&recording));
     assert!(failed["error"].as_str().unwrap().contains("no longer knows"), "{failed}");
     assert_eq!(failed["ended_at"], app.now());
@@ -257,7 +257,7 @@ fn recordings_are_found_by_room_status_and_time_newest_first() {
 }
 
 #[test]
-fn a_recording_is_of_its_project_alone_and_no_broadcast() {
+fn a_recording_is_visible_only_to_its_project_and_is_no_broadcast() {
     let app = app();
     let recording = composite(&app);
     let egress = id(&recording);
@@ -278,7 +278,7 @@ fn a_recording_is_of_its_project_alone_and_no_broadcast() {
 }
 
 #[test]
-fn a_participant_records_its_own_room_if_its_role_may() {
+fn a_participant_with_the_permission_records_its_own_room() {
     let app = app();
     app.room("other");
     let (host, guest) = (app.token("standup", "alice", "host"), app.token("standup", "bob", "guest"));
@@ -297,14 +297,14 @@ fn a_participant_records_its_own_room_if_its_role_may() {
 }
 
 #[test]
-fn a_plan_without_recording_refuses_to_start_and_not_to_read_or_stop() {
+fn a_plan_without_recording_refuses_starts_but_not_reads_or_stops() {
     let app = app();
     let free = other_project(&app, "free");
     let post = |path: &str, body: Value| app.post(path).bearer(&free.key).json(body).send();
     post("/v1/rooms", json!({"name": "standup"})).expect(201);
     let body = json!({"type": "room_composite"});
     post(ROOM, body.clone()).expect_error(402, "feature_not_in_plan", Some("recording"));
-    // What is not there, and what has ended, is told first.
+    // Errors for an unknown room and an ended one come first.
     post("/v1/rooms/nowhere/recordings", body.clone()).expect_error(404, "room_not_found", None);
     post(ROOM, json!({"type": "room_composite", "destination": "none"})).expect_error(
         404,
@@ -354,12 +354,12 @@ fn a_replayed_start_is_the_same_recording_and_a_replayed_stop_the_same_answer() 
     let stop = || app.post(&format!("/v1/recordings/{}/stop", id(&recording))).idempotency_key("s").send();
     let stopped = stop();
     app.advance(Duration::from_secs(1));
-    becomes(&app, id(&recording), "complete");
+    wait_for_status(&app, id(&recording), "complete");
     assert_eq!(stop().body, stopped.body);
 }
 
 #[test]
-fn a_running_recording_is_an_actor_with_its_last_answer_and_a_final_one_is_none() {
+fn a_running_recording_has_an_actor_and_a_final_one_has_none() {
     let app = app();
     let recording = composite(&app);
     let path = format!("/{}/egress/{}", app.project, id(&recording));
@@ -372,6 +372,6 @@ fn a_running_recording_is_an_actor_with_its_last_answer_and_a_final_one_is_none(
     let actor = app.actors(&path);
     assert_eq!(actor["timers"][0]["name"], "settle");
     app.advance(Duration::from_secs(1));
-    becomes(&app, id(&recording), "complete");
+    wait_for_status(&app, id(&recording), "complete");
     eventually(|| app.admin("GET", &format!("/debug/actors{path}")).send().status == 404);
 }

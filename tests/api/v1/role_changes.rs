@@ -37,7 +37,7 @@ fn log(app: &TestApp, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_change_by_key_is_answered_logged_and_told() {
+fn a_change_by_key_is_answered_logged_and_reported() {
     let (app, receiver) = (stage(), Receiver::start());
     app.endpoint(&receiver.url);
     let alice = app.join("stage", "alice", "voice");
@@ -66,7 +66,7 @@ fn a_change_by_key_is_answered_logged_and_told() {
 }
 
 #[test]
-fn a_change_by_a_participant_names_it_and_a_first_role_has_none_before_it() {
+fn a_change_by_a_participant_names_it_and_a_first_role_has_no_previous_one() {
     let (app, receiver) = (stage(), Receiver::start());
     app.endpoint(&receiver.url);
     let alice = app.join("stage", "alice", "");
@@ -85,7 +85,7 @@ fn a_change_by_a_participant_names_it_and_a_first_role_has_none_before_it() {
 }
 
 #[test]
-fn the_client_holds_a_refreshed_token_and_receives_whom_its_role_receives() {
+fn the_client_gets_a_refreshed_token_and_the_subscriptions_of_its_role() {
     let app = stage();
     let (alice, bob) = (app.join("stage", "alice", "voice"), app.join("stage", "bob", "voice"));
     let track = app.publish(&bob, "audio", "microphone");
@@ -102,7 +102,7 @@ fn the_client_holds_a_refreshed_token_and_receives_whom_its_role_receives() {
 }
 
 #[test]
-fn tracks_that_the_role_does_not_allow_stop_and_that_is_reported() {
+fn tracks_that_the_role_does_not_allow_are_unpublished() {
     let (app, receiver) = (stage(), Receiver::start());
     app.endpoint(&receiver.url);
     let alice = app.join("stage", "alice", "");
@@ -147,7 +147,7 @@ fn the_session_shows_the_latest_role_and_its_end_names_it() {
 }
 
 #[test]
-fn a_full_role_takes_those_who_are_inside_and_counts_them() {
+fn a_full_role_can_be_given_to_connected_participants_and_counts_them() {
     let app = stage();
     app.join("stage", "alice", "speaker");
     app.join("stage", "bob", "voice");
@@ -160,7 +160,7 @@ fn a_full_role_takes_those_who_are_inside_and_counts_them() {
 }
 
 #[test]
-fn what_does_not_exist_is_told_apart() {
+fn an_unknown_room_participant_and_role_have_different_errors() {
     let app = stage();
     app.join("stage", "alice", "voice");
     change(&app, "alice", "ghost").expect_error(404, "role_not_found", Some("role"));
@@ -177,7 +177,7 @@ fn what_does_not_exist_is_told_apart() {
 }
 
 #[test]
-fn a_room_without_a_template_has_no_roles_to_give() {
+fn a_room_without_a_template_has_no_roles() {
     let app = stage();
     let other = other_project(&app, "self_hosted");
     let post = |path: &str, body: Value| app.post(path).bearer(&other.key).json(body).send();
@@ -196,7 +196,7 @@ fn a_room_without_a_template_has_no_roles_to_give() {
 }
 
 #[test]
-fn a_role_that_was_given_is_held_and_the_one_before_no_longer() {
+fn a_given_role_counts_as_in_use_and_the_previous_one_no_longer() {
     let app = TestApp::start();
     let room = app.room_with_roles("stage", &roles());
     let role = |name: &str| format!("/v1/templates/{}/roles/{name}", room["template_id"].as_str().unwrap());
@@ -207,7 +207,7 @@ fn a_role_that_was_given_is_held_and_the_one_before_no_longer() {
 }
 
 #[test]
-fn a_room_at_rest_has_nobody_and_goes_on_resting() {
+fn a_change_in_a_hibernating_room_finds_no_participant_and_does_not_wake_it() {
     let app = stage();
     change(&app, "alice", "voice").expect_error(404, "participant_not_found", None);
     app.join("stage", "alice", "voice");
@@ -215,7 +215,7 @@ fn a_room_at_rest_has_nobody_and_goes_on_resting() {
 }
 
 #[test]
-fn a_demoted_participants_old_token_stops_at_once_and_a_promoted_ones_begins() {
+fn permissions_follow_the_current_role_and_not_the_tokens() {
     let app = stage();
     let (carol, alice) = (app.token("stage", "carol", "chair"), app.token("stage", "alice", "voice"));
     app.join_with(&carol).expect(201);
@@ -247,7 +247,7 @@ fn a_replayed_change_is_the_same_answer_and_no_second_change() {
 }
 
 #[test]
-fn the_same_role_again_brings_what_the_template_says_now() {
+fn giving_the_same_role_again_applies_the_current_template() {
     let app = TestApp::start();
     let room = app.room_with_roles("stage", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
     app.join("stage", "alice", "speaker");
@@ -259,7 +259,7 @@ fn the_same_role_again_brings_what_the_template_says_now() {
 }
 
 #[test]
-fn the_same_role_again_receives_whom_the_template_says_now() {
+fn giving_the_same_role_again_applies_the_current_subscription_rules() {
     let app = TestApp::start();
     let room = app.room_with_roles("stage", &roles());
     let (alice, bob) = (app.join("stage", "alice", "pupil"), app.join("stage", "bob", "voice"));
@@ -272,7 +272,7 @@ fn the_same_role_again_receives_whom_the_template_says_now() {
 }
 
 #[test]
-fn the_log_is_newest_first_by_identity_and_in_pages_and_outlives_the_room() {
+fn the_log_is_newest_first_filtered_by_identity_paged_and_kept_after_the_room() {
     let app = stage();
     app.join("stage", "alice", "voice");
     app.join("stage", "bob", "voice");

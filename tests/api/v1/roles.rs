@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, eventually};
 use crate::tools::{room_on, template};
 
-/// A role as an empty object is completed to one.
+/// The role that an empty object stands for.
 fn complete(name: &str) -> Value {
     json!({
         "name": name,
@@ -54,7 +54,7 @@ fn an_empty_object_is_a_complete_role_created_with_201_and_replaced_with_200() {
 }
 
 #[test]
-fn an_object_sent_in_part_is_filled_from_the_defaults() {
+fn absent_fields_get_their_defaults() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}/roles/host", template(&app, "t", &json!({})));
     let body = json!({"publish": {"screen": {"codec": "vp9"}}, "subscribe": {"to_roles": []}, "priority": 8});
@@ -119,7 +119,7 @@ fn a_role_name_outside_its_pattern_is_refused_and_an_unknown_one_not_found() {
 }
 
 #[test]
-fn writing_and_deleting_a_role_are_changes_of_its_template() {
+fn writing_and_deleting_a_role_update_its_template() {
     let app = TestApp::start();
     let template = format!("/v1/templates/{}", template(&app, "t", &json!({})));
     let path = format!("{template}/roles/host");
@@ -135,7 +135,7 @@ fn writing_and_deleting_a_role_are_changes_of_its_template() {
 }
 
 #[test]
-fn a_role_that_another_subscribes_to_stays_and_the_message_names_the_other() {
+fn a_role_that_another_subscribes_to_cannot_be_deleted_and_the_error_names_the_other() {
     let app = TestApp::start();
     let roles = json!({"host": {}, "guest": {"subscribe": {"to_roles": ["host"]}}});
     let roles = format!("/v1/templates/{}/roles", template(&app, "t", &roles));
@@ -155,7 +155,7 @@ fn a_role_that_names_only_itself_can_be_deleted() {
 }
 
 #[test]
-fn a_role_that_somebody_holds_stays_until_the_last_has_left() {
+fn a_role_in_use_cannot_be_deleted_until_its_last_participant_has_left() {
     let app = TestApp::start();
     let id = template(&app, "t", &json!({"host": {}, "guest": {}}));
     let path = format!("/v1/templates/{id}/roles/host");
@@ -179,7 +179,7 @@ fn replacing_a_role_in_use_is_allowed_and_counts_for_the_next_token() {
 }
 
 #[test]
-fn a_role_as_it_reads_can_be_written_back() {
+fn a_role_can_be_written_back_as_it_was_read() {
     let app = TestApp::start();
     let template = format!("/v1/templates/{}", template(&app, "t", &json!({"host": {"priority": 2}, "guest": {}})));
     let before = app.get(&template).send().expect(200);

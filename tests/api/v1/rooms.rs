@@ -23,7 +23,7 @@ fn a_room_has_exactly_the_fields_of_the_contract() {
 }
 
 #[test]
-fn a_room_keeps_what_was_asked_for() {
+fn a_room_keeps_the_fields_of_its_creation() {
     let app = TestApp::start();
     let body = json!({
         "name": "A_b-9", "max_participants": 12, "empty_timeout_seconds": 60, "metadata": {"team": "blue"},
@@ -54,7 +54,7 @@ fn a_room_of_a_project_without_a_default_template_has_a_null_template() {
 }
 
 #[test]
-fn metadata_comes_back_as_the_very_text_that_was_sent() {
+fn metadata_is_returned_byte_for_byte() {
     let app = TestApp::start();
     let texts = [
         r#"{"z":1,"a":1.0,"m":1e2,"deep":[{"x":null}]}"#,
@@ -76,7 +76,7 @@ fn metadata_comes_back_as_the_very_text_that_was_sent() {
 }
 
 #[test]
-fn each_field_out_of_its_set_is_refused_by_name() {
+fn each_invalid_field_is_refused_by_name() {
     let app = TestApp::start();
     for (body, code, field) in [
         (json!({}), "invalid_request", "name"),
@@ -110,7 +110,7 @@ fn the_longest_name_is_accepted() {
 }
 
 #[test]
-fn a_template_that_the_project_does_not_have_is_not_found() {
+fn a_template_of_another_project_is_not_found() {
     let app = TestApp::start();
     let body = json!({"name": "a", "template_id": NO_TEMPLATE});
     app.post("/v1/rooms").json(body).send().expect_error(404, "template_not_found", Some("template_id"));
@@ -118,7 +118,7 @@ fn a_template_that_the_project_does_not_have_is_not_found() {
 }
 
 #[test]
-fn a_name_is_used_once_also_after_the_room_has_ended() {
+fn a_name_stays_used_after_the_room_has_ended() {
     let app = TestApp::start();
     app.room("once");
     app.post("/v1/rooms").json(json!({"name": "once"})).send().expect_error(409, "room_exists", Some("name"));
@@ -144,7 +144,7 @@ fn rooms_are_listed_newest_first_with_ended_ones_and_paging_neither_repeats_nor_
 }
 
 #[test]
-fn rooms_of_one_instant_are_paged_in_a_total_order_too() {
+fn rooms_created_at_the_same_time_are_paged_in_a_total_order() {
     let app = TestApp::start();
     for index in 0..9 {
         app.room(&format!("r{index}"));
@@ -155,7 +155,7 @@ fn rooms_of_one_instant_are_paged_in_a_total_order_too() {
 }
 
 #[test]
-fn a_page_past_the_end_is_empty_and_defaults_are_said() {
+fn a_page_after_the_end_is_empty_and_shows_the_defaults() {
     let app = TestApp::start();
     app.room("a");
     let page = app.get("/v1/rooms?offset=5").send().expect(200);
@@ -164,7 +164,7 @@ fn a_page_past_the_end_is_empty_and_defaults_are_said() {
 }
 
 #[test]
-fn reading_a_room_that_is_not_there_is_404_even_for_a_name_that_cannot_be() {
+fn reading_an_unknown_room_is_404_even_for_an_invalid_name() {
     let app = TestApp::start();
     for name in ["nobody", "a.b", "a%20b", "%C3%BC", "%FF", &"x".repeat(129)] {
         let path = format!("/v1/rooms/{name}");
@@ -173,7 +173,7 @@ fn reading_a_room_that_is_not_there_is_404_even_for_a_name_that_cannot_be() {
 }
 
 #[test]
-fn ending_a_room_stamps_it_once_and_again_changes_nothing() {
+fn ending_a_room_sets_its_end_once_and_again_changes_nothing() {
     let app = TestApp::start();
     let receiver = Receiver::start();
     app.endpoint(&receiver.url);
@@ -193,7 +193,7 @@ fn ending_a_room_stamps_it_once_and_again_changes_nothing() {
 }
 
 #[test]
-fn ending_a_room_that_is_not_there_tells_a_bad_name_from_an_unknown_one() {
+fn ending_an_invalid_name_is_400_and_an_unknown_one_404() {
     let app = TestApp::start();
     app.delete("/v1/rooms/nobody").send().expect_error(404, "room_not_found", None);
     app.delete("/v1/rooms/a.b").send().expect_error(400, "invalid_room_name", Some("name"));
@@ -221,7 +221,7 @@ fn a_room_starts_with_its_first_participant_and_ends_its_timeout_after_the_last(
 }
 
 #[test]
-fn a_room_that_nobody_joins_ends_at_its_deadline_and_says_so_once() {
+fn a_room_without_participants_ends_at_its_deadline_with_one_event() {
     let app = TestApp::start();
     let receiver = Receiver::start();
     let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
@@ -237,7 +237,7 @@ fn a_room_that_nobody_joins_ends_at_its_deadline_and_says_so_once() {
 }
 
 #[test]
-fn the_plan_caps_rooms_that_run_at_once_and_people_per_room() {
+fn the_plan_caps_concurrent_rooms_and_participants_per_room() {
     let app = TestApp::start();
     let other = other_project(&app, "free");
     let create = |body: Value| app.post("/v1/rooms").bearer(&other.key).json(body).send();
@@ -250,7 +250,7 @@ fn the_plan_caps_rooms_that_run_at_once_and_people_per_room() {
 }
 
 #[test]
-fn calls_at_once_for_one_name_make_one_room() {
+fn concurrent_creations_of_one_name_create_one_room() {
     let app = TestApp::start_with(|config| config.http.workers = 4);
     let statuses: Vec<u16> = std::thread::scope(|scope| {
         let create = || app.post("/v1/rooms").json(json!({"name": "a"})).send().status;
@@ -262,7 +262,7 @@ fn calls_at_once_for_one_name_make_one_room() {
 }
 
 #[test]
-fn rooms_and_their_deadlines_outlive_a_restart() {
+fn rooms_and_their_deadlines_survive_a_restart() {
     let app = TestApp::start();
     let open = app.room("a");
     app.room("b");

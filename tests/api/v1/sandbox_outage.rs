@@ -1,5 +1,5 @@
-//! A media plane that does not answer for a while, and one whose reports get lost: what callers see, and how the records and
-//! the live side come together again.
+//! A media plane that does not answer for a while, and one whose reports get lost: what callers are answered, and how the
+//! records are reconciled with the media plane.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ fn started() -> (TestApp, Receiver) {
 }
 
 impl TestApp {
-    /// The media plane stops answering for so long.
+    /// Makes the media plane unreachable for this long.
     pub fn outage(&self, seconds: u32) {
         let answer = self.admin("POST", "/sandbox/outage").json(json!({"seconds": seconds})).send().expect(200);
         assert_eq!(answer, json!({"seconds": seconds}));
     }
 
-    /// So many of the next reports are lost.
+    /// Drops this many of the next reports.
     pub fn drop_reports(&self, count: u32) {
         let answer = self.admin("POST", "/sandbox/drop_reports").json(json!({"count": count})).send().expect(200);
         assert_eq!(answer, json!({"count": count}));
@@ -37,7 +37,7 @@ impl TestApp {
         events
     }
 
-    /// Moves on to the next round of reconciliation. The one before must have armed its timer, or this one would come a
+    /// Advances to the next round of reconciliation. The timer of the previous round must be armed, or this one would come a
     /// round late.
     #[track_caller]
     pub fn next_round(&self) {
@@ -52,7 +52,7 @@ impl TestApp {
         self.advance(RECONCILE);
     }
 
-    /// Moves on to the next round of reconciliation and waits for as many events of a type.
+    /// Advances to the next round of reconciliation and waits for this many events of a type.
     #[track_caller]
     pub fn reconciled(&self, event_type: &str, count: usize) {
         self.next_round();
@@ -60,7 +60,7 @@ impl TestApp {
         assert_eq!(self.logged(&[event_type]).len(), count);
     }
 
-    /// Waits until the media plane has said who is in a room, at this very time.
+    /// Waits until the media plane has listed a room's participants at the current time.
     #[track_caller]
     pub fn wait_until_seen(&self, room: &str) {
         let path = format!("/debug/actors/{}/room/{room}", self.project);
@@ -68,11 +68,11 @@ impl TestApp {
         eventually(|| self.admin("GET", &path).send().json()["history"].as_array().is_some_and(|h| h.contains(&seen)));
     }
 
-    /// Whether every join has been told with exactly one leave.
+    /// Whether every join event has exactly one leave event.
     #[track_caller]
     fn assert_paired(&self) {
-        let told = ["participant.joined", "participant.left", "participant.connection_aborted"];
-        let events = self.logged(&told);
+        let types = ["participant.joined", "participant.left", "participant.connection_aborted"];
+        let events = self.logged(&types);
         for event in &events {
             let of = |joined: bool| {
                 let same = events.iter().filter(|other| other["participant_sid"] == event["participant_sid"]);
@@ -82,7 +82,7 @@ impl TestApp {
         }
     }
 
-    /// The time of a session's end, once it has one.
+    /// When a session ended; `None` while it is open.
     fn session(&self, sid: &str) -> Option<Value> {
         let sessions = self.get("/v1/sessions").send().expect(200);
         let found = sessions["sessions"].as_array().unwrap().iter().find(|s| s["participant_sid"] == sid)?;
@@ -91,7 +91,7 @@ impl TestApp {
     }
 }
 
-/// Every call that has to ask the media plane.
+/// Every call that needs the media plane.
 fn asking(app: &TestApp, ingress: &str, track: &str) -> Vec<Request> {
     let room = |path: &str| format!("/v1/rooms/standup/{path}");
     vec![
@@ -108,7 +108,7 @@ fn asking(app: &TestApp, ingress: &str, track: &str) -> Vec<Request> {
 }
 
 #[test]
-fn during_an_outage_calls_that_need_the_media_plane_are_503_and_the_others_go_on() {
+fn during_an_outage_calls_that_need_the_media_plane_are_503_and_the_others_work() {
     let (app, receiver) = started();
     let alice = app.join("standup", "alice", "host");
     let track = app.publish(&alice, "audio", "microphone");
@@ -127,12 +127,12 @@ fn during_an_outage_calls_that_need_the_media_plane_are_503_and_the_others_go_on
         app.get(path).send().expect(200);
     }
     app.room("retro");
-    // People stay, and what they do is heard of; so are those who come where nothing has to be asked.
+    // Participants stay, and their actions are reported; so are joins for which the media plane need not be called.
     app.act(&alice, "mute", json!({"track_sid": track, "muted": true})).expect(200);
     let bob = app.join("standup", "bob", "host");
     app.connect(&ingress);
     app.leave(&bob, true);
-    // The template limits who receives whom, which the media plane must be told before anybody comes in.
+    // The template has subscription rules, which the media plane must have before a participant joins.
     let roles = json!({"guest": {"subscribe": {"to_roles": []}}});
     app.outage(0);
     app.room_with_roles("quiet", &roles);
@@ -142,9 +142,9 @@ fn during_an_outage_calls_that_need_the_media_plane_are_503_and_the_others_go_on
     app.advance(Duration::from_secs(30));
     app.admin("GET", "/readyz").send().expect(200);
     app.join_with(&token).expect(201);
-    let people = app.get("/v1/rooms/standup/participants").send().expect(200);
-    assert_eq!(people["participants"].as_array().unwrap().len(), 2);
-    // Nothing of what was refused has been done.
+    let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
+    assert_eq!(listed["participants"].as_array().unwrap().len(), 2);
+    // No refused call had an effect.
     assert_eq!(app.ingress_now(&ingress)["status"], "publishing");
     assert_eq!(app.get("/v1/ingress").send().expect(200)["ingresses"].as_array().unwrap().len(), 1);
     assert_eq!(app.get("/v1/rooms/standup/role-changes").send().expect(200)["role_changes"], json!([]));
@@ -171,7 +171,7 @@ fn zero_seconds_end_an_outage() {
 }
 
 #[test]
-fn a_room_that_is_deleted_during_an_outage_ends_at_once_and_its_people_once_the_plane_is_back() {
+fn a_room_ended_during_an_outage_ends_at_once_and_its_participants_leave_after_the_outage() {
     let (app, receiver) = started();
     let alice = app.join("standup", "alice", "host");
     let ingress = app.ingress("standup", "encoder");
@@ -183,10 +183,10 @@ fn a_room_that_is_deleted_during_an_outage_ends_at_once_and_its_people_once_the_
     assert_eq!(app.ingress_now(&ingress)["status"], "complete");
     app.wait_for_event("room.finished", 1);
     assert_eq!(app.view(&alice)["participant"]["state"], "active");
-    // Nobody calls: the return is noticed all the same, before the next round of reconciliation.
+    // Without any call, the return is noticed before the next round of reconciliation.
     app.advance(Duration::from_secs(20));
     eventually(|| {
-        // The look at the plane's health may fall a moment before its end.
+        // The health check may come a moment before the end of the outage.
         app.advance(Duration::from_millis(100));
         app.view(&alice)["participant"]["state"] == "disconnected"
     });
@@ -197,7 +197,7 @@ fn a_room_that_is_deleted_during_an_outage_ends_at_once_and_its_people_once_the_
 }
 
 #[test]
-fn what_was_missed_is_repaired_as_soon_as_the_plane_is_back() {
+fn missed_changes_are_reconciled_as_soon_as_the_plane_is_back() {
     let (app, _) = started();
     let alice = app.join("standup", "alice", "host");
     app.outage(20);
@@ -216,7 +216,7 @@ fn what_was_missed_is_repaired_as_soon_as_the_plane_is_back() {
 }
 
 #[test]
-fn a_lost_join_is_written_within_one_round_in_a_room_that_rests_and_in_one_that_does_not() {
+fn a_lost_join_is_recorded_within_one_round_also_in_a_hibernating_room() {
     let (app, _) = started();
     app.drop_reports(1);
     let alice = app.join("standup", "alice", "host");
@@ -238,7 +238,7 @@ fn a_lost_join_is_written_within_one_round_in_a_room_that_rests_and_in_one_that_
 }
 
 #[test]
-fn a_lost_leave_is_written_within_one_round() {
+fn a_lost_leave_is_recorded_within_one_round() {
     let (app, _) = started();
     let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
     let track = app.publish(&alice, "audio", "microphone");
@@ -258,7 +258,7 @@ fn a_lost_leave_is_written_within_one_round() {
 }
 
 #[test]
-fn somebody_who_came_and_went_unheard_never_was() {
+fn a_participant_whose_join_and_leave_were_lost_is_not_recorded() {
     let (app, _) = started();
     app.drop_reports(2);
     let alice = app.join("standup", "alice", "host");
@@ -270,7 +270,7 @@ fn somebody_who_came_and_went_unheard_never_was() {
 }
 
 #[test]
-fn lost_reports_of_tracks_are_written_within_one_round() {
+fn lost_reports_of_tracks_are_recorded_within_one_round() {
     let (app, _) = started();
     let alice = app.join("standup", "alice", "host");
     app.drop_reports(1);
@@ -279,7 +279,7 @@ fn lost_reports_of_tracks_are_written_within_one_round() {
     app.reconciled("track.published", 2);
     app.drop_reports(1);
     app.act(&alice, "mute", json!({"track_sid": track, "muted": true})).expect(200);
-    // A mute is no event, but the next one of the track tells of it.
+    // A mute is no event, but the next event of the track contains it.
     app.next_round();
     app.wait_until_seen("standup");
     app.drop_reports(1);
@@ -299,10 +299,10 @@ fn lost_reports_of_tracks_are_written_within_one_round() {
 }
 
 #[test]
-fn lost_reports_of_an_ingress_are_written_within_one_round() {
+fn lost_reports_of_an_ingress_are_recorded_within_one_round() {
     let (app, _) = started();
     let ingress = app.ingress("standup", "encoder");
-    // The join, two tracks, and how the endpoint stands.
+    // The join, two tracks, and the endpoint's status.
     app.drop_reports(4);
     app.connect(&ingress);
     app.reconciled("ingress.started", 1);
@@ -316,7 +316,7 @@ fn lost_reports_of_an_ingress_are_written_within_one_round() {
 }
 
 #[test]
-fn somebody_too_many_who_was_not_heard_of_goes_again_with_one_event() {
+fn a_participant_over_the_cap_whose_join_was_lost_is_removed_with_one_event() {
     let (app, _) = started();
     app.room_with_roles("stage", &json!({"speaker": {"max_peer_count": 1}}));
     let tokens = [app.token("stage", "alice", "speaker"), app.token("stage", "bob", "speaker")];
@@ -330,7 +330,7 @@ fn somebody_too_many_who_was_not_heard_of_goes_again_with_one_event() {
 }
 
 #[test]
-fn a_job_that_nobody_knows_or_a_status_that_it_cannot_be_driven_to_is_refused() {
+fn an_unknown_egress_and_an_impossible_status_are_refused() {
     let (app, _) = started();
     let drive = |body: Value| app.admin("POST", "/sandbox/egress/EG_unknown").json(body).send();
     drive(json!({"status": "active"})).expect_error(404, "not_found", None);

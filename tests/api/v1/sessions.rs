@@ -45,7 +45,7 @@ fn the_role_is_null_when_the_token_carried_none() {
 }
 
 #[test]
-fn tracks_stand_in_order_of_start_with_their_ends() {
+fn tracks_are_listed_in_order_of_start_with_their_ends() {
     let app = TestApp::start();
     app.room("standup");
     let sid = app.join("standup", "alice", "host");
@@ -122,7 +122,7 @@ fn after_and_before_include_the_instant_itself() {
 }
 
 #[test]
-fn filters_that_cannot_be_are_refused_by_name() {
+fn invalid_filters_are_refused_by_name() {
     let app = TestApp::start();
     app.room("standup");
     let refused = |path: &str| app.get(path).send();
@@ -139,7 +139,7 @@ fn filters_that_cannot_be_are_refused_by_name() {
 }
 
 #[test]
-fn paging_neither_repeats_nor_skips_sessions_of_one_instant() {
+fn paging_neither_repeats_nor_skips_sessions_with_the_same_time() {
     let app = TestApp::start();
     app.room("standup");
     let mut expected: Vec<String> = (0..7).map(|n| format!("p{n}")).collect();
@@ -158,7 +158,7 @@ fn paging_neither_repeats_nor_skips_sessions_of_one_instant() {
 }
 
 #[test]
-fn each_join_of_one_identity_is_a_session_of_its_own() {
+fn each_join_of_one_identity_is_a_separate_session() {
     let app = TestApp::start();
     app.room("standup");
     let first = app.join("standup", "alice", "host");

@@ -44,7 +44,7 @@ fn a_template_may_be_a_name_alone_or_have_a_region() {
 }
 
 #[test]
-fn each_field_out_of_its_set_is_refused_by_name() {
+fn each_invalid_field_is_refused_by_name() {
     let app = TestApp::start();
     for (body, field) in [
         (json!({}), "name"),
@@ -109,7 +109,7 @@ fn templates_are_paged_without_repeats() {
 }
 
 #[test]
-fn an_id_that_is_malformed_or_unknown_is_told_apart_on_every_call() {
+fn a_malformed_id_is_400_and_an_unknown_one_404_on_every_call() {
     let app = TestApp::start();
     let requests = [
         app.get("/v1/templates/ID"),
@@ -130,7 +130,7 @@ fn an_id_that_is_malformed_or_unknown_is_told_apart_on_every_call() {
 }
 
 #[test]
-fn a_change_touches_only_what_was_sent_and_writes_sent_roles_whole() {
+fn an_update_changes_only_sent_fields_and_replaces_sent_roles() {
     let app = TestApp::start();
     let roles = json!({"host": {"priority": 1, "hidden": true}, "guest": {"priority": 9}});
     let id = template(&app, "t", &roles);
@@ -154,7 +154,7 @@ fn a_change_touches_only_what_was_sent_and_writes_sent_roles_whole() {
 }
 
 #[test]
-fn settings_sent_without_a_region_leave_the_region_as_it_is() {
+fn settings_without_a_region_leave_the_region_unchanged() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}", template(&app, "t", &json!({})));
     app.patch(&path).json(json!({"settings": {"region": "eu-west"}})).send().expect(200);
@@ -163,7 +163,7 @@ fn settings_sent_without_a_region_leave_the_region_as_it_is() {
 }
 
 #[test]
-fn an_empty_change_is_fine_and_changes_nothing_of_substance() {
+fn an_empty_update_is_accepted_and_changes_nothing_else() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}", template(&app, "t", &json!({"host": {}})));
     let before = app.get(&path).send().expect(200);
@@ -171,7 +171,7 @@ fn an_empty_change_is_fine_and_changes_nothing_of_substance() {
 }
 
 #[test]
-fn a_change_that_is_refused_changes_nothing() {
+fn a_refused_update_changes_nothing() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}", template(&app, "t", &json!({"host": {}})));
     template(&app, "taken", &json!({}));
@@ -187,7 +187,7 @@ fn a_change_that_is_refused_changes_nothing() {
 }
 
 #[test]
-fn a_change_may_refer_to_roles_that_are_already_there() {
+fn an_update_may_refer_to_existing_roles() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}", template(&app, "t", &json!({"host": {}})));
     let roles = json!({"guest": {"subscribe": {"to_roles": ["host"]}}});

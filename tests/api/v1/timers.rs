@@ -1,4 +1,4 @@
-//! The empty timer, and what a restart of the embedded media plane leaves of a room.
+//! The empty timer, and rooms after a restart of the embedded media plane.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn timer(app: &TestApp, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_timeout_of_zero_ends_a_room_as_soon_as_somebody_was_in_it_and_left() {
+fn a_timeout_of_zero_ends_a_room_as_soon_as_its_last_participant_leaves() {
     let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "brief", 0);
     app.advance(Duration::from_secs(299));
@@ -40,7 +40,7 @@ fn a_timeout_of_zero_ends_a_room_as_soon_as_somebody_was_in_it_and_left() {
 }
 
 #[test]
-fn a_timeout_of_zero_gives_a_room_nobody_joined_the_default_300_seconds() {
+fn a_timeout_of_zero_gives_a_room_without_a_join_the_default_300_seconds() {
     let app = TestApp::start();
     room(&app, "unjoined", 0);
     app.advance(Duration::from_millis(299_999));
@@ -51,7 +51,7 @@ fn a_timeout_of_zero_gives_a_room_nobody_joined_the_default_300_seconds() {
 }
 
 #[test]
-fn a_join_stops_the_timer_and_the_last_leave_starts_it_anew() {
+fn a_join_stops_the_timer_and_the_last_leave_restarts_it() {
     let app = TestApp::start();
     room(&app, "standup", 60);
     assert_eq!(timer(&app, "standup").as_deref(), Some("2026-03-01T12:01:00.000Z"));
@@ -71,7 +71,7 @@ fn a_join_stops_the_timer_and_the_last_leave_starts_it_anew() {
 }
 
 #[test]
-fn a_room_that_emptied_past_its_timeout_reports_its_finish_alone() {
+fn a_room_that_ends_after_its_timeout_reports_only_its_end() {
     let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 10);
     let alice = app.join("standup", "alice", "");
@@ -98,7 +98,7 @@ fn a_restart_keeps_the_deadline() {
 }
 
 #[test]
-fn a_deadline_that_passed_while_the_server_was_away_ends_the_room_at_start() {
+fn a_deadline_that_passed_while_the_server_was_stopped_ends_the_room_at_start() {
     let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 60);
     let app = app.restart_after(Duration::from_secs(3_600));
@@ -107,7 +107,7 @@ fn a_deadline_that_passed_while_the_server_was_away_ends_the_room_at_start() {
 }
 
 #[test]
-fn a_restart_of_the_embedded_plane_cuts_everybody_off_and_starts_the_timer() {
+fn a_restart_of_the_embedded_plane_disconnects_all_participants_and_starts_the_timer() {
     let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 60);
     let sid = app.join("standup", "alice", "host");
@@ -127,14 +127,14 @@ fn a_restart_of_the_embedded_plane_cuts_everybody_off_and_starts_the_timer() {
     assert_eq!(sessions["sessions"][0]["left_at"], json!(app.now()));
     assert_eq!(app.events(&receiver), expected);
     eventually(|| timer(&app, "standup").is_some());
-    // Whoever still holds a valid token may join again; the room had started already.
+    // A participant with a valid token may join again; the room had started already.
     app.join_with(&token).expect(201);
     assert_eq!(timer(&app, "standup"), None);
     assert_eq!(app.event_types(&receiver), ["participant.joined"]);
 }
 
 #[test]
-fn a_restart_with_nobody_inside_reports_nothing() {
+fn a_restart_with_an_empty_room_reports_nothing() {
     let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "standup", 600);
     let alice = app.join("standup", "alice", "");
@@ -148,7 +148,7 @@ fn a_restart_with_nobody_inside_reports_nothing() {
 }
 
 #[test]
-fn a_room_with_a_timeout_of_zero_does_not_outlive_a_restart_that_empties_it() {
+fn a_room_with_a_timeout_of_zero_ends_when_a_restart_empties_it() {
     let (app, receiver) = TestApp::start_with_receiver();
     room(&app, "brief", 0);
     app.join("brief", "alice", "host");
@@ -159,7 +159,7 @@ fn a_room_with_a_timeout_of_zero_does_not_outlive_a_restart_that_empties_it() {
 }
 
 #[test]
-fn a_join_that_is_turned_away_neither_starts_a_room_nor_stops_its_timer() {
+fn a_refused_join_neither_starts_a_room_nor_stops_its_timer() {
     let app = TestApp::start();
     let roles = json!({"speaker": {"max_peer_count": 1}});
     let stage = app.room_with_roles("stage", &roles);

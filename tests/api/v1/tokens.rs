@@ -71,7 +71,7 @@ fn the_claims_are_those_a_media_server_reads() {
 }
 
 #[test]
-fn two_tokens_for_the_same_person_are_told_apart() {
+fn two_tokens_for_the_same_identity_differ() {
     let app = TestApp::start();
     app.room("a");
     assert_ne!(payload(&app, json!({}))["jti"], payload(&app, json!({}))["jti"]);
@@ -128,7 +128,7 @@ fn a_lifetime_out_of_range_is_clamped_and_zero_takes_the_default() {
 }
 
 #[test]
-fn each_field_out_of_its_set_is_refused_by_name() {
+fn each_invalid_field_is_refused_by_name() {
     let app = TestApp::start();
     app.room("a");
     let valid = json!({"room": "a", "identity": "alice"});
@@ -160,7 +160,7 @@ fn each_field_out_of_its_set_is_refused_by_name() {
 }
 
 #[test]
-fn an_unknown_room_an_unknown_role_and_a_missing_template_are_told_apart() {
+fn an_unknown_room_an_unknown_role_and_a_missing_template_have_different_errors() {
     let app = TestApp::start();
     app.room("a");
     let body = json!({"room": "nobody", "identity": "alice"});
@@ -178,7 +178,7 @@ fn an_unknown_room_an_unknown_role_and_a_missing_template_are_told_apart() {
 }
 
 #[test]
-fn an_ended_room_admits_nobody() {
+fn an_ended_room_refuses_tokens() {
     let app = TestApp::start();
     app.room("a");
     app.delete("/v1/rooms/a").send().expect_empty(204);
@@ -187,7 +187,7 @@ fn an_ended_room_admits_nobody() {
 }
 
 #[test]
-fn a_role_that_admits_nobody_or_is_full_is_refused_and_a_leave_makes_room() {
+fn a_closed_or_full_role_is_refused_and_a_leave_frees_a_place() {
     let app = TestApp::start();
     let roles = json!({"closed": {"max_peer_count": -1}, "pair": {"max_peer_count": 2}, "open": {}});
     room_on(&app, "a", &template(&app, "t", &roles));
@@ -204,7 +204,7 @@ fn a_role_that_admits_nobody_or_is_full_is_refused_and_a_leave_makes_room() {
 }
 
 #[test]
-fn a_suspended_project_mints_nothing_and_a_full_plan_says_which_cap() {
+fn a_suspended_project_mints_no_token_and_a_reached_cap_is_named() {
     let app = TestApp::start();
     let other = other_project(&app, "self_hosted");
     let post = |path: &str, body: Value| app.post(path).bearer(&other.key).json(body).send();
@@ -220,13 +220,13 @@ fn a_suspended_project_mints_nothing_and_a_full_plan_says_which_cap() {
 }
 
 #[test]
-fn the_people_a_plan_lets_into_a_room_cap_its_tokens() {
+fn the_plans_cap_of_participants_limits_tokens() {
     let app = TestApp::start();
     let other = other_project(&app, "free");
     let post = |path: &str, body: Value| app.post(path).bearer(&other.key).json(body).send();
     post("/v1/rooms", json!({"name": "a"})).expect(201);
-    for person in 0..10 {
-        let token = post("/v1/tokens", json!({"room": "a", "identity": format!("p{person}")})).expect(201);
+    for number in 0..10 {
+        let token = post("/v1/tokens", json!({"room": "a", "identity": format!("p{number}")})).expect(201);
         assert_eq!(jwt(token["token"].as_str().unwrap(), 1)["roomConfig"]["maxParticipants"], 10);
         app.admin("POST", "/sandbox/join").json(json!({"token": token["token"]})).send().expect(201);
     }
@@ -272,7 +272,7 @@ fn a_role_without_the_permission_may_not_end_the_room_and_neither_may_no_role() 
 }
 
 #[test]
-fn a_permission_is_read_from_the_template_as_it_stands_now() {
+fn a_permission_is_read_from_the_current_template() {
     let app = TestApp::start();
     let template = template(&app, "t", &json!({"chair": {"permissions": {"end_room": true}}}));
     room_on(&app, "a", &template);
@@ -287,7 +287,7 @@ fn a_permission_is_read_from_the_template_as_it_stands_now() {
 }
 
 #[test]
-fn the_role_held_live_in_the_room_counts_and_not_an_older_tokens() {
+fn the_role_in_the_room_counts_and_not_that_of_an_older_token() {
     let app = TestApp::start();
     app.room("a");
     let host = app.token("a", "alice", "host");
@@ -296,7 +296,7 @@ fn the_role_held_live_in_the_room_counts_and_not_an_older_tokens() {
 }
 
 #[test]
-fn a_token_that_is_not_for_this_room_or_not_good_is_no_credential() {
+fn a_token_of_another_room_or_an_invalid_one_is_no_credential() {
     let app = TestApp::start();
     app.room("a");
     app.room("b");
@@ -338,7 +338,7 @@ fn an_expired_token_is_no_credential() {
 }
 
 #[test]
-fn a_room_token_is_good_for_no_other_call() {
+fn a_room_token_is_valid_for_no_other_call() {
     let app = TestApp::start();
     app.room("a");
     let token = app.token("a", "alice", "host");

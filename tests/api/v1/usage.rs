@@ -78,7 +78,7 @@ fn a_session_over_midnight_counts_its_minutes_on_each_day_and_begins_on_one() {
 }
 
 #[test]
-fn usage_outlives_a_restart_and_counts_whoever_it_cut_off_once() {
+fn usage_survives_a_restart_and_counts_disconnected_participants_once() {
     let app = TestApp::start();
     create(&app, "a").expect(201);
     app.join("a", "alice", "host");
@@ -93,7 +93,7 @@ fn usage_outlives_a_restart_and_counts_whoever_it_cut_off_once() {
 }
 
 #[test]
-fn a_window_is_checked() {
+fn an_invalid_window_is_refused() {
     let app = TestApp::start();
     for (query, field) in [
         ("from=yesterday", "from"),
@@ -113,7 +113,7 @@ fn a_spent_month_refuses_work_until_the_next_begins() {
     let app = on_plan("free");
     create(&app, "a").expect(201);
     app.join("a", "alice", "host");
-    // 10,000 minutes are 166 hours and 40 minutes of one person.
+    // 10,000 minutes are 166 hours and 40 minutes of one participant.
     app.advance(hours(166));
     let token = json!({"room": "a", "identity": "bob"});
     app.post("/v1/tokens").json(token.clone()).send().expect(201);
@@ -126,20 +126,20 @@ fn a_spent_month_refuses_work_until_the_next_begins() {
     app.advance(hours(31 * 24 - 12 + 7 - 167));
     let plan = app.get("/v1/plan").send().expect(200);
     assert_eq!(plan["period_start"], "2026-04-01");
-    // Alice is still there, and her time of the new month alone counts.
+    // Alice is still connected, and only her time of the new month counts.
     let (used, state) = (plan["participant_minutes_used"].as_f64().unwrap(), &plan["quota_state"]);
     assert_eq!((used, state), (7.0 * 60.0, &json!("active")));
     create(&app, "b").expect(201);
 }
 
 #[test]
-fn overage_is_paid_from_the_wallet_and_an_empty_one_refuses() {
+fn overage_is_paid_from_the_wallet_and_an_empty_wallet_refuses() {
     let app = on_plan("starter");
     create(&app, "a").expect(201);
-    for person in ["p1", "p2", "p3", "p4", "p5", "p6", "p7"] {
-        app.join("a", person, "guest");
+    for identity in ["p1", "p2", "p3", "p4", "p5", "p6", "p7"] {
+        app.join("a", identity, "guest");
     }
-    // Seven people for 120 hours: 50,400 minutes, 400 past the block, 8 shillings each.
+    // Seven participants for 120 hours: 50,400 minutes, 400 past the block, 8 shillings each.
     app.advance(hours(120));
     create(&app, "b").expect_error(402, "insufficient_balance", None);
     assert_eq!(app.get("/v1/plan").send().json()["quota_state"], "exceeded");
@@ -151,7 +151,7 @@ fn overage_is_paid_from_the_wallet_and_an_empty_one_refuses() {
 }
 
 #[test]
-fn a_suspended_project_says_so_and_starts_nothing() {
+fn a_suspended_project_is_shown_and_starts_no_work() {
     let app = TestApp::start();
     create(&app, "a").expect(201);
     project(&app, &["suspend", &app.project]);

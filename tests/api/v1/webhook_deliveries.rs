@@ -41,7 +41,7 @@ fn a_delivery_carries_both_signatures_and_the_name_of_its_event() {
 }
 
 #[test]
-fn the_log_holds_byte_for_byte_what_was_posted() {
+fn the_log_has_the_posted_payload_byte_for_byte() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     let endpoint = app.endpoint(&receiver.url);
     app.room("standup");
@@ -63,7 +63,7 @@ fn the_log_holds_byte_for_byte_what_was_posted() {
 }
 
 #[test]
-fn a_delivery_that_waits_has_its_next_attempt_and_no_answer_yet() {
+fn a_pending_delivery_has_a_next_attempt_and_no_response_yet() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     app.join("standup", "alice", "host");
@@ -153,7 +153,7 @@ fn within_each_room_first_attempts_keep_the_order_of_events() {
 }
 
 #[test]
-fn more_than_a_batch_that_is_due_goes_out_at_one_tick() {
+fn more_than_one_batch_is_posted_at_one_tick() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("crowd");
     for n in 0..130 {
@@ -170,7 +170,7 @@ fn more_than_a_batch_that_is_due_goes_out_at_one_tick() {
 }
 
 #[test]
-fn events_queued_while_the_app_was_down_or_not_yet_posted_outlive_a_restart() {
+fn pending_deliveries_survive_a_restart() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
     app.room("standup");
@@ -185,7 +185,7 @@ fn events_queued_while_the_app_was_down_or_not_yet_posted_outlive_a_restart() {
 }
 
 #[test]
-fn a_hundred_receivers_that_never_answer_do_not_hold_up_one_that_does() {
+fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     let (app, receiver, hanging) = (TestApp::start(), Receiver::start(), Hanging::start());
     for n in 0..100 {
         app.endpoint(&format!("{}/{n}", hanging.url));

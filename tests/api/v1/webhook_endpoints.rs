@@ -27,7 +27,7 @@ fn the_secret_is_shown_once_and_never_listed() {
 }
 
 #[test]
-fn two_endpoints_of_one_url_have_secrets_of_their_own() {
+fn two_endpoints_of_one_url_have_different_secrets() {
     let app = TestApp::start();
     let (one, two) = (app.endpoint("http://127.0.0.1:9/hook"), app.endpoint("http://127.0.0.1:9/hook"));
     assert_ne!(one["secret"], two["secret"]);
@@ -78,7 +78,7 @@ fn an_address_that_is_not_public_is_blocked() {
 }
 
 #[test]
-fn a_url_that_is_none_is_invalid() {
+fn a_malformed_url_is_invalid() {
     let app = TestApp::start();
     for url in ["", "hook", "//127.0.0.1/hook", "ftp://127.0.0.1/", "http://", "file:///etc/passwd", "http://[::1/"] {
         let refused = app.post("/v1/webhook-endpoints").json(json!({"url": url})).send();
@@ -108,7 +108,7 @@ fn endpoints_are_listed_newest_first_and_paged() {
 }
 
 #[test]
-fn a_deleted_endpoint_is_gone_and_hears_nothing_more() {
+fn a_deleted_endpoint_is_not_listed_and_receives_no_more_events() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     let id = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
     let path = format!("/v1/webhook-endpoints/{id}");
@@ -125,7 +125,7 @@ fn a_deleted_endpoint_is_gone_and_hears_nothing_more() {
 }
 
 #[test]
-fn every_endpoint_gets_every_event_signed_with_its_own_secret() {
+fn every_endpoint_receives_every_event_signed_with_its_own_secret() {
     let app = TestApp::start();
     let receivers = [Receiver::start(), Receiver::start()];
     let secrets = receivers.each_ref().map(|r| app.endpoint(&r.url)["secret"].as_str().unwrap().to_owned());

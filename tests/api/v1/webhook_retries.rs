@@ -1,4 +1,4 @@
-//! What becomes of deliveries that fail: the schedule, giving up, and putting back in the queue.
+//! Deliveries that fail: the retry schedule, giving up, and retrying by request.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Receiver, TestApp};
 
-/// An app with one receiver that fails, and one event queued for it.
+/// An app with one failing receiver, and one event queued for it.
 fn failing(status: u16) -> (TestApp, Receiver) {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     receiver.answer_with(status);
@@ -17,7 +17,7 @@ fn failing(status: u16) -> (TestApp, Receiver) {
     (app, receiver)
 }
 
-/// Queues exactly one event: a room that is made and ended reports its finish alone.
+/// Queues exactly one event: a room that is created and ended reports only its end.
 fn one_event(app: &TestApp, room: &str) {
     app.room(room);
     app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
@@ -55,7 +55,7 @@ fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
             app.advance(Duration::from_secs(seconds) - Duration::from_millis(1));
             app.settle();
             assert_eq!(the_delivery(&app)["attempts"], attempt, "not before its time");
-            // The instant it is due is a tick, so it goes out then and not at the one after.
+            // The time at which it is due is a tick, so it is posted then and not at the next one.
             app.advance(Duration::from_millis(1));
             app.settle();
         }
@@ -118,7 +118,7 @@ fn a_refused_connection_is_a_failure_without_a_status() {
 }
 
 #[test]
-fn a_failure_does_not_hold_up_what_comes_after_it() {
+fn a_failure_does_not_delay_later_deliveries() {
     let (app, receiver) = failing(500);
     app.deliver();
     receiver.drain();
@@ -130,7 +130,7 @@ fn a_failure_does_not_hold_up_what_comes_after_it() {
 }
 
 #[test]
-fn a_failed_delivery_can_be_put_back_with_its_attempts_counted_anew() {
+fn a_failed_delivery_can_be_retried_with_its_attempts_reset() {
     let (app, receiver) = failing(500);
     let id = give_up(&app);
     receiver.drain();
@@ -153,7 +153,7 @@ fn a_failed_delivery_can_be_put_back_with_its_attempts_counted_anew() {
 }
 
 #[test]
-fn a_retried_delivery_has_the_whole_schedule_before_it_again() {
+fn a_retried_delivery_has_the_whole_schedule_again() {
     let (app, receiver) = failing(500);
     let id = give_up(&app);
     app.post(&format!("/v1/webhook-deliveries/{id}/retry")).send().expect(200);
@@ -173,7 +173,7 @@ fn repeating_a_retry_with_its_key_replays_the_answer() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_retried() {
+fn an_unknown_delivery_cannot_be_retried() {
     let app = TestApp::start();
     let unknown = "/v1/webhook-deliveries/0191d2c4-9c11-7e02-9d3b-58a1c07be4f0/retry";
     app.post(unknown).send().expect_error(404, "delivery_not_found", None);
@@ -206,14 +206,14 @@ fn deleting_an_endpoint_drops_what_is_pending_and_keeps_the_rest() {
 }
 
 #[test]
-fn an_endpoint_deleted_while_it_is_posted_to_leaves_nothing_behind() {
+fn deleting_an_endpoint_during_a_post_leaves_no_delivery() {
     let app = TestApp::start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = app.endpoint(&format!("http://{}/hook", listener.local_addr().unwrap()));
     let path = format!("/v1/webhook-endpoints/{}", endpoint["id"].as_str().unwrap());
     one_event(&app, "standup");
     app.tick();
-    // The post is on its way and hangs.
+    // The post is in progress and hangs.
     let posting = listener.accept().unwrap();
     app.delete(&path).send().expect_empty(204);
     assert_eq!(app.deliveries(""), Vec::<Value>::new());
@@ -223,7 +223,7 @@ fn an_endpoint_deleted_while_it_is_posted_to_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_address_that_is_no_longer_let_through_is_not_dialled() {
+fn an_address_that_is_no_longer_allowed_is_not_dialled() {
     let (app, receiver) = TestApp::start_with_receiver();
     one_event(&app, "standup");
     let app = app.restart_with(|config| config.webhooks.allow_networks.clear());

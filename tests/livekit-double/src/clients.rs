@@ -1,4 +1,5 @@
-//! What real clients do: join with a token, publish what it lets them, hear messages; and encoders, with a stream key.
+//! Clients, which join with a token, publish what it allows and receive messages; and encoders, which connect with a
+//! stream key.
 
 use std::collections::HashMap;
 
@@ -10,22 +11,23 @@ use serde_json::Value;
 use crate::methods::read;
 use crate::{Double, Joining, State};
 
-/// Why a client is not let in, or may not do something.
+/// Why a client is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Its token, or its stream key, is good for nothing.
+    /// The token or the stream key is invalid.
     Credential,
     /// The room is full.
     RoomFull,
-    /// Its permission does not cover that.
+    /// The participant's permission does not cover the action.
     NotAllowed,
 }
 
 impl Double {
-    /// A client connects with a token and is let in as that says; a room that is not there is opened as that says, too.
+    /// A client connects with a token, whose grants and room settings apply. Creates the room if there is none. Returns the
+    /// sid.
     ///
     /// # Errors
-    /// The token is none of ours, or the room is full.
+    /// The token is not signed with the double's key, or the room is full.
     pub fn connect(&self, token: &str) -> Result<String, Refused> {
         let claims = self.claims(token).map_err(|_| Refused::Credential)?;
         let video = &claims["video"];
@@ -52,10 +54,10 @@ impl Double {
         Ok(sid)
     }
 
-    /// A client publishes a track, if it may. The sid.
+    /// A client publishes a track, if its permission allows it. Returns the sid.
     ///
     /// # Errors
-    /// It may not.
+    /// The permission does not cover the track's source.
     pub fn publish_if_allowed(
         &self,
         room: &str,
@@ -65,15 +67,15 @@ impl Double {
     ) -> Result<String, Refused> {
         let allowed = {
             let mut state = self.lock();
-            let person = state.person_mut(room, identity).ok_or(Refused::NotAllowed)?;
-            person.permission.as_ref().is_some_and(|permission| may_publish(permission, source as i32))
+            let participant = state.participant_mut(room, identity).ok_or(Refused::NotAllowed)?;
+            participant.permission.as_ref().is_some_and(|permission| may_publish(permission, source as i32))
         };
         if allowed { Ok(self.publish(room, identity, kind, source)) } else { Err(Refused::NotAllowed) }
     }
 
-    /// The messages of the server's that somebody heard, in their order.
+    /// The data messages that the server sent to a participant, in their order.
     #[must_use]
-    pub fn heard(&self, room: &str, identity: &str) -> Vec<proto::SendDataRequest> {
+    pub fn messages_to(&self, room: &str, identity: &str) -> Vec<proto::SendDataRequest> {
         let sent = self.calls::<proto::SendDataRequest>("SendData").into_iter().filter(|message| message.room == room);
         sent.filter(|message| {
             let to = &message.destination_identities;
@@ -82,7 +84,8 @@ impl Double {
         .collect()
     }
 
-    /// An encoder connects with a stream key: it joins, publishes a picture and a sound, and its endpoint says so.
+    /// An encoder connects with a stream key: it joins and publishes video and audio, and
+    /// `ingress_started` is reported.
     ///
     /// # Errors
     /// No endpoint has that key.
@@ -90,21 +93,21 @@ impl Double {
         let endpoint = self.endpoint_of(stream_key)?;
         let (room, identity) = (endpoint.room_name.as_str(), endpoint.participant_identity.as_str());
         let name = endpoint.participant_name.as_str();
-        self.join(room, &Joining { name, kind: Kind::Ingress, ..Joining::person(identity) });
+        self.join(room, &Joining { name, kind: Kind::Ingress, ..Joining::participant(identity) });
         self.publish(room, identity, TrackType::Video, TrackSource::Camera);
         self.publish(room, identity, TrackType::Audio, TrackSource::Microphone);
-        self.ingress_is(&endpoint.ingress_id, proto::ingress_state::Status::EndpointPublishing, "");
+        self.set_ingress_status(&endpoint.ingress_id, proto::ingress_state::Status::EndpointPublishing, "");
         Ok(())
     }
 
-    /// An encoder goes away.
+    /// An encoder disconnects, and `ingress_ended` is reported.
     ///
     /// # Errors
     /// No endpoint has that key.
     pub fn disconnect_encoder(&self, stream_key: &str) -> Result<(), Refused> {
         let endpoint = self.endpoint_of(stream_key)?;
         self.leave(&endpoint.room_name, &endpoint.participant_identity, proto::DisconnectReason::ClientInitiated);
-        self.ingress_is(&endpoint.ingress_id, proto::ingress_state::Status::EndpointInactive, "");
+        self.set_ingress_status(&endpoint.ingress_id, proto::ingress_state::Status::EndpointInactive, "");
         Ok(())
     }
 
@@ -115,7 +118,7 @@ impl Double {
 }
 
 impl State {
-    /// Opens a room as a token says, unless it is live, and sees whether one more fits.
+    /// Creates a room with the token's settings, unless it is live, and checks that it has a place left.
     fn admit(&mut self, room: &str, identity: &str, config: &Value, double: &Double) -> Result<(), Refused> {
         if !self.rooms.contains_key(room) {
             self.open(room, double);
@@ -127,23 +130,23 @@ impl State {
         }
         let room = &self.rooms[room];
         let cap = room.info.max_participants as usize;
-        let full = cap > 0 && room.people.len() >= cap && !room.people.contains_key(identity);
+        let full = cap > 0 && room.participants.len() >= cap && !room.participants.contains_key(identity);
         if full { Err(Refused::RoomFull) } else { Ok(()) }
     }
 
-    /// Takes an endpoint away, and its encoder with it.
+    /// Deletes an endpoint and disconnects its encoder.
     pub(crate) fn delete_ingress(&mut self, body: &[u8], double: &Double) -> Option<proto::IngressInfo> {
         let gone = self.ingresses.remove(&read::<proto::DeleteIngressRequest>(body).ingress_id)?;
-        let encoder = self.person_mut(&gone.room_name, &gone.participant_identity);
-        if encoder.is_some_and(|person| person.kind == Kind::Ingress as i32) {
+        let encoder = self.participant_mut(&gone.room_name, &gone.participant_identity);
+        if encoder.is_some_and(|participant| participant.kind == Kind::Ingress as i32) {
             let reason = proto::DisconnectReason::ClientInitiated;
-            self.depart(&gone.room_name, &gone.participant_identity, reason, double);
+            self.remove_participant(&gone.room_name, &gone.participant_identity, reason, double);
         }
         Some(gone)
     }
 }
 
-/// What a token's grants come to. What they leave out is allowed, and data follows publishing.
+/// The permission that a token grants. Absent grants are allowed; the one for data defaults to the one for publishing.
 fn permission(video: &Value) -> proto::ParticipantPermission {
     let grant = |name: &str, otherwise: bool| video[name].as_bool().unwrap_or(otherwise);
     let can_publish = grant("canPublish", true);
@@ -168,7 +171,7 @@ fn source_number(name: &str) -> TrackSource {
     }
 }
 
-/// No sources at all are all sources; a permission that forbids publishing wins.
+/// Whether a permission covers a source. An empty list of sources means every source.
 pub(crate) fn may_publish(permission: &proto::ParticipantPermission, source: i32) -> bool {
     let sources = &permission.can_publish_sources;
     permission.can_publish && (sources.is_empty() || sources.contains(&source))

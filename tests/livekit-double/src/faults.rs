@@ -1,10 +1,10 @@
-//! Ways of failing.
+//! Faults, and the responses that they and the API give.
 
 use std::time::Duration;
 
 use test_http_server::Response;
 
-/// The name under which a fault of every method is kept.
+/// The name that a fault of every method is set under.
 pub(crate) const EVERY: &str = "*";
 
 /// What a method does instead of answering.
@@ -12,17 +12,17 @@ pub(crate) const EVERY: &str = "*";
 pub enum Fault {
     /// No node serves the request: Twirp's `unavailable`.
     NoResponse,
-    /// Some other Twirp error.
+    /// A Twirp error: status, code, message.
     Twirp(u16, &'static str, &'static str),
     /// A 401 in plain text, as LiveKit gives for a bad token.
     PlainUnauthorized,
-    /// A proxy's page with this status.
+    /// An HTML page of a proxy, with this status.
     ProxyPage(u16),
-    /// Any answer: status, content type, body.
+    /// Any response: status, content type, body.
     Answer(u16, &'static str, &'static str),
-    /// Does what it is asked, and answers after this long.
+    /// Performs the call, and responds after this long.
     Slow(Duration),
-    /// Does what it is asked, and closes the connection without an answer.
+    /// Performs the call, and closes the connection without a response.
     Dropped,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn no_response() -> Response {
 }
 
 impl Fault {
-    /// What is answered at once; `None` when the method does its work first.
+    /// The response instead of the call; `None` when the call is performed first.
     pub(crate) fn answer(&self) -> Option<Response> {
         Some(match self {
             Self::NoResponse => no_response(),

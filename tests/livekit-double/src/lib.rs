@@ -1,11 +1,11 @@
 //! A stand-in for a LiveKit server: the part of its API that the control plane calls, on the published types, with rooms,
-//! people, egresses and ingresses behind it; its webhooks, signed as LiveKit signs them; and its ways of failing, switched
-//! on one method at a time. Nothing is transmitted: who joins and publishes is said by the test.
+//! participants, egresses and ingresses behind it; its webhooks, signed as LiveKit signs them; and faults, set for one
+//! method at a time. No media is transmitted: the test makes participants join and publish.
 
 mod clients;
 mod faults;
 mod methods;
-mod people;
+mod participants;
 mod signalling;
 mod webhooks;
 
@@ -17,15 +17,15 @@ use livekit_protocol as proto;
 
 pub use clients::Refused;
 pub use faults::Fault;
-pub use people::Joining;
+pub use participants::Joining;
 pub use webhooks::Webhook;
 
 /// The double. Cheap to clone; all clones are the same. Its server ends with the process.
 #[derive(Clone)]
 pub struct Double {
-    /// The API key it knows.
+    /// The one API key that the double accepts.
     pub api_key: String,
-    /// That key's secret.
+    /// The API key's secret.
     pub api_secret: String,
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -33,7 +33,7 @@ pub struct Double {
 
 #[derive(Default)]
 struct State {
-    /// Counts everything that gets an id.
+    /// The number of ids given out.
     ids: u64,
     rooms: BTreeMap<String, LiveRoom>,
     egresses: BTreeMap<String, proto::EgressInfo>,
@@ -47,23 +47,24 @@ struct State {
 #[derive(Default)]
 struct LiveRoom {
     info: proto::Room,
-    people: BTreeMap<String, proto::ParticipantInfo>,
-    /// Its node has died.
-    lost: bool,
-    /// Who is listed and on no node.
-    stranded: BTreeSet<String>,
+    participants: BTreeMap<String, proto::ParticipantInfo>,
+    /// The room's node has died.
+    node_is_dead: bool,
+    /// Identities that are listed although no live node has them.
+    ghosts: BTreeSet<String>,
 }
 
-/// What its configuration would say.
+/// The settings of LiveKit's configuration that matter to the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// `room.auto_create`.
     pub auto_create: bool,
     /// `room.enable_remote_unmute`.
     pub remote_unmute: bool,
-    /// Whether it is connected to Redis.
+    /// Whether Redis is connected; without it there is no egress and no ingress.
     pub redis: bool,
-    /// `api.enable_psrpc_for_get_list_participants`: who is in a room is asked of the room's node.
+    /// `api.enable_psrpc_for_get_list_participants`: participants are listed by the
+    /// room's node.
     pub node_lists: bool,
 }
 
@@ -74,7 +75,7 @@ impl Default for Settings {
 }
 
 impl Double {
-    /// Starts one on a free port.
+    /// Starts a double on a free port.
     #[must_use]
     pub fn start() -> Self {
         let (api_key, api_secret) =
@@ -87,7 +88,7 @@ impl Double {
         double
     }
 
-    /// Where it is reached.
+    /// The URL of the API.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -108,12 +109,12 @@ impl Double {
         self.lock().faults.clear();
     }
 
-    /// Changes its configuration.
+    /// Replaces the settings.
     pub fn configure(&self, settings: Settings) {
         self.lock().settings = settings;
     }
 
-    /// The requests that came to a method and were let in, in their order.
+    /// The authorized requests to a method, in their order.
     #[must_use]
     pub fn calls<M: prost::Message + Default>(&self, method: &str) -> Vec<M> {
         let state = self.lock();
@@ -127,7 +128,7 @@ impl Double {
         self.lock().rooms.keys().cloned().collect()
     }
 
-    /// A room as it stands.
+    /// The current state of a room.
     #[must_use]
     pub fn room(&self, name: &str) -> Option<proto::Room> {
         self.lock().rooms.get(name).map(|room| room.info.clone())

@@ -1,4 +1,4 @@
-//! What each method does.
+//! The API's methods, performed on the double's state.
 
 use std::net::TcpStream;
 use std::thread;
@@ -65,13 +65,13 @@ impl Double {
         (state.perform(method, &request.body, self), fault)
     }
 
-    /// How something is to fail now.
+    /// The fault that is set for a method.
     pub(crate) fn fault(&self, method: &str) -> Option<Fault> {
         let state = self.lock();
         state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
     }
 
-    /// What a token says that is signed with the double's key; with or without `Bearer` before it.
+    /// The claims of a token that is signed with the double's key, with or without `Bearer` before it.
     pub(crate) fn claims(&self, token: &str) -> Result<Value, Response> {
         let token = token.strip_prefix("Bearer ").unwrap_or(token);
         let refused = || faults::text(401, "text/plain; charset=utf-8", "invalid token\n");
@@ -115,8 +115,8 @@ impl State {
             "ListRooms" => self.list_rooms(&read(body)),
             "DeleteRoom" => self.delete_room(&read(body), double),
             "ListParticipants" => self.list_participants(&read(body)),
-            "GetParticipant" => match self.person(&read(body)) {
-                Some(person) => faults::protobuf(person),
+            "GetParticipant" => match self.participant(&read(body)) {
+                Some(participant) => faults::protobuf(participant),
                 None => faults::not_found("participant does not exist"),
             },
             "RemoveParticipant" => self.remove(&read(body), double),
@@ -124,7 +124,7 @@ impl State {
             "UpdateParticipant" => self.update(&read(body), double),
             "UpdateSubscriptions" => {
                 let proto::UpdateSubscriptionsRequest { room, identity, .. } = read(body);
-                match self.served(&room, &identity) {
+                match self.on_live_node(&room, &identity) {
                     Some(_) => faults::protobuf(&proto::UpdateSubscriptionsResponse {}),
                     None => faults::no_response(),
                 }
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Opens a room, or gives the one that is live.
+    /// Creates a room, or returns the one that is live.
     pub(crate) fn open(&mut self, name: &str, double: &Double) -> proto::Room {
         if let Some(room) = self.rooms.get(name) {
             return room.info.clone();
@@ -177,7 +177,7 @@ impl State {
         let fresh = !self.rooms.contains_key(&request.name);
         self.open(&request.name, double);
         let room = self.rooms.entry(request.name.clone()).or_default();
-        if std::mem::take(&mut room.lost) {
+        if std::mem::take(&mut room.node_is_dead) {
             room.count();
         }
         if fresh {
@@ -198,7 +198,7 @@ impl State {
         if !self.rooms.contains_key(&request.room) {
             return faults::not_found("requested room does not exist");
         }
-        if self.rooms.get(&request.room).is_some_and(|room| room.lost) {
+        if self.rooms.get(&request.room).is_some_and(|room| room.node_is_dead) {
             return faults::no_response();
         }
         self.close(&request.room, double);
@@ -207,41 +207,43 @@ impl State {
 
     fn list_participants(&self, request: &proto::ListParticipantsRequest) -> Response {
         let room = self.rooms.get(&request.room);
-        if self.settings.node_lists && room.is_none_or(|room| room.lost) {
+        if self.settings.node_lists && room.is_none_or(|room| room.node_is_dead) {
             return faults::no_response();
         }
-        let people = room.map(|room| room.people.values().cloned().collect());
-        faults::protobuf(&proto::ListParticipantsResponse { participants: people.unwrap_or_default() })
+        let participants = room.map(|room| room.participants.values().cloned().collect());
+        faults::protobuf(&proto::ListParticipantsResponse { participants: participants.unwrap_or_default() })
     }
 
-    fn person(&self, named: &proto::RoomParticipantIdentity) -> Option<&proto::ParticipantInfo> {
-        self.rooms.get(&named.room)?.people.get(&named.identity)
+    fn participant(&self, named: &proto::RoomParticipantIdentity) -> Option<&proto::ParticipantInfo> {
+        self.rooms.get(&named.room)?.participants.get(&named.identity)
     }
 
-    /// Somebody whom a node has.
-    fn served(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
+    /// A participant whose node is alive.
+    fn on_live_node(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         let room = self.rooms.get_mut(room)?;
-        room.people.get_mut(identity).filter(|_| !room.stranded.contains(identity))
+        room.participants.get_mut(identity).filter(|_| !room.ghosts.contains(identity))
     }
 
     fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Response {
-        if self.person(named).is_none() {
+        if self.participant(named).is_none() {
             return faults::not_found("participant does not exist");
         }
-        if self.served(&named.room, &named.identity).is_none() {
+        if self.on_live_node(&named.room, &named.identity).is_none() {
             return faults::no_response();
         }
-        self.depart(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
+        self.remove_participant(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
         faults::protobuf(&proto::RemoveParticipantResponse {})
     }
 
     fn mute(&mut self, request: &proto::MuteRoomTrackRequest) -> Response {
         let remote_unmute = self.settings.remote_unmute;
-        let Some(person) = self.served(&request.room, &request.identity) else { return faults::no_response() };
+        let Some(participant) = self.on_live_node(&request.room, &request.identity) else {
+            return faults::no_response();
+        };
         if !request.muted && !remote_unmute {
             return faults::twirp(412, "failed_precondition", "remote unmute not enabled");
         }
-        let track = person.tracks.iter_mut().find(|track| track.sid == request.track_sid);
+        let track = participant.tracks.iter_mut().find(|track| track.sid == request.track_sid);
         let track = track.map(|track| {
             track.muted = request.muted;
             track.clone()
@@ -250,16 +252,17 @@ impl State {
     }
 
     fn update(&mut self, request: &proto::UpdateParticipantRequest, double: &Double) -> Response {
-        let person = self.rooms.get_mut(&request.room).and_then(|room| room.people.get_mut(&request.identity));
-        let Some(person) = person else { return faults::not_found("participant does not exist") };
+        let participant =
+            self.rooms.get_mut(&request.room).and_then(|room| room.participants.get_mut(&request.identity));
+        let Some(participant) = participant else { return faults::not_found("participant does not exist") };
         for (name, value) in &request.attributes {
             match value.as_str() {
-                "" => person.attributes.remove(name),
-                value => person.attributes.insert(name.clone(), value.to_owned()),
+                "" => participant.attributes.remove(name),
+                value => participant.attributes.insert(name.clone(), value.to_owned()),
             };
         }
         if let Some(permission) = &request.permission {
-            person.permission = Some(permission.clone());
+            participant.permission = Some(permission.clone());
             self.stop_forbidden(&request.room, &request.identity, permission, double);
         }
         let named = proto::RoomParticipantIdentity {
@@ -267,7 +270,7 @@ impl State {
             identity: request.identity.clone(),
             ..Default::default()
         };
-        self.person(&named).map_or_else(faults::no_response, faults::protobuf)
+        self.participant(&named).map_or_else(faults::no_response, faults::protobuf)
     }
 
     fn start(&mut self, room_name: String, double: &Double) -> Response {

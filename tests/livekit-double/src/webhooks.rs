@@ -1,4 +1,4 @@
-//! Webhooks: made when something happens, signed, and either kept for the test to hand over as it likes, or sent.
+//! Webhooks: signed, and either kept for the test to pass on in any order, or sent.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -14,23 +14,23 @@ use sha2::{Digest, Sha256};
 use crate::methods::nanos;
 use crate::{Double, State};
 
-/// Times an event is sent at most.
+/// The most attempts for one event.
 const ATTEMPTS: u32 = 5;
-/// The wait before the second attempt. LiveKit waits a second.
+/// The delay before the second attempt; doubles with each further one. LiveKit waits 1 s.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// A webhook on its way.
+/// A signed webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Which event.
+    /// The event's name, such as `room_started`.
     pub event: String,
     /// The `Authorization` header: the bare token.
     pub authorization: String,
-    /// The body.
+    /// The body, as JSON.
     pub body: Vec<u8>,
 }
 
-/// Where webhooks go.
+/// The destination of webhooks: kept, or sent to a URL.
 #[derive(Default)]
 pub(crate) struct Queue {
     kept: Vec<Webhook>,
@@ -48,7 +48,7 @@ impl Double {
         self.sign_with(&claims, body)
     }
 
-    /// Signs whatever claims.
+    /// Signs a body with any claims.
     #[must_use]
     pub fn sign_with(&self, claims: &serde_json::Value, body: &[u8]) -> Webhook {
         let key = EncodingKey::from_secret(self.api_secret.as_bytes());
@@ -57,13 +57,13 @@ impl Double {
         Webhook { event: event["event"].as_str().unwrap_or_default().to_owned(), authorization, body: body.to_vec() }
     }
 
-    /// The webhooks since the last time, in their order. Empty while they are sent.
+    /// Takes the webhooks kept since the last call, in their order. Empty while webhooks are sent.
     #[must_use]
     pub fn webhooks(&self) -> Vec<Webhook> {
         std::mem::take(&mut self.lock().webhooks.kept)
     }
 
-    /// Sends webhooks to an address from now on, one after another, each again while it is answered with 5xx or not at all.
+    /// Sends webhooks to a URL from now on, one after another. Retries one that is answered with 429 or 5xx, or not at all.
     pub fn send_to(&self, url: &str) {
         let (sender, events) = channel::<Webhook>();
         let url = url.to_owned();
@@ -71,13 +71,13 @@ impl Double {
         self.lock().webhooks.sent = Some(sender);
     }
 
-    /// Sends a webhook that something went wrong with once more, or for the first time.
+    /// Sends one webhook.
     pub fn send(&self, webhook: Webhook) {
         self.lock().webhooks.put(webhook);
     }
 
-    /// Loses what happens from now on, until [`Double::send_to`] is called.
-    pub fn lose_webhooks(&self) {
+    /// Drops webhooks from now on, until [`Double::send_to`] is called.
+    pub fn drop_webhooks(&self) {
         self.lock().webhooks.sent = Some(channel().0);
     }
 }
@@ -85,7 +85,7 @@ impl Double {
 impl Queue {
     fn put(&mut self, webhook: Webhook) {
         match &self.sent {
-            // A receiver that is gone has lost it.
+            // The thread that sends has ended: the webhook is dropped.
             Some(sender) => drop(sender.send(webhook)),
             None => self.kept.push(webhook),
         }

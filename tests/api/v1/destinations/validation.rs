@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Bench, rtmp, s3};
+use super::{Harness, rtmp, s3};
 use crate::support::TestApp;
 
 #[test]
-fn a_malformed_configuration_is_refused_where_it_is_wrong() {
-    let bench = Bench::start();
+fn a_malformed_configuration_is_refused_at_the_wrong_field() {
+    let harness = Harness::start();
     let with = |name: &str, value: Value| {
         let mut config = s3();
         config[name] = value;
@@ -44,7 +44,7 @@ fn a_malformed_configuration_is_refused_where_it_is_wrong() {
         (json!({"type": "azure", "container": "c", "account_name": "a"}), "config.account_key"),
         (json!({"type": "azure", "container": "c", "account_key": "k"}), "config.account_name"),
     ] {
-        bench.create("a", "recording", &config).send().expect_error(400, "invalid_request", Some(field));
+        harness.create("a", "recording", &config).send().expect_error(400, "invalid_request", Some(field));
     }
     for (config, field) in [
         (json!({}), "config.urls"),
@@ -53,44 +53,44 @@ fn a_malformed_configuration_is_refused_where_it_is_wrong() {
         (json!({"urls": [7]}), "config.urls[0]"),
         (json!({"urls": ["rtmp://live.invalid/a/b"], "type": "s3"}), "config.type"),
     ] {
-        bench.create("a", "rtmp", &config).send().expect_error(400, "invalid_request", Some(field));
+        harness.create("a", "rtmp", &config).send().expect_error(400, "invalid_request", Some(field));
     }
-    assert_eq!(bench.app.get(&bench.path).send().expect(200), json!({"destinations": []}));
+    assert_eq!(harness.app.get(&harness.path).send().expect(200), json!({"destinations": []}));
 }
 
 #[test]
-fn a_url_that_is_none_is_refused_where_it_stands() {
-    let bench = Bench::start();
+fn an_invalid_url_is_refused_at_its_field() {
+    let harness = Harness::start();
     let good = "rtmp://live.invalid/app/key";
-    bench.made("live", "rtmp", &rtmp());
+    harness.made("live", "rtmp", &rtmp());
     for bad in ["", "https://live.invalid/a/b", "rtmp://", "live.invalid/a/b", "rtmp://live.invalid/app/REDACTED"] {
         let config = json!({"urls": [good, good, bad]});
-        bench.create("a", "rtmp", &config).send().expect_error(400, "invalid_url", Some("config.urls[2]"));
-        bench.patch("live", &config).send().expect_error(400, "invalid_url", Some("config.urls[2]"));
+        harness.create("a", "rtmp", &config).send().expect_error(400, "invalid_url", Some("config.urls[2]"));
+        harness.patch("live", &config).send().expect_error(400, "invalid_url", Some("config.urls[2]"));
     }
-    bench.made("archive", "recording", &s3());
+    harness.made("archive", "recording", &s3());
     for bad in ["", "minio.invalid:9000", "ftp://minio.invalid", "http://", "https://minio.invalid/REDACTED"] {
         let mut config = s3();
         config["endpoint"] = json!(bad);
-        bench.create("a", "recording", &config).send().expect_error(400, "invalid_url", Some("config.endpoint"));
-        bench.patch("archive", &config).send().expect_error(400, "invalid_url", Some("config.endpoint"));
+        harness.create("a", "recording", &config).send().expect_error(400, "invalid_url", Some("config.endpoint"));
+        harness.patch("archive", &config).send().expect_error(400, "invalid_url", Some("config.endpoint"));
     }
 }
 
 #[test]
 fn a_host_inside_the_operators_network_is_refused_unless_it_is_allowed() {
-    let bench = Bench::of(TestApp::start_with(|config| {
+    let harness = Harness::of(TestApp::start_with(|config| {
         config.egress.allow_networks = vec!["10.1.0.0/16".parse().unwrap()];
     }));
-    bench.made("live", "rtmp", &json!({"urls": ["rtmp://10.1.2.3/a/b"]}));
-    bench.made("archive", "recording", &s3());
+    harness.made("live", "rtmp", &json!({"urls": ["rtmp://10.1.2.3/a/b"]}));
+    harness.made("archive", "recording", &s3());
     for host in ["127.0.0.1", "localhost", "10.2.0.1", "169.254.169.254", "[::1]", "2130706433"] {
         let urls = json!({"urls": ["rtmp://10.1.2.3/a/b", format!("rtmp://{host}:1935/a/b")]});
-        bench.create("a", "rtmp", &urls).send().expect_error(400, "blocked_url", Some("config.urls[1]"));
-        bench.patch("live", &urls).send().expect_error(400, "blocked_url", Some("config.urls[1]"));
+        harness.create("a", "rtmp", &urls).send().expect_error(400, "blocked_url", Some("config.urls[1]"));
+        harness.patch("live", &urls).send().expect_error(400, "blocked_url", Some("config.urls[1]"));
         let mut config = s3();
         config["endpoint"] = json!(format!("http://{host}:9000"));
-        bench.create("a", "recording", &config).send().expect_error(400, "blocked_url", Some("config.endpoint"));
-        bench.patch("archive", &config).send().expect_error(400, "blocked_url", Some("config.endpoint"));
+        harness.create("a", "recording", &config).send().expect_error(400, "blocked_url", Some("config.endpoint"));
+        harness.patch("archive", &config).send().expect_error(400, "blocked_url", Some("config.endpoint"));
     }
 }

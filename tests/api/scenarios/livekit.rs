@@ -1,10 +1,10 @@
-//! The outside of the LiveKit plane: clients, encoders and workers of the double.
+//! Scenarios on LiveKit, driven through the double.
 
 use livekit_double::Double;
 use livekit_protocol as proto;
 use proto::{DisconnectReason, EgressStatus, TrackSource, TrackType};
 
-use super::{Outside, Person, Stage};
+use super::{Outside, Participant, Stage};
 use crate::livekit::livekit;
 use crate::support::TestApp;
 
@@ -14,20 +14,20 @@ pub fn stage() -> Stage {
     Stage::new(app, Box::new(double))
 }
 
-fn namespaced(app: &TestApp, who: &Person) -> String {
+fn namespaced(app: &TestApp, who: &Participant) -> String {
     format!("{}.{}", app.project, who.room)
 }
 
 impl Outside for Double {
     fn join(&self, _: &TestApp, token: &str) -> String {
-        Double::connect(self, token).expect("LiveKit takes the token")
+        Double::connect(self, token).expect("LiveKit accepts the token")
     }
 
-    fn is_let_in(&self, _: &TestApp, token: &str) -> bool {
+    fn is_admitted(&self, _: &TestApp, token: &str) -> bool {
         Double::connect(self, token).is_ok()
     }
 
-    fn publish(&self, app: &TestApp, who: &Person, kind: &str, source: &str) -> Option<String> {
+    fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str) -> Option<String> {
         let kind = if kind == "audio" { TrackType::Audio } else { TrackType::Video };
         let source = match source {
             "microphone" => TrackSource::Microphone,
@@ -37,13 +37,13 @@ impl Outside for Double {
         self.publish_if_allowed(&namespaced(app, who), &who.identity, kind, source).ok()
     }
 
-    fn leave(&self, app: &TestApp, who: &Person, clean: bool) {
+    fn leave(&self, app: &TestApp, who: &Participant, clean: bool) {
         let reason = if clean { DisconnectReason::ClientInitiated } else { DisconnectReason::SignalClose };
         Double::leave(self, &namespaced(app, who), &who.identity, reason);
     }
 
-    fn heard(&self, app: &TestApp, who: &Person) -> Vec<String> {
-        let messages = Double::heard(self, &namespaced(app, who), &who.identity);
+    fn received_topics(&self, app: &TestApp, who: &Participant) -> Vec<String> {
+        let messages = Double::messages_to(self, &namespaced(app, who), &who.identity);
         messages.into_iter().map(|message| message.topic.unwrap_or_default()).collect()
     }
 
@@ -56,7 +56,7 @@ impl Outside for Double {
             "limit_reached" => EgressStatus::EgressLimitReached,
             other => panic!("a worker does not say {other}"),
         };
-        self.egress_is(egress_id, status, error.unwrap_or_default());
+        self.set_egress_status(egress_id, status, error.unwrap_or_default());
     }
 
     fn connect(&self, _: &TestApp, stream_key: &str) -> bool {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
 
-use super::{Walk, assert_described};
+use super::{Api, assert_described};
 use crate::contract::Described;
 
 /// Any JSON value, not too large.
@@ -38,25 +38,25 @@ fn each_case<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
 }
 
 #[test]
-fn no_json_in_any_field_is_a_fault() {
-    let walk = Walk::start();
-    for (operation, example) in walk.with_bodies() {
+fn random_json_in_any_field_causes_no_5xx() {
+    let api = Api::start();
+    for (operation, example) in api.with_bodies() {
         let fields: Vec<String> = example.as_object().unwrap().keys().cloned().collect();
         each_case(40, &(proptest::sample::select(fields), any_json(), any::<bool>()), |(field, value, whole)| {
             let mut body = example.clone();
             body[field] = value.clone();
             let body = if whole { value } else { body };
-            assert_described(operation, &walk.request(operation).json(body).send());
+            assert_described(operation, &api.request(operation).json(body).send());
         });
     }
 }
 
 #[test]
-fn no_bytes_as_a_body_are_a_fault() {
-    let walk = Walk::start();
-    for operation in &walk.operations {
+fn random_bytes_as_a_body_cause_no_5xx() {
+    let api = Api::start();
+    for operation in &api.operations {
         each_case(20, &proptest::collection::vec(any::<u8>(), 0..200), |bytes| {
-            assert_described(operation, &walk.request(operation).raw(bytes).send());
+            assert_described(operation, &api.request(operation).raw(bytes).send());
         });
     }
 }
@@ -75,13 +75,13 @@ fn replaced(operation: &Described, path: &str, part: &str, all: bool) -> String 
 }
 
 #[test]
-fn no_path_is_a_fault() {
-    let walk = Walk::start();
-    for operation in walk.operations.iter().filter(|operation| operation.path.contains('{')) {
+fn random_paths_cause_no_5xx() {
+    let api = Api::start();
+    for operation in api.operations.iter().filter(|operation| operation.path.contains('{')) {
         each_case(30, &("[!-~]{1,30}|(%[0-9A-F]{2}){1,8}|[a-zA-Z0-9_.@-]{1,140}", any::<bool>()), |(part, all)| {
             let part = part.replace(['/', '?', '#', '\\', '{', '}', '<', '>', '"', '^', '`', '|'], "x");
-            let path = replaced(operation, &walk.path(operation), &part, all);
-            let answer = walk.with_example(operation, &path).send();
+            let path = replaced(operation, &api.path(operation), &part, all);
+            let answer = api.with_example(operation, &path).send();
             let off = answer.status == 404 && answer.text().contains("\"not_found\"") || answer.status == 405;
             if !off {
                 assert_described(operation, &answer);
@@ -91,9 +91,9 @@ fn no_path_is_a_fault() {
 }
 
 #[test]
-fn no_query_is_a_fault() {
-    let walk = Walk::start();
-    for operation in &walk.operations {
+fn random_queries_cause_no_5xx() {
+    let api = Api::start();
+    for operation in &api.operations {
         let parameters = operation.operation["parameters"].as_array().unwrap();
         let names = parameters.iter().filter(|parameter| parameter["in"] == "query");
         let mut names: Vec<String> = names.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect();
@@ -101,8 +101,8 @@ fn no_query_is_a_fault() {
         let query = (proptest::sample::select(names), "[!-~]{0,20}|(%[0-9A-F]{2}){0,8}|[0-9-]{1,20}");
         each_case(20, &query, |(name, value)| {
             let value = value.replace(['#', '<', '>', '"', '\\', '^', '`', '{', '}', '|'], "x");
-            let path = format!("{}?{name}={value}", walk.path(operation));
-            assert_described(operation, &walk.with_example(operation, &path).send());
+            let path = format!("{}?{name}={value}", api.path(operation));
+            assert_described(operation, &api.with_example(operation, &path).send());
         });
     }
 }

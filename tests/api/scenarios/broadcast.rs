@@ -1,4 +1,4 @@
-//! Broadcasts: to RTMP receivers, whose keys nobody sees again.
+//! Broadcasts: to RTMP receivers, whose stream keys are never shown again.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn a_broadcast_that_fails_says_why(mut stage: Stage) {
     stage.egress(&egress, "failed", Some("rtmp://8.8.8.8/live/first-key does not answer"));
     stage.expect(&["broadcast.failed"]);
     let failed = stage.app.get(&format!("/v1/broadcasts/{egress}")).send().expect(200);
-    // A worker may well quote the url, and with it the key.
+    // A worker may quote the URL, and with it the key.
     assert_eq!((&failed["status"], &failed["error"]), (&json!("failed"), &json!("rtmp://… does not answer")));
     stage.end();
 }

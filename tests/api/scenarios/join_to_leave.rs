@@ -1,4 +1,4 @@
-//! A call: people join with their tokens, publish, are seen, and go; the room ends when it has been empty for long enough.
+//! A call: participants join with their tokens, publish, are listed, and leave; the room ends after its empty timeout.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Stage, on_both_planes};
 
-on_both_planes!(a_call_from_the_first_join_to_the_end_of_its_room, a_full_room_lets_nobody_else_in);
+on_both_planes!(a_call_from_the_first_join_to_the_end_of_its_room, a_full_room_admits_no_further_participant);
 
 fn a_call_from_the_first_join_to_the_end_of_its_room(mut stage: Stage) {
     stage.app.room("standup");
@@ -16,7 +16,7 @@ fn a_call_from_the_first_join_to_the_end_of_its_room(mut stage: Stage) {
     let token = stage.app.post("/v1/tokens").json(token).send().expect(201)["token"].as_str().unwrap().to_owned();
     let sid = stage.outside.join(&stage.app, &token);
     stage.expect(&["room.started", "participant.joined"]);
-    let alice = super::Person { room: "standup".into(), identity: "alice".into(), sid: sid.clone(), token };
+    let alice = super::Participant { room: "standup".into(), identity: "alice".into(), sid: sid.clone(), token };
     let track = stage.publish(&alice, "audio", "microphone");
     let published = stage.expect(&["track.published"]);
     assert_eq!((&published[0]["track_sid"], &published[0]["role"]), (&json!(track), &json!("host")));
@@ -51,16 +51,16 @@ fn a_call_from_the_first_join_to_the_end_of_its_room(mut stage: Stage) {
     let sessions = stage.app.get("/v1/sessions").send().expect(200);
     let sessions = sessions["sessions"].as_array().unwrap();
     assert!(sessions.len() == 2 && sessions.iter().all(|session| session["left_at"].is_string()));
-    // A media plane's clock need not be ours.
+    // A media plane may have a clock of its own.
     stage.app.advance(Duration::from_secs(330));
     stage.expect(&["room.finished"]);
     assert_eq!(stage.app.get("/v1/rooms/standup").send().expect(200)["status"], "ended");
     stage.end();
 }
 
-fn a_full_room_lets_nobody_else_in(mut stage: Stage) {
+fn a_full_room_admits_no_further_participant(mut stage: Stage) {
     stage.app.post("/v1/rooms").json(json!({"name": "duo", "max_participants": 1})).send().expect(201);
-    // A recorder opens the media plane's side first, and takes nobody's place.
+    // A recorder opens the room on the media plane first, and counts as no participant.
     let recorder =
         stage.app.post("/v1/rooms/duo/recordings").json(json!({"type": "room_composite"})).send().expect(201);
     stage.egress(recorder["egress_id"].as_str().unwrap(), "active", None);
@@ -68,15 +68,15 @@ fn a_full_room_lets_nobody_else_in(mut stage: Stage) {
     let alice = stage.join("duo", "alice", "host");
     stage.expect(&["room.started", "participant.joined"]);
     let token = stage.app.token("duo", "bob", "guest");
-    assert!(!stage.outside.is_let_in(&stage.app, &token));
+    assert!(!stage.outside.is_admitted(&stage.app, &token));
     stage.leave(&alice, true);
     stage.expect(&["participant.left"]);
-    assert!(stage.outside.is_let_in(&stage.app, &token));
+    assert!(stage.outside.is_admitted(&stage.app, &token));
     stage.expect(&["participant.joined"]);
     stage.end();
 }
 
-/// Who is in the room. Both came at the same instant of the test's clock, so in no certain order.
+/// The identities in the room. Both joined at the same time of the test's clock, so in any order.
 fn listed(stage: &Stage) -> BTreeSet<String> {
     let page = stage.app.get("/v1/rooms/standup/participants").send().expect(200);
     page["participants"].as_array().unwrap().iter().map(|who| who["identity"].as_str().unwrap().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Ingress: an encoder comes in by its stream key, publishes as anybody does, goes, and is locked out.
+//! Ingress: an encoder connects with its stream key, publishes like any participant, disconnects, and is refused.
 
 use serde_json::json;
 

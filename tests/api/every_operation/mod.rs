@@ -1,5 +1,5 @@
-//! Every operation under every kind of bad request: never a fault of the server, always the envelope, and only answers
-//! that the description names.
+//! Every operation under every kind of bad request: never a 5xx, always the error envelope, and only answers that the
+//! description names.
 
 mod fields;
 mod random;
@@ -18,14 +18,15 @@ const GLOBAL: [(u16, &str); 4] = [
     (409, "idempotency_key_reuse"),
 ];
 
-struct Walk {
+/// An app, and the operations that it describes.
+struct Api {
     app: TestApp,
     template: String,
     operations: Vec<Described>,
 }
 
-impl Walk {
-    /// An app with a room and somebody in it.
+impl Api {
+    /// Starts an app with a room and one participant.
     fn start() -> Self {
         let app = TestApp::start();
         app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 86_400})).send().expect(201);
@@ -34,7 +35,7 @@ impl Walk {
         Self { template: default_template(&app), operations, app }
     }
 
-    /// A path whose every part is well formed.
+    /// The operation's path with well-formed parameters.
     fn path(&self, operation: &Described) -> String {
         operation.concrete(|before, name| match (before, name) {
             ("rooms", _) => "standup".into(),
@@ -69,7 +70,7 @@ impl Walk {
     }
 }
 
-/// That an answer is one the description names.
+/// Fails unless the description names the answer's status and code.
 #[track_caller]
 fn assert_described(operation: &Described, answer: &Response) {
     let text = || format!("{} answered {}: {}", operation.id(), answer.status, answer.text());
@@ -86,39 +87,39 @@ fn assert_described(operation: &Described, answer: &Response) {
 
 #[test]
 fn no_operation_answers_without_a_credential_or_with_a_wrong_one() {
-    let walk = Walk::start();
-    for operation in walk.operations.iter().filter(|operation| row(operation.id()).auth != "none") {
-        walk.request(operation).anonymous().send().expect_error(401, "unauthorized", None);
-        let wrong = walk.request(operation).bearer(&format!("vk_test_{}", "0".repeat(43)));
+    let api = Api::start();
+    for operation in api.operations.iter().filter(|operation| row(operation.id()).auth != "none") {
+        api.request(operation).anonymous().send().expect_error(401, "unauthorized", None);
+        let wrong = api.request(operation).bearer(&format!("vk_test_{}", "0".repeat(43)));
         wrong.send().expect_error(401, "unauthorized", None);
     }
 }
 
 #[test]
 fn no_operation_of_a_key_answers_to_a_room_token() {
-    let walk = Walk::start();
-    let token = walk.app.token("standup", "alice", "host");
-    for operation in walk.operations.iter().filter(|operation| row(operation.id()).auth == "key") {
-        walk.request(operation).bearer(&token).send().expect_error(401, "unauthorized", None);
+    let api = Api::start();
+    let token = api.app.token("standup", "alice", "host");
+    for operation in api.operations.iter().filter(|operation| row(operation.id()).auth == "key") {
+        api.request(operation).bearer(&token).send().expect_error(401, "unauthorized", None);
     }
 }
 
 #[test]
-fn no_operation_takes_a_body_past_the_limit() {
-    let walk = Walk::start();
-    for operation in &walk.operations {
-        let answer = walk.request(operation).raw("x".repeat(65_537)).send();
+fn no_operation_accepts_a_body_over_the_limit() {
+    let api = Api::start();
+    for operation in &api.operations {
+        let answer = api.request(operation).raw("x".repeat(65_537)).send();
         answer.expect_error(413, "payload_too_large", None);
     }
 }
 
 #[test]
-fn no_operation_with_a_body_takes_another_media_type_or_none_at_all() {
-    let walk = Walk::start();
-    for (operation, example) in walk.with_bodies() {
-        let request = walk.request(operation).json(example.clone()).header("content-type", "text/plain");
+fn no_operation_with_a_body_accepts_another_media_type_or_an_absent_body() {
+    let api = Api::start();
+    for (operation, example) in api.with_bodies() {
+        let request = api.request(operation).json(example.clone()).header("content-type", "text/plain");
         request.send().expect_error(415, "unsupported_media_type", None);
-        let without = walk.request(operation).send();
+        let without = api.request(operation).send();
         if operation.requires_body() {
             without.expect_error(400, "invalid_request", None);
         } else {
@@ -128,49 +129,49 @@ fn no_operation_with_a_body_takes_another_media_type_or_none_at_all() {
 }
 
 #[test]
-fn no_operation_that_lists_400_takes_an_unknown_query_parameter() {
-    let walk = Walk::start();
-    for operation in walk.operations.iter().filter(|operation| row(operation.id()).errors.contains(&400)) {
-        let path = format!("{}?colour=red", walk.path(operation));
-        let answer = walk.with_example(operation, &path).send();
+fn no_operation_that_lists_400_accepts_an_unknown_query_parameter() {
+    let api = Api::start();
+    for operation in api.operations.iter().filter(|operation| row(operation.id()).errors.contains(&400)) {
+        let path = format!("{}?colour=red", api.path(operation));
+        let answer = api.with_example(operation, &path).send();
         answer.expect_error(400, "invalid_request", Some("colour"));
     }
 }
 
 #[test]
-fn no_operation_takes_an_unknown_body_field() {
-    let walk = Walk::start();
-    for (operation, example) in walk.with_bodies() {
+fn no_operation_accepts_an_unknown_body_field() {
+    let api = Api::start();
+    for (operation, example) in api.with_bodies() {
         let mut body = example.clone();
         body["colour"] = json!("red");
-        walk.request(operation).json(body).send().expect_error(400, "invalid_request", Some("colour"));
+        api.request(operation).json(body).send().expect_error(400, "invalid_request", Some("colour"));
     }
 }
 
 #[test]
-fn a_call_without_a_body_refuses_fields_or_ignores_them_but_never_breaks() {
-    let walk = Walk::start();
-    for operation in walk.operations.iter().filter(|operation| operation.example().is_none()) {
+fn an_operation_without_a_body_refuses_or_ignores_one_and_never_fails() {
+    let api = Api::start();
+    for operation in api.operations.iter().filter(|operation| operation.example().is_none()) {
         for body in [&b"{}"[..], b"{\"colour\":1}", b"{", b"[]", b"\xff"] {
-            assert_described(operation, &walk.request(operation).raw(body).send());
+            assert_described(operation, &api.request(operation).raw(body).send());
         }
     }
 }
 
 #[test]
-fn what_is_really_answered_fits_the_description() {
-    let walk = Walk::start();
+fn actual_answers_fit_the_description() {
+    let api = Api::start();
     let receiver = Receiver::start();
-    walk.app.endpoint(&receiver.url);
-    let sid = walk.app.join("standup", "bob", "");
-    walk.app.publish(&sid, "audio", "microphone");
-    walk.app.leave(&sid, true);
-    walk.app.tick();
+    api.app.endpoint(&receiver.url);
+    let sid = api.app.join("standup", "bob", "");
+    api.app.publish(&sid, "audio", "microphone");
+    api.app.leave(&sid, true);
+    api.app.tick();
     receiver.next();
-    let document = walk.app.get("/openapi.json").send().expect(200);
+    let document = api.app.get("/openapi.json").send().expect(200);
     let mut fitted = 0;
-    for operation in walk.operations.iter().filter(|operation| operation.method != "DELETE") {
-        let answer = walk.request_with_example(operation).send();
+    for operation in api.operations.iter().filter(|operation| operation.method != "DELETE") {
+        let answer = api.request_with_example(operation).send();
         let content = format!("/responses/{}/content/application~1json/schema", answer.status);
         let schema = operation.operation.pointer(&content).unwrap_or_else(|| panic!("{}", answer.text()));
         fits(&document, schema, &answer.json(), operation.id());
@@ -180,20 +181,20 @@ fn what_is_really_answered_fits_the_description() {
 }
 
 #[test]
-fn a_room_token_without_the_permission_moderates_nothing_in_its_room() {
-    let walk = Walk::start();
-    let token = walk.app.token("standup", "bob", "guest");
-    let mut walked = 0;
-    for operation in walk.operations.iter().filter(|operation| operation.path.starts_with("/v1/rooms/{name}")) {
+fn a_room_token_without_the_permission_cannot_moderate_its_room() {
+    let api = Api::start();
+    let token = api.app.token("standup", "bob", "guest");
+    let mut refused = 0;
+    for operation in api.operations.iter().filter(|operation| operation.path.starts_with("/v1/rooms/{name}")) {
         let row = row(operation.id());
         let Some(permission) = row.permission else { continue };
-        let answer = walk.request_with_example(operation).bearer(&token).send();
+        let answer = api.request_with_example(operation).bearer(&token).send();
         assert_envelope(&answer);
         let body = answer.json();
         assert_eq!((answer.status, &body["error"]["code"]), (403, &json!("permission_denied")), "{}", operation.id());
         let field = body["error"]["field"].as_str().unwrap();
         assert!(permission.split('|').any(|known| known == field), "{}: {field}", operation.id());
-        walked += 1;
+        refused += 1;
     }
-    assert!(walked > 0);
+    assert!(refused > 0);
 }

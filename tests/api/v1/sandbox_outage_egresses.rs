@@ -9,8 +9,8 @@ use crate::support::{Request, Response, TestApp, eventually};
 const RECORDINGS: &str = "/v1/rooms/standup/recordings";
 const BROADCASTS: &str = "/v1/rooms/standup/broadcasts";
 
-/// What a job tells of itself.
-const TOLD: [&str; 8] = [
+/// The event types of recordings and broadcasts.
+const EGRESS_EVENTS: [&str; 8] = [
     "recording.started",
     "recording.updated",
     "recording.ended",
@@ -21,7 +21,7 @@ const TOLD: [&str; 8] = [
     "broadcast.failed",
 ];
 
-/// A room that stays open, and a receiver that is never posted to, for the sake of the log.
+/// A room that stays open, and a webhook endpoint that no delivery is posted to, for its log.
 fn started() -> TestApp {
     let app = TestApp::start();
     app.endpoint("http://127.0.0.1:9/hook");
@@ -38,26 +38,26 @@ fn stream(app: &TestApp) -> Request {
 }
 
 /// The id in an answer to a start.
-fn id(job: &Value) -> String {
-    job["egress_id"].as_str().unwrap().to_owned()
+fn id(egress: &Value) -> String {
+    egress["egress_id"].as_str().unwrap().to_owned()
 }
 
-/// The records of a kind as they stand: the media plane is not asked.
+/// The records of a kind; lists do not ask the media plane.
 fn listed(app: &TestApp, kind: &str) -> Vec<Value> {
     app.get(&format!("/v1/{kind}")).send().expect(200)[kind].as_array().unwrap().clone()
 }
 
 fn statuses(app: &TestApp, kind: &str) -> Vec<String> {
-    listed(app, kind).iter().map(|job| job["status"].as_str().unwrap().to_owned()).collect()
+    listed(app, kind).iter().map(|egress| egress["status"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What has been told of jobs, in order.
-fn told(app: &TestApp) -> Vec<String> {
-    app.logged(&TOLD).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+/// The types of all events of recordings and broadcasts, in order.
+fn egress_events(app: &TestApp) -> Vec<String> {
+    app.logged(&EGRESS_EVENTS).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn lost_reports_of_a_job_are_written_within_one_round_and_told_once() {
+fn lost_reports_of_an_egress_are_recorded_within_one_round_and_reported_once() {
     for (kind, singular, start) in
         [("recordings", "recording", record as fn(&TestApp) -> Request), ("broadcasts", "broadcast", stream)]
     {
@@ -81,7 +81,7 @@ fn lost_reports_of_a_job_are_written_within_one_round_and_told_once() {
         app.reconciled(&event("ended"), 1);
         assert_eq!(app.logged(&[&event("ended")]), [expected(&app, "ended", &done, "complete")]);
 
-        // Both of its reports are lost, and it failed: what it was in between nobody knows any more.
+        // Both reports are lost, and the egress failed: its status in between is unknown.
         let failed = id(&start(&app).send().expect(201));
         app.drop_reports(2);
         app.drive(&failed, json!({"status": "active"}));
@@ -92,16 +92,16 @@ fn lost_reports_of_a_job_are_written_within_one_round_and_told_once() {
         assert_eq!((&records[0]["status"], &records[0]["error"]), (&json!("failed"), &json!("the disk is full")));
         assert_eq!((&records[1]["status"], &records[1]["egress_id"]), (&json!("complete"), &json!(done)));
 
-        // A round later there is nothing more to tell.
+        // A round later there are no further events.
         app.join("standup", "alice", "host");
         app.next_round();
         app.wait_until_seen("standup");
-        assert_eq!(told(&app), ["started", "updated", "ended", "started", "failed"].map(event));
+        assert_eq!(egress_events(&app), ["started", "updated", "ended", "started", "failed"].map(event));
     }
 }
 
 #[test]
-fn a_stopped_job_whose_end_was_lost_is_final_before_the_next_round() {
+fn a_stopped_egress_whose_end_was_lost_is_final_before_the_next_round() {
     let app = started();
     let egress = id(&record(&app).send().expect(201));
     assert_eq!(app.post(&format!("/v1/recordings/{egress}/stop")).send().expect(200)["status"], "ending");
@@ -112,10 +112,10 @@ fn a_stopped_job_whose_end_was_lost_is_final_before_the_next_round() {
     assert_eq!(statuses(&app, "recordings"), ["ending"]);
     app.advance(Duration::from_secs(5));
     eventually(|| statuses(&app, "recordings") == ["complete"]);
-    assert_eq!(told(&app), ["recording.started", "recording.updated", "recording.ended"]);
+    assert_eq!(egress_events(&app), ["recording.started", "recording.updated", "recording.ended"]);
 }
 
-/// Every call about a job or an endpoint that has to ask the media plane, and how it is answered once the plane is back.
+/// Every call about an egress or an ingress that needs the media plane, with its status once the plane is back.
 fn asking(app: &TestApp, egress: &str, ingress: &str) -> Vec<(Request, u16)> {
     let make = json!({"input_type": "rtmp", "participant_identity": "second"});
     vec![
@@ -137,7 +137,7 @@ fn assert_away(answer: &Response) {
 }
 
 #[test]
-fn calls_about_jobs_during_an_outage_are_503_leave_nothing_half_done_and_work_afterwards() {
+fn egress_calls_during_an_outage_are_503_without_an_effect_and_work_afterwards() {
     let app = started();
     let running = record(&app).send().expect(201);
     let ingress = app.ingress("standup", "encoder");
@@ -150,17 +150,17 @@ fn calls_about_jobs_during_an_outage_are_503_leave_nothing_half_done_and_work_af
         assert_away(&request.send());
     }
     assert_eq!(records(), stood);
-    assert_eq!(told(&app), ["recording.started"]);
+    assert_eq!(egress_events(&app), ["recording.started"]);
     let project = app.actors(&format!("/{}", app.project));
     let making = (&project["state"]["jobs_in_making"], &project["state"]["ingresses_in_making"]);
     assert_eq!(making, (&json!(0), &json!(0)));
-    // What refuses without asking the media plane is told as ever.
+    // Errors that need no media plane are given as usual.
     app.post("/v1/rooms/nowhere/recordings").json(json!({"type": "room_composite"})).send().expect_error(
         404,
         "room_not_found",
         None,
     );
-    // The key that was to be taken away still opens its endpoint.
+    // The stream key whose deletion was refused still works.
     app.connect(&ingress);
     app.encoder(&ingress, "disconnect").expect(200);
 
@@ -173,13 +173,16 @@ fn calls_about_jobs_during_an_outage_are_503_leave_nothing_half_done_and_work_af
         (statuses(&app, "recordings"), statuses(&app, "broadcasts").len()),
         (vec!["starting".into(), "ending".into()], 1)
     );
-    let stands: Vec<_> = ingresses().iter().map(|row| row["status"].clone()).collect();
-    assert_eq!(stands, ["inactive", "deleted"]);
-    assert_eq!(told(&app), ["recording.started", "recording.started", "broadcast.started", "recording.updated"]);
+    let statuses: Vec<_> = ingresses().iter().map(|row| row["status"].clone()).collect();
+    assert_eq!(statuses, ["inactive", "deleted"]);
+    assert_eq!(
+        egress_events(&app),
+        ["recording.started", "recording.started", "broadcast.started", "recording.updated"]
+    );
 }
 
 #[test]
-fn repeating_a_start_or_a_stop_with_its_key_after_a_503_does_it_once() {
+fn repeating_a_start_or_a_stop_with_its_key_after_a_503_runs_once() {
     let app = started();
     for (kind, start) in [("recordings", record as fn(&TestApp) -> Request), ("broadcasts", stream)] {
         let call = || start(&app).idempotency_key("start").send();
@@ -191,7 +194,7 @@ fn repeating_a_start_or_a_stop_with_its_key_after_a_503_does_it_once() {
         let first = call();
         let egress = id(&first.expect(201));
         assert_eq!(first.headers.get("idempotency-replayed"), None);
-        // A kept answer needs no media plane.
+        // A stored response needs no media plane.
         app.outage(3_600);
         let again = call();
         assert_eq!((again.status, &again.body), (201, &first.body));
@@ -206,5 +209,5 @@ fn repeating_a_start_or_a_stop_with_its_key_after_a_503_does_it_once() {
         assert_eq!(statuses(&app, kind), ["ending"]);
     }
     let each = ["recording.started", "recording.updated", "broadcast.started", "broadcast.updated"];
-    assert_eq!(told(&app), each);
+    assert_eq!(egress_events(&app), each);
 }

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Person, Stage, on_both_planes};
+use super::{Participant, Stage, on_both_planes};
 use crate::support::Response;
 
-on_both_planes!(a_moderator_mutes_talks_to_demotes_and_removes_somebody_and_ends_the_room);
+on_both_planes!(a_moderator_mutes_talks_to_demotes_and_removes_a_participant_and_ends_the_room);
 
-/// A call with somebody's room token.
-fn by(stage: &Stage, who: &Person, method: &str, path: &str, body: Option<Value>) -> Response {
+/// A call with a participant's room token.
+fn by(stage: &Stage, who: &Participant, method: &str, path: &str, body: Option<Value>) -> Response {
     let request = stage.app.request(method, path).anonymous().header("x-svc-room-token", &who.token);
     body.into_iter().fold(request, |request, body| request.json(body)).send()
 }
 
-fn a_moderator_mutes_talks_to_demotes_and_removes_somebody_and_ends_the_room(mut stage: Stage) {
+fn a_moderator_mutes_talks_to_demotes_and_removes_a_participant_and_ends_the_room(mut stage: Stage) {
     let may = json!({"end_room": true, "remove_others": true, "mute_others": true, "unmute_others": true,
                      "change_role": true, "send_data": true});
     let roles =
@@ -26,7 +26,7 @@ fn a_moderator_mutes_talks_to_demotes_and_removes_somebody_and_ends_the_room(mut
     stage.expect(&["participant.joined", "track.published", "track.published"]);
 
     let path = |what: &str| format!("/v1/rooms/town-hall/participants/ben{what}");
-    let mute = |by: &Person, stage: &Stage, muted: bool| {
+    let mute = |by: &Participant, stage: &Stage, muted: bool| {
         let body = json!({"track_sid": voice, "muted": muted});
         self::by(stage, by, "POST", &path("/mute"), Some(body))
     };
@@ -41,14 +41,14 @@ fn a_moderator_mutes_talks_to_demotes_and_removes_somebody_and_ends_the_room(mut
     let sent = by(&stage, &anna, "POST", "/v1/rooms/town-hall/send-data", Some(message));
     assert_eq!(sent.expect(200)["sent"], true);
     assert_eq!(
-        (stage.outside.heard(&stage.app, &ben), stage.outside.heard(&stage.app, &anna).len()),
+        (stage.outside.received_topics(&stage.app, &ben), stage.outside.received_topics(&stage.app, &anna).len()),
         (vec!["note".into()], 0)
     );
 
     by(&stage, &anna, "POST", &path("/role"), Some(json!({"role": "listener"}))).expect(200);
-    let told = stage.expect(&["participant.role_changed", "track.unpublished"]);
-    assert!(told.iter().any(|event| event["previous_role"] == "speaker" && event["changed_by_identity"] == "anna"));
-    assert!(told.iter().any(|event| event["track_sid"] == picture.as_str()));
+    let events = stage.expect(&["participant.role_changed", "track.unpublished"]);
+    assert!(events.iter().any(|event| event["previous_role"] == "speaker" && event["changed_by_identity"] == "anna"));
+    assert!(events.iter().any(|event| event["track_sid"] == picture.as_str()));
     assert_eq!(stage.app.get(&path("")).send().expect(200)["attributes"]["svc.role"], "listener");
     assert_eq!(stage.outside.publish(&stage.app, &ben, "video", "camera"), None);
 

@@ -1,4 +1,4 @@
-//! Recordings: from start to each of their ends.
+//! Recordings: from the start to each final status.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What people, encoders and workers do, as a test says it.
+//! What a test makes participants, egress workers and encoders do.
 
 use livekit_protocol as proto;
 use proto::participant_info::{Kind, State as Progress};
@@ -7,7 +7,7 @@ use crate::clients::may_publish;
 use crate::methods::nanos;
 use crate::{Double, LiveRoom, State};
 
-/// Who joins.
+/// A participant that joins.
 #[derive(Debug, Clone)]
 pub struct Joining<'a> {
     /// The identity.
@@ -16,30 +16,31 @@ pub struct Joining<'a> {
     pub name: &'a str,
     /// The metadata.
     pub metadata: &'a str,
-    /// What its token's attributes say.
+    /// The attributes of its token.
     pub attributes: &'a [(&'a str, &'a str)],
-    /// What it is.
+    /// The kind: a client, an encoder, a recorder.
     pub kind: Kind,
-    /// What it may do.
+    /// The permission of its token.
     pub permission: proto::ParticipantPermission,
 }
 
 impl<'a> Joining<'a> {
-    /// A person without a role.
+    /// A client without a role.
     #[must_use]
-    pub fn person(identity: &'a str) -> Self {
+    pub fn participant(identity: &'a str) -> Self {
         let permission = proto::ParticipantPermission { can_publish: true, can_subscribe: true, ..Default::default() };
         Self { identity, name: identity, metadata: "", attributes: &[], kind: Kind::Standard, permission }
     }
 }
 
 impl Double {
-    /// Somebody joins, as `participant_joined` reports; whoever has the identity already leaves first. The sid.
+    /// A participant joins, and `participant_joined` is reported. A participant with the same identity leaves first.
+    /// Returns the sid.
     pub fn join(&self, room: &str, who: &Joining<'_>) -> String {
         let mut state = self.lock();
         state.open(room, self);
-        state.depart(room, who.identity, proto::DisconnectReason::DuplicateIdentity, self);
-        let person = proto::ParticipantInfo {
+        state.remove_participant(room, who.identity, proto::DisconnectReason::DuplicateIdentity, self);
+        let participant = proto::ParticipantInfo {
             sid: state.id("PA_"),
             identity: who.identity.to_owned(),
             name: who.name.to_owned(),
@@ -52,13 +53,13 @@ impl Double {
             permission: Some(who.permission.clone()),
             ..Default::default()
         };
-        let sid = person.sid.clone();
-        state.enter(room, person.clone());
-        state.report(room, "participant_joined", Some(person), None, self);
+        let sid = participant.sid.clone();
+        state.add_participant(room, participant.clone());
+        state.report(room, "participant_joined", Some(participant), None, self);
         sid
     }
 
-    /// Somebody publishes a track. The sid.
+    /// A participant publishes a track. Returns the sid.
     pub fn publish(&self, room: &str, identity: &str, kind: proto::TrackType, source: proto::TrackSource) -> String {
         let mut state = self.lock();
         let track = proto::TrackInfo {
@@ -68,40 +69,40 @@ impl Double {
             mime_type: if kind == proto::TrackType::Audio { "audio/opus" } else { "video/VP8" }.into(),
             ..Default::default()
         };
-        let person = state.person_mut(room, identity).expect("somebody who publishes is there");
-        person.tracks.push(track.clone());
-        person.is_publisher = true;
-        let short = short(person);
+        let participant = state.participant_mut(room, identity).expect("a participant of the room");
+        participant.tracks.push(track.clone());
+        participant.is_publisher = true;
+        let short = short(participant);
         state.report(room, "track_published", Some(short), Some(track.clone()), self);
         track.sid
     }
 
-    /// Somebody goes, for a reason.
+    /// A participant leaves.
     pub fn leave(&self, room: &str, identity: &str, reason: proto::DisconnectReason) {
-        self.lock().depart(room, identity, reason, self);
+        self.lock().remove_participant(room, identity, reason, self);
     }
 
-    /// Somebody's node dies, and they do not come back: they stay listed, and no node answers for them.
-    pub fn strand(&self, room: &str, identity: &str) {
+    /// A participant's node dies, and the participant does not rejoin: it stays listed, and no node answers for it.
+    pub fn make_ghost(&self, room: &str, identity: &str) {
         let mut state = self.lock();
         let room = state.rooms.get_mut(room).expect("a room that is live");
-        room.stranded.insert(identity.to_owned());
+        room.ghosts.insert(identity.to_owned());
         room.count();
     }
 
-    /// A room's node dies, and nobody comes back: it stays listed with everybody in it, and cannot be deleted until it has
-    /// been made again.
+    /// A room's node dies, and no participant rejoins: the room stays listed with its participants, and cannot be deleted
+    /// until it has been created again.
     pub fn lose_node(&self, room: &str) {
         let mut state = self.lock();
         let room = state.rooms.get_mut(room).expect("a room that is live");
-        room.lost = true;
-        room.stranded = room.people.keys().cloned().collect();
+        room.node_is_dead = true;
+        room.ghosts = room.participants.keys().cloned().collect();
     }
 
-    /// A job stands differently; `egress_updated` or `egress_ended` says so.
-    pub fn egress_is(&self, id: &str, status: proto::EgressStatus, error: &str) {
+    /// Sets the status of an egress and reports `egress_updated` or `egress_ended`.
+    pub fn set_egress_status(&self, id: &str, status: proto::EgressStatus, error: &str) {
         let mut state = self.lock();
-        let info = state.egresses.get_mut(id).expect("a job that was started");
+        let info = state.egresses.get_mut(id).expect("an egress that was started");
         info.status = status as i32;
         info.error = error.to_owned();
         let ended = status as i32 > proto::EgressStatus::EgressEnding as i32;
@@ -110,13 +111,13 @@ impl Double {
         state.report_egress(if ended { "egress_ended" } else { "egress_updated" }, info, self);
     }
 
-    /// LiveKit forgets a job, as after the loss of its Redis.
+    /// Forgets an egress, as LiveKit does after the loss of its Redis.
     pub fn forget_egress(&self, id: &str) {
         self.lock().egresses.remove(id);
     }
 
-    /// An endpoint stands differently; `ingress_started` or `ingress_ended` says so.
-    pub fn ingress_is(&self, id: &str, status: proto::ingress_state::Status, error: &str) {
+    /// Sets the status of an ingress and reports `ingress_started` or `ingress_ended`.
+    pub fn set_ingress_status(&self, id: &str, status: proto::ingress_state::Status, error: &str) {
         let mut state = self.lock();
         let info = state.ingresses.get_mut(id).expect("an endpoint that was made");
         info.state = Some(proto::IngressState { status: status as i32, error: error.to_owned(), ..Default::default() });
@@ -132,7 +133,7 @@ impl Double {
     }
 }
 
-/// Completes a job that has not ended.
+/// Completes an egress that has not ended.
 fn completed(info: &mut proto::EgressInfo) -> Option<proto::EgressInfo> {
     if info.status > proto::EgressStatus::EgressEnding as i32 {
         return None;
@@ -142,45 +143,55 @@ fn completed(info: &mut proto::EgressInfo) -> Option<proto::EgressInfo> {
     Some(info.clone())
 }
 
-/// Somebody as track events name them.
-fn short(person: &proto::ParticipantInfo) -> proto::ParticipantInfo {
-    proto::ParticipantInfo { sid: person.sid.clone(), identity: person.identity.clone(), ..Default::default() }
+/// A participant as track events name it: sid and identity only.
+fn short(participant: &proto::ParticipantInfo) -> proto::ParticipantInfo {
+    proto::ParticipantInfo {
+        sid: participant.sid.clone(),
+        identity: participant.identity.clone(),
+        ..Default::default()
+    }
 }
 
 impl LiveRoom {
-    /// Counts whom its node has.
+    /// Updates the number of participants, ghosts excluded.
     pub(crate) fn count(&mut self) {
-        self.info.num_participants = u32::try_from(self.people.len() - self.stranded.len()).unwrap_or(u32::MAX);
+        self.info.num_participants = u32::try_from(self.participants.len() - self.ghosts.len()).unwrap_or(u32::MAX);
     }
 }
 
 impl State {
-    pub(crate) fn person_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
-        self.rooms.get_mut(room)?.people.get_mut(identity)
+    pub(crate) fn participant_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
+        self.rooms.get_mut(room)?.participants.get_mut(identity)
     }
 
-    pub(crate) fn enter(&mut self, room: &str, person: proto::ParticipantInfo) {
+    pub(crate) fn add_participant(&mut self, room: &str, participant: proto::ParticipantInfo) {
         if let Some(room) = self.rooms.get_mut(room) {
-            room.stranded.remove(&person.identity);
-            room.people.insert(person.identity.clone(), person);
+            room.ghosts.remove(&participant.identity);
+            room.participants.insert(participant.identity.clone(), participant);
             room.count();
         }
     }
 
-    /// Takes somebody out, tracks first.
-    pub(crate) fn depart(&mut self, name: &str, identity: &str, reason: proto::DisconnectReason, double: &Double) {
+    /// Removes a participant, after its tracks.
+    pub(crate) fn remove_participant(
+        &mut self,
+        name: &str,
+        identity: &str,
+        reason: proto::DisconnectReason,
+        double: &Double,
+    ) {
         let Some(room) = self.rooms.get_mut(name) else { return };
-        let Some(mut person) = room.people.remove(identity) else { return };
-        room.stranded.remove(identity);
+        let Some(mut participant) = room.participants.remove(identity) else { return };
+        room.ghosts.remove(identity);
         room.count();
-        for track in std::mem::take(&mut person.tracks) {
-            self.report(name, "track_unpublished", Some(short(&person)), Some(track), double);
+        for track in std::mem::take(&mut participant.tracks) {
+            self.report(name, "track_unpublished", Some(short(&participant)), Some(track), double);
         }
-        let was_active = person.state == Progress::Active as i32;
-        person.state = Progress::Disconnected as i32;
-        person.disconnect_reason = reason as i32;
+        let was_active = participant.state == Progress::Active as i32;
+        participant.state = Progress::Disconnected as i32;
+        participant.disconnect_reason = reason as i32;
         let event = if was_active { "participant_left" } else { "participant_connection_aborted" };
-        self.report(name, event, Some(person), None, double);
+        self.report(name, event, Some(participant), None, double);
     }
 
     /// Ends the tracks that a new permission does not cover.
@@ -191,28 +202,30 @@ impl State {
         permission: &proto::ParticipantPermission,
         double: &Double,
     ) {
-        let Some(person) = self.person_mut(room, identity) else { return };
-        let (allowed, forbidden): (Vec<_>, _) =
-            std::mem::take(&mut person.tracks).into_iter().partition(|track| may_publish(permission, track.source));
-        person.tracks = allowed;
-        let short = short(person);
+        let Some(participant) = self.participant_mut(room, identity) else { return };
+        let (allowed, forbidden): (Vec<_>, _) = std::mem::take(&mut participant.tracks)
+            .into_iter()
+            .partition(|track| may_publish(permission, track.source));
+        participant.tracks = allowed;
+        let short = short(participant);
         for track in forbidden {
             self.report(room, "track_unpublished", Some(short.clone()), Some(track), double);
         }
     }
 
-    /// Reports how a job stands.
+    /// Reports the state of an egress.
     pub(crate) fn report_egress(&mut self, event: &str, info: proto::EgressInfo, double: &Double) {
         let room = Some(proto::Room { name: info.room_name.clone(), ..Default::default() });
         let event = proto::WebhookEvent { event: event.into(), room, egress_info: Some(info), ..Default::default() };
         self.queue(event, double);
     }
 
-    /// Closes a room with everybody in it; its recorders notice.
+    /// Closes a room: its participants leave, and its egresses complete.
     pub(crate) fn close(&mut self, name: &str, double: &Double) {
-        let people: Vec<_> = self.rooms.get(name).map(|room| room.people.keys().cloned().collect()).unwrap_or_default();
-        for identity in people {
-            self.depart(name, &identity, proto::DisconnectReason::RoomDeleted, double);
+        let participants: Vec<_> =
+            self.rooms.get(name).map(|room| room.participants.keys().cloned().collect()).unwrap_or_default();
+        for identity in participants {
+            self.remove_participant(name, &identity, proto::DisconnectReason::RoomDeleted, double);
         }
         self.report(name, "room_finished", None, None, double);
         self.rooms.remove(name);

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Walk, assert_described};
+use super::{Api, assert_described};
 use crate::contract::{Described, takes_null};
 
-/// Values of every JSON type, and some that are hard to hold.
+/// Values of every JSON type, and extreme ones.
 fn misfits() -> Vec<Value> {
     let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
     vec![
@@ -29,10 +29,10 @@ fn misfits() -> Vec<Value> {
     ]
 }
 
-/// Where a field can stand in a body, as keys from the outside in.
+/// The path of a field in a body, outermost key first.
 type Place = Vec<String>;
 
-/// Every place that a schema describes, each with its own schema; a map of things has one called `host`.
+/// Every place that a schema describes, each with its own schema; a map has one key called `host`.
 fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Place, Value)>) {
     if let Some(reference) = schema["$ref"].as_str() {
         return places(document, document.pointer(&reference[1..]).unwrap(), place, found);
@@ -51,7 +51,7 @@ fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Plac
     }
 }
 
-/// Puts a value at a place, in objects made on the way.
+/// Sets the value at a place and creates the objects around it.
 fn put(body: &mut Value, place: &[String], value: Value) {
     let inner = place.iter().fold(body, |inner, name| {
         if !inner.is_object() {
@@ -62,8 +62,8 @@ fn put(body: &mut Value, place: &[String], value: Value) {
     *inner = value;
 }
 
-impl Walk {
-    /// Every place of every body, with the example to put something into.
+impl Api {
+    /// Every place of every body, with the example to change.
     fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
         let document = self.app.get("/openapi.json").send().expect(200);
         let places = self.with_bodies().flat_map(|(operation, example)| {
@@ -77,15 +77,15 @@ impl Walk {
 }
 
 #[test]
-fn every_place_in_every_body_survives_every_type_and_a_400_says_where() {
-    let walk = Walk::start();
-    let places = walk.places();
+fn every_field_of_every_body_takes_any_type_without_a_5xx_and_a_400_names_the_field() {
+    let api = Api::start();
+    let places = api.places();
     assert!(places.len() > 100, "{}", places.len());
     for (operation, example, place, _) in &places {
         for misfit in misfits() {
             let mut body = (*example).clone();
             put(&mut body, place, misfit);
-            let answer = walk.request(operation).json(body.clone()).send();
+            let answer = api.request(operation).json(body.clone()).send();
             assert_described(operation, &answer);
             if answer.status == 400 {
                 let field = answer.json()["error"]["field"].as_str().unwrap_or("none").to_owned();
@@ -96,28 +96,28 @@ fn every_place_in_every_body_survives_every_type_and_a_400_says_where() {
 }
 
 #[test]
-fn null_is_taken_exactly_where_the_description_says_so() {
-    let walk = Walk::start();
+fn null_is_accepted_exactly_where_the_description_allows_it() {
+    let api = Api::start();
     let mut wrong = Vec::new();
-    for (operation, example, place, schema) in walk.places() {
+    for (operation, example, place, schema) in api.places() {
         let mut body = example.clone();
         put(&mut body, &place, Value::Null);
-        let taken = walk.request(operation).json(body).send().status != 400;
-        if taken != takes_null(&schema) {
-            wrong.push(format!("{} {}: taken {taken}", operation.id(), place.join(".")));
+        let is_accepted = api.request(operation).json(body).send().status != 400;
+        if is_accepted != takes_null(&schema) {
+            wrong.push(format!("{} {}: accepted {is_accepted}", operation.id(), place.join(".")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn a_field_left_out_is_refused_by_name_if_it_is_required_and_fine_otherwise() {
-    let walk = Walk::start();
-    for (operation, example) in walk.with_bodies() {
+fn an_absent_field_is_refused_by_name_only_if_it_is_required() {
+    let api = Api::start();
+    for (operation, example) in api.with_bodies() {
         for field in example.as_object().unwrap().keys() {
             let mut body = example.clone();
             body.as_object_mut().unwrap().remove(field);
-            let answer = walk.request(operation).json(body).send();
+            let answer = api.request(operation).json(body).send();
             assert_described(operation, &answer);
             if answer.status == 400 {
                 answer.expect_error(400, "invalid_request", Some(field));
@@ -127,15 +127,15 @@ fn a_field_left_out_is_refused_by_name_if_it_is_required_and_fine_otherwise() {
 }
 
 #[test]
-fn a_number_too_large_for_any_type_is_refused_and_not_a_fault() {
-    let walk = Walk::start();
-    for (operation, example) in walk.with_bodies() {
+fn a_number_out_of_range_of_every_type_is_refused_with_400() {
+    let api = Api::start();
+    for (operation, example) in api.with_bodies() {
         for number in ["1e999", "-1e999", "123456789012345678901234567890", "0.1e-999", "01", "NaN"] {
             let text = example.to_string();
             for field in example.as_object().unwrap().keys() {
                 let at = text.find(&format!("\"{field}\":")).unwrap() + field.len() + 3;
                 let body = format!("{}{number},\"rest\":{}", &text[..at], &text[at..]);
-                let answer = walk.request(operation).raw(body).send();
+                let answer = api.request(operation).raw(body).send();
                 assert_described(operation, &answer);
                 assert_eq!(answer.status, 400, "{}", answer.text());
             }
@@ -144,23 +144,23 @@ fn a_number_too_large_for_any_type_is_refused_and_not_a_fault() {
 }
 
 #[test]
-fn a_body_that_is_no_json_is_400_wherever_it_breaks_off() {
-    let walk = Walk::start();
-    for (operation, example) in walk.with_bodies() {
+fn a_truncated_or_invalid_json_body_is_400() {
+    let api = Api::start();
+    for (operation, example) in api.with_bodies() {
         let text = example.to_string();
-        // Nothing at all is fine where a body may be left out.
+        // An empty body is valid where the body is optional.
         for end in usize::from(!operation.requires_body())..text.len() {
-            let answer = walk.request(operation).raw(&text.as_bytes()[..end]).send();
+            let answer = api.request(operation).raw(&text.as_bytes()[..end]).send();
             assert_described(operation, &answer);
             assert_eq!(answer.status, 400, "{}: {}", operation.id(), &text[..end]);
         }
         for at in [1, text.len() / 2, text.len() - 2] {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = 0xff;
-            assert_eq!(walk.request(operation).raw(bytes).send().status, 400, "{}", operation.id());
+            assert_eq!(api.request(operation).raw(bytes).send().status, 400, "{}", operation.id());
         }
         let deep = "[".repeat(30_000) + &"]".repeat(30_000);
-        let answer = walk.request(operation).raw(format!("{{\"colour\":{deep}}}")).send();
+        let answer = api.request(operation).raw(format!("{{\"colour\":{deep}}}")).send();
         assert_described(operation, &answer);
         assert_eq!(answer.status, 400, "{}", operation.id());
     }

@@ -1,8 +1,8 @@
-//! The outside of the embedded plane: its sandbox.
+//! Scenarios on the embedded plane, driven through its sandbox.
 
 use serde_json::json;
 
-use super::{Outside, Person, Stage};
+use super::{Outside, Participant, Stage};
 use crate::support::TestApp;
 
 struct Sandbox;
@@ -17,20 +17,20 @@ impl Outside for Sandbox {
         app.join_with(token).expect(201)["sid"].as_str().unwrap().to_owned()
     }
 
-    fn is_let_in(&self, app: &TestApp, token: &str) -> bool {
+    fn is_admitted(&self, app: &TestApp, token: &str) -> bool {
         app.join_with(token).status == 201
     }
 
-    fn publish(&self, app: &TestApp, who: &Person, kind: &str, source: &str) -> Option<String> {
+    fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str) -> Option<String> {
         let answer = app.act(&who.sid, "tracks", json!({"kind": kind, "source": source}));
         (answer.status == 201).then(|| answer.json()["sid"].as_str().unwrap().to_owned())
     }
 
-    fn leave(&self, app: &TestApp, who: &Person, clean: bool) {
+    fn leave(&self, app: &TestApp, who: &Participant, clean: bool) {
         app.leave(&who.sid, clean);
     }
 
-    fn heard(&self, app: &TestApp, who: &Person) -> Vec<String> {
+    fn received_topics(&self, app: &TestApp, who: &Participant) -> Vec<String> {
         let view = app.view(&who.sid);
         let data = view["inbox"].as_array().unwrap().iter().filter(|entry| entry["type"] == "data");
         data.map(|entry| entry["topic"].as_str().unwrap_or_default().to_owned()).collect()
