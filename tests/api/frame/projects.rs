@@ -109,7 +109,10 @@ fn reads_show_nothing_of_another_project() {
         }
     }
     assert_eq!(after, before);
-    assert_eq!((&after["get_plan"]["active_rooms"], &after["get_usage"]["plan"]["active_rooms"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (&after["get_plan"]["active_rooms"], &after["get_usage"]["plan"]["active_rooms"]),
+        (&json!(0), &json!(0))
+    );
     let page = app.get("/v1/sessions?room=standup").bearer(&other.key).send().expect(200);
     assert_eq!(page["sessions"], json!([]));
 }
