@@ -1,4 +1,4 @@
-//! What a participant's client received, as the sandbox shows it.
+//! What a participant's client has received, as the sandbox API shows it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,71 +7,70 @@ use conclave_model::participant::DataKind;
 use conclave_model::{Identity, RoleName, Timestamp, TrackSid};
 use serde::Serialize;
 
-/// The most entries that are kept for one participant; the oldest give way.
+/// Number of entries that are kept for one participant; the oldest is dropped first.
 const CAPACITY: usize = 1_000;
 
-/// One thing received.
+/// An entry of an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InboxEntry {
-    /// When.
+    /// When the client received it.
     pub at: Timestamp,
-    /// What.
+    /// What the client received.
     #[serde(flatten)]
     pub notice: Notice,
 }
 
-/// What was received.
+/// What a client received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Notice {
-    /// A data message. Its text is shared by all who received it.
+    /// A data message. Its texts are shared by all receivers.
     Data {
-        /// In base64, as it was sent.
+        /// The payload, in base64.
         data: Arc<str>,
-        /// The topic its sender gave it.
+        /// The topic, by which clients tell messages apart.
         #[serde(skip_serializing_if = "Option::is_none")]
         topic: Option<Arc<str>>,
-        /// How it travelled.
+        /// Whether the delivery is reliable.
         kind: DataKind,
-        /// Who sent it; absent for a hidden sender and for the server.
+        /// The sender; absent if it is hidden or the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         from_identity: Option<Identity>,
     },
     /// The server muted a track of this participant.
     Muted {
-        /// Which.
+        /// The track.
         track_sid: TrackSid,
     },
     /// The server unmuted a track of this participant.
     Unmuted {
-        /// Which.
+        /// The track.
         track_sid: TrackSid,
     },
-    /// The server gave this participant another role.
+    /// The server changed this participant's role.
     RoleChanged {
-        /// Which.
+        /// The new role.
         role: RoleName,
     },
-    /// The server disconnected this participant.
+    /// The server removed this participant.
     Removed,
     /// The room was closed.
     RoomEnded,
 }
 
-/// A bounded list of what was received, oldest first.
+/// The last entries of a participant, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inbox(VecDeque<InboxEntry>);
 
 impl Inbox {
-    /// Files an entry.
-    pub fn put(&mut self, at: Timestamp, notice: Notice) {
+    /// Adds an entry, and drops the oldest at capacity.
+    pub fn push(&mut self, at: Timestamp, notice: Notice) {
         if self.0.len() == CAPACITY {
             self.0.pop_front();
         }
         self.0.push_back(InboxEntry { at, notice });
     }
 
-    /// Everything still kept, oldest first.
     pub fn entries(&self) -> Vec<InboxEntry> {
         self.0.iter().cloned().collect()
     }
@@ -84,17 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_entry_gives_way() {
+    fn the_oldest_entry_is_dropped_at_capacity() {
         let mut inbox = Inbox::default();
         for millis in 0..=1_000 {
-            inbox.put(Timestamp::from_millis(millis), Notice::Removed);
+            inbox.push(Timestamp::from_millis(millis), Notice::Removed);
         }
         let entries = inbox.entries();
         assert_eq!((entries.len(), entries[0].at.millis()), (CAPACITY, 1));
     }
 
     #[test]
-    fn an_entry_reads_flat() {
+    fn an_entry_is_serialized_as_one_flat_object() {
         let data = Notice::Data {
             data: "aGk=".into(),
             topic: None,

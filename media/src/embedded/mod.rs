@@ -1,33 +1,35 @@
-//! The embedded media plane: rooms and people in this process.
+//! The embedded media plane: rooms and participants in this process, without media.
 //!
-//! Two halves that are kept apart. The *machine* is rooms, participants, grants, inboxes and measured bitrates as plain
-//! data: it does no I/O, knows no clock, and takes `now` with each call. The *driver*, [`EmbeddedPlane`], puts it behind a
-//! lock, gives it time, and hands what it reports to the control plane in the order in which it happened. Today the
-//! sandbox calls drive it; clients that speak WebRTC can drive the same machine later.
+//! It has two parts. The [`machine`] holds rooms, participants, grants, inboxes and measured bitrates as plain data. It does
+//! no I/O and takes the time as an argument of each call. The driver, [`EmbeddedPlane`], guards the machine with a lock,
+//! passes it the time, and sends its reports to the control plane in the order in which they arose. The sandbox API drives
+//! it; WebRTC clients could drive the same machine.
 //!
 //! ```text
 //! control plane ── MediaPlane ──▶ ┌───────────────┐     ┌─────────┐
 //!                                 │ EmbeddedPlane │ ──▶ │ machine │
-//! sandbox calls ─────────────────▶└───────┬───────┘     └─────────┘
+//! sandbox API ───────────────────▶└───────┬───────┘     └─────────┘
 //!                                         └─ ReportSink ──▶ control plane
 //! ```
 //!
-//! A join has two phases, because the control plane may refuse it: the newcomer is in the machine and counted, but seen
-//! by nobody, until the report of its join has been taken.
+//! A join has two phases, because the control plane may refuse it. Until the control plane has accepted the report of the
+//! join, the machine counts the participant but shows it to nobody.
 
-mod departed;
-mod endpoint;
+mod bitrate_meter;
+mod egress;
+mod error;
 mod inbox;
-mod job;
+mod ingress_endpoint;
+mod local_participant;
 mod machine;
-mod meter;
-mod person;
 mod plane;
 mod publish;
+mod recently_left;
 mod room;
 mod sandbox;
 
+pub use error::MachineError;
 pub use inbox::{InboxEntry, Notice};
 pub use plane::EmbeddedPlane;
-pub use publish::{MachineError, NewTrack};
+pub use publish::NewTrack;
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};

@@ -1,13 +1,13 @@
-//! A room on the media plane: who is in it, how many may be, and which roles receive which.
+//! A room on the embedded plane: its members, their maximum, and its subscription rules.
 
 use std::collections::BTreeMap;
 
 use conclave_model::{Identity, ParticipantSid};
 
-use super::publish::MachineError;
+use super::error::MachineError;
 use crate::rules::SubscriptionRules;
 
-/// A room. Opened by its first join; one that nobody is in exists for the sake of its rules alone.
+/// A room. The first join opens it; a room without members exists only to keep its rules.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     members: BTreeMap<Identity, ParticipantSid>,
@@ -16,55 +16,55 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Says whether one more fits, and whom the newcomer replaces. The first token that says how many fit decides; an
-    /// encoder has none.
-    pub fn admit(&mut self, who: &Identity, offered_cap: Option<u32>) -> Result<Option<ParticipantSid>, MachineError> {
+    /// Checks whether a participant fits into the room, and returns the member with the same identity, which it replaces.
+    /// The first token with a maximum sets the room's maximum; an encoder has no token.
+    pub fn check_capacity(
+        &mut self,
+        identity: &Identity,
+        max_participants: Option<u32>,
+    ) -> Result<Option<ParticipantSid>, MachineError> {
         if self.members.is_empty() {
             self.max_participants = None;
         }
-        self.max_participants = self.max_participants.or(offered_cap);
-        let replaced = self.members.get(who).cloned();
-        let full = self.max_participants.is_some_and(|cap| self.members.len() >= cap as usize);
-        if full && replaced.is_none() { Err(MachineError::RoomFull) } else { Ok(replaced) }
+        self.max_participants = self.max_participants.or(max_participants);
+        let replaced = self.members.get(identity).cloned();
+        let is_full = self.max_participants.is_some_and(|max| self.members.len() >= max as usize);
+        if is_full && replaced.is_none() { Err(MachineError::RoomFull) } else { Ok(replaced) }
     }
 
-    /// Lets somebody in, in place of whoever had that identity.
-    pub fn enter(&mut self, who: Identity, sid: ParticipantSid) {
-        self.members.insert(who, sid);
+    /// Adds a member, in place of the one with the same identity.
+    pub fn insert_member(&mut self, identity: Identity, sid: ParticipantSid) {
+        self.members.insert(identity, sid);
     }
 
-    /// Lets somebody out.
-    pub fn leave(&mut self, who: &Identity) {
-        self.members.remove(who);
+    pub fn remove_member(&mut self, identity: &Identity) {
+        self.members.remove(identity);
     }
 
-    /// Lets everybody out.
     pub fn into_members(self) -> impl Iterator<Item = ParticipantSid> {
         self.members.into_values()
     }
 
-    /// The join by which somebody is in the room.
-    pub fn member(&self, who: &Identity) -> Option<&ParticipantSid> {
-        self.members.get(who)
+    /// Returns the sid of the member with this identity.
+    pub fn member(&self, identity: &Identity) -> Option<&ParticipantSid> {
+        self.members.get(identity)
     }
 
-    /// Everybody's joins, in the order of their identities.
+    /// Returns the sids of all members, ordered by identity.
     pub fn members(&self) -> impl Iterator<Item = &ParticipantSid> {
         self.members.values()
     }
 
-    /// Which roles receive which.
     pub fn rules(&self) -> &SubscriptionRules {
         &self.rules
     }
 
-    /// Replaces the rules.
     pub fn set_rules(&mut self, rules: SubscriptionRules) {
         self.rules = rules;
     }
 
-    /// Whether nothing is lost by forgetting the room.
-    pub fn is_idle(&self) -> bool {
+    /// Returns whether the room has neither members nor rules, and so can be dropped.
+    pub fn is_unused(&self) -> bool {
         self.members.is_empty() && self.rules.is_empty()
     }
 }
@@ -74,12 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_replaces_itself_needs_no_place() {
+    fn a_participant_that_replaces_itself_fits_into_a_full_room() {
         let mut room = Room::default();
         let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
-        assert_eq!(room.admit(&alice, Some(1)), Ok(None));
-        room.enter(alice.clone(), "PA_1".parse().unwrap());
-        assert_eq!(room.admit(&bob, Some(9)), Err(MachineError::RoomFull), "a later token does not widen the room");
-        assert_eq!(room.admit(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
+        assert_eq!(room.check_capacity(&alice, Some(1)), Ok(None));
+        room.insert_member(alice.clone(), "PA_1".parse().unwrap());
+        let refused = room.check_capacity(&bob, Some(9));
+        assert_eq!(refused, Err(MachineError::RoomFull), "a later token does not raise the maximum");
+        assert_eq!(room.check_capacity(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
     }
 }

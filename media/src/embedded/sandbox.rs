@@ -1,6 +1,6 @@
-//! The sandbox calls: what a person's client would do, done by an HTTP caller (surface, "Sandbox").
+//! The calls of the sandbox API, by which an HTTP client acts as a participant's client (surface, "Sandbox").
 //!
-//! Every call that changes something returns once the control plane has answered the reports it caused.
+//! A call that changes something returns once the control plane has answered the reports that it caused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,26 @@ use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, Track};
 use conclave_model::{EgressId, Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
 
+use super::error::MachineError;
 use super::inbox::InboxEntry;
 use super::machine::Machine;
-use super::machine::ingress::Connecting;
-use super::plane::{EmbeddedPlane, Inner, settled};
-use super::publish::{MachineError, NewTrack};
+use super::machine::ingress::EncoderConnection;
+use super::plane::{EmbeddedPlane, Inner, await_answers};
+use super::publish::NewTrack;
 use crate::port::{ReportAnswer, ReportError};
 use crate::redact::redact_urls;
 use crate::token::{Claims, TokenError};
 
-/// The least life of a refreshed token.
-const REFRESHED_LIFE: Duration = Duration::from_secs(600);
+/// Least lifetime of a refreshed token.
+const REFRESHED_LIFETIME: Duration = Duration::from_secs(600);
 
-/// Why a sandbox call came to nothing.
+/// Why a sandbox call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// The token does not open a room.
+    /// The token is invalid.
     #[error("{0}")]
     BadToken(TokenError),
-    /// Nobody has that sid.
+    /// No participant has that sid.
     #[error("no such participant")]
     NoSuchParticipant,
     /// The participant publishes no track with that sid.
@@ -37,33 +38,33 @@ pub enum SandboxError {
     /// No recording or broadcast has that id.
     #[error("no such egress")]
     NoSuchEgress,
-    /// The grants do not allow it; the text says which.
+    /// The participant's grants forbid it. Holds the reason.
     #[error("{0}")]
     Forbidden(String),
-    /// No ingress endpoint opens by that stream key, or not any more.
+    /// No ingress endpoint has that stream key, or it has been deleted.
     #[error("no such ingress endpoint")]
     NoSuchIngress,
-    /// The room holds as many people as it may.
+    /// The room has its maximum of participants.
     #[error("the room is full")]
     RoomFull,
-    /// The role holds as many people as it may in this room.
+    /// The role has its maximum of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
     /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
-    /// The control plane did not take the report. What was done on the media plane stands, a join excepted, and is for
-    /// reconciliation to bring together with the record.
-    #[error("the report was not taken")]
+    /// The control plane did not accept the report. Except for a join, the change on the media plane is kept, and
+    /// reconciliation adapts the records to it.
+    #[error("the report was not accepted")]
     Unavailable,
 }
 
 impl From<MachineError> for SandboxError {
-    fn from(denied: MachineError) -> Self {
-        match denied {
+    fn from(error: MachineError) -> Self {
+        match error {
             MachineError::NoSuchParticipant => Self::NoSuchParticipant,
             MachineError::NoSuchTrack => Self::NoSuchTrack,
-            MachineError::Forbidden(why) => Self::Forbidden(why.to_owned()),
+            MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
             MachineError::RoomFull => Self::RoomFull,
             MachineError::NoSuchIngress => Self::NoSuchIngress,
         }
@@ -71,8 +72,8 @@ impl From<MachineError> for SandboxError {
 }
 
 impl From<ReportError> for SandboxError {
-    fn from(refusal: ReportError) -> Self {
-        match refusal {
+    fn from(error: ReportError) -> Self {
+        match error {
             ReportError::RoomEnded => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
             ReportError::Unavailable => Self::Unavailable,
@@ -80,27 +81,27 @@ impl From<ReportError> for SandboxError {
     }
 }
 
-/// A join that was let in.
+/// A join that the control plane has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinAccepted {
-    /// The join.
+    /// The participant's sid.
     pub sid: ParticipantSid,
-    /// Who joined.
+    /// The participant's identity.
     pub identity: Identity,
-    /// The room, without the project prefix.
+    /// The room's name, without the project's prefix.
     pub room: RoomName,
-    /// The role held.
+    /// The participant's role.
     pub role: Option<RoleName>,
 }
 
-/// What a participant's client would hold.
+/// The state of a participant's client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientView {
-    /// The participant; `disconnected` once it has gone.
+    /// The participant; its state is `disconnected` after it has left.
     pub participant: Participant,
-    /// Its token, refreshed while it is connected.
+    /// Its token, which is refreshed while it is connected.
     pub token: Secret,
-    /// What it received, oldest first.
+    /// What it has received, oldest first.
     pub inbox: Vec<InboxEntry>,
     /// The tracks it may receive.
     pub subscriptions: Vec<TrackSid>,
@@ -110,15 +111,15 @@ impl EmbeddedPlane {
     /// Joins a room.
     ///
     /// # Errors
-    /// `BadToken`, `RoomFull`, `RoleFull`, `RoomEnded`, `Unavailable`. After each of them nobody has joined.
+    /// `BadToken`, `RoomFull`, `RoleFull`, `RoomEnded`, `Unavailable`. The participant has not joined then.
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self.inner().signer.verify(token, self.inner().clock.now()).map_err(SandboxError::BadToken)?;
         let (identity, room, role) = (claims.identity.clone(), claims.room.split().1, claims.role());
-        let (sid, answers) = self.inner().act(|machine, now| machine.begin_join(claims, now));
+        let (sid, answers) = self.inner().call(|machine, now| machine.begin_join(claims, now));
         let sid = sid?;
-        // On a task of its own: a caller that goes away must not leave a join that is neither in nor out.
-        let verdict = tokio::spawn(conclude(Arc::clone(self.inner()), sid.clone(), answers));
-        verdict.await.map_err(|_| SandboxError::Unavailable)??;
+        // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
+        let concluded = tokio::spawn(conclude_join(Arc::clone(self.inner()), sid.clone(), answers));
+        concluded.await.map_err(|_| SandboxError::Unavailable)??;
         Ok(JoinAccepted { sid, identity, room, role })
     }
 
@@ -127,176 +128,175 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`, or what the control plane answered.
     pub async fn publish(&self, sid: &ParticipantSid, track: NewTrack) -> Result<Track, SandboxError> {
-        self.reported(|machine, now| machine.publish(sid, track, now)).await
+        self.call(|machine, now| machine.publish(sid, track, now)).await
     }
 
-    /// Takes a track back.
+    /// Ends a track.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
     pub async fn unpublish(&self, sid: &ParticipantSid, track: &TrackSid) -> Result<(), SandboxError> {
-        self.reported(|machine, now| machine.unpublish(sid, track, now)).await
+        self.call(|machine, now| machine.unpublish(sid, track, now)).await
     }
 
-    /// Mutes or unmutes a track, by its publisher.
+    /// Mutes or unmutes a track as its publisher.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
     pub async fn mute(&self, sid: &ParticipantSid, track: &TrackSid, muted: bool) -> Result<Track, SandboxError> {
-        self.reported(|machine, now| machine.mute(sid, track, muted, now)).await
+        self.call(|machine, now| machine.mute(sid, track, muted, now)).await
     }
 
-    /// Sends data, in base64, to everybody else in the room who may receive.
+    /// Sends data, in base64, to all other participants of the room that may subscribe.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`.
     pub async fn send_data(&self, sid: &ParticipantSid, data: &str, topic: Option<&str>) -> Result<(), SandboxError> {
-        self.reported(|machine, now| machine.send_data(sid, data, topic, now)).await
+        self.call(|machine, now| machine.send_data(sid, data, topic, now)).await
     }
 
-    /// Sets how much somebody publishes, in kilobits a second.
+    /// Sets the measured bitrate of a participant, in kilobits per second.
     ///
     /// # Errors
     /// `NoSuchParticipant`, or what the control plane answered.
     pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
-        let (done, answers) = self.inner().act(|machine, now| machine.set_bitrate(sid, kbps, now));
-        self.inner().keep_time();
-        done?;
-        Ok(settled(answers).await?)
+        let (result, answers) = self.inner().call(|machine, now| machine.set_bitrate(sid, kbps, now));
+        self.inner().watch_deadlines();
+        result?;
+        Ok(await_answers(answers).await?)
     }
 
-    /// Leaves, or drops without a goodbye.
+    /// Leaves, or loses the connection if the leave is not `clean`.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, or what the control plane answered; whoever left is gone in any case.
+    /// `NoSuchParticipant`, or what the control plane answered; the participant has left in any case.
     pub async fn leave(&self, sid: &ParticipantSid, clean: bool) -> Result<(), SandboxError> {
-        self.reported(|machine, now| machine.leave(sid, clean, now)).await
+        self.call(|machine, now| machine.leave(sid, clean, now)).await
     }
 
-    /// Says how a recording or a broadcast stands from now on; gives how it then does. A job only moves forward, but what
-    /// is said is reported in any case. Urls are left out of what went wrong, as of what any worker says.
+    /// Sets the status of a recording or a broadcast, and returns its state afterwards. A status that it cannot change to is
+    /// only reported. Urls in the error are redacted, like those in the errors of LiveKit's egress workers.
     ///
     /// # Errors
     /// `NoSuchEgress`, or what the control plane answered.
-    pub async fn drive_egress(
+    pub async fn set_egress_status(
         &self,
         id: &EgressId,
         status: EgressStatus,
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
-        let error = error.map(|said| redact_urls(&said));
-        let (driven, answers) = self.inner().act(|machine, now| machine.drive_egress(id, status, error, now));
-        self.inner().keep_time();
-        let driven = driven.ok_or(SandboxError::NoSuchEgress)?;
-        settled(answers).await?;
-        Ok(driven)
+        let error = error.map(|error| redact_urls(&error));
+        let (state, answers) = self.inner().call(|machine, now| machine.set_egress_status(id, status, error, now));
+        self.inner().watch_deadlines();
+        let state = state.ok_or(SandboxError::NoSuchEgress)?;
+        await_answers(answers).await?;
+        Ok(state)
     }
 
-    /// An encoder connects by a stream key: a participant joins, and publishes. One that is connected stays so.
+    /// An encoder connects with a stream key: a participant joins and publishes. Has no effect if the endpoint has an encoder.
     ///
     /// # Errors
-    /// `NoSuchIngress`; or as for any join, and nobody has joined then.
+    /// `NoSuchIngress`, or the errors of a join.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        let (begun, answers) = self.inner().act(|machine, now| machine.begin_connect(&key, now));
-        match begun? {
-            Connecting::Connected(state) => Ok(state),
-            Connecting::Joining(sid) => {
-                // On a task of its own, as every join.
+        let (connection, answers) = self.inner().call(|machine, now| machine.begin_connect(&key, now));
+        match connection? {
+            EncoderConnection::AlreadyConnected(state) => Ok(state),
+            EncoderConnection::Joining(sid) => {
+                // In a spawned task, as every join.
                 let connected = tokio::spawn(conclude_encoder(Arc::clone(self.inner()), sid, answers));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
             }
         }
     }
 
-    /// An encoder goes away. One that is not connected has gone.
+    /// An encoder disconnects. Has no effect if none is connected.
     ///
     /// # Errors
-    /// `NoSuchIngress`, or what the control plane answered; the encoder is gone in any case.
+    /// `NoSuchIngress`, or what the control plane answered; the encoder has disconnected in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        self.reported(|machine, now| machine.disconnect_encoder(&key, now)).await
+        self.call(|machine, now| machine.disconnect_encoder(&key, now)).await
     }
 
-    /// Answers no call of the control plane's for a span from now on; none at all ends an outage. People stay connected, and
-    /// what they do is reported.
-    pub fn simulate_outage(&self, span: Duration) {
-        self.inner().simulate_outage(span);
+    /// Lets all calls of the control plane fail for a duration from now on; zero ends an outage. Participants stay connected,
+    /// and what they do is reported.
+    pub fn simulate_outage(&self, duration: Duration) {
+        self.inner().simulate_outage(duration);
     }
 
-    /// Loses the next reports on their way: what they tell of has happened, and the control plane does not hear of it. The
-    /// report of a join that gets lost counts as taken.
+    /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as accepted.
     pub fn drop_reports(&self, count: u32) {
         self.inner().drop_reports(count);
     }
 
-    /// What a participant's client holds, also for a while after it has gone.
+    /// Returns the state of a participant's client, also for a while after it has left.
     ///
     /// # Errors
     /// `NoSuchParticipant`.
     pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
-        let (seen, _) = self.inner().act(|machine, now| {
-            let person = machine.person(sid)?;
-            let (claims, inbox) = (person.claims(), person.inbox.entries());
-            let expires_at = token_end(&claims, person.is_active(), now);
-            let participant = person.participant().clone();
+        let (read, _) = self.inner().call(|machine, now| {
+            let local = machine.active_or_left(sid)?;
+            let (claims, inbox) = (local.claims(), local.inbox.entries());
+            let expires_at = token_expiry(&claims, local.is_active(), now);
+            let participant = local.participant().clone();
             Ok::<_, MachineError>((participant, claims, expires_at, inbox, machine.subscriptions(sid), now))
         });
-        let (participant, claims, expires_at, inbox, subscriptions, now) = seen?;
-        let minted = self.inner().signer.refresh(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
-        Ok(ClientView { participant, token: minted.token, inbox, subscriptions })
+        let (participant, claims, expires_at, inbox, subscriptions, now) = read?;
+        let refreshed = self.inner().signer.refresh(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
+        Ok(ClientView { participant, token: refreshed.token, inbox, subscriptions })
     }
 
-    /// Does something on the machine and waits until the control plane has answered everything it caused.
-    async fn reported<T>(
+    /// Makes a call on the machine and awaits the answers to the reports that it caused.
+    async fn call<T>(
         &self,
         call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
     ) -> Result<T, SandboxError> {
-        let (done, answers) = self.inner().act(call);
-        let done = done?;
-        settled(answers).await?;
-        Ok(done)
+        let (result, answers) = self.inner().call(call);
+        let value = result?;
+        await_answers(answers).await?;
+        Ok(value)
     }
 }
 
-/// Who is connected gets its token refreshed; who has gone keeps the end that its token had.
-fn token_end(claims: &Claims, connected: bool, now: Timestamp) -> Timestamp {
-    let refreshed = now.after(REFRESHED_LIFE);
-    if connected { claims.expires_at.max(refreshed) } else { claims.expires_at }
+/// Returns the expiry of a client's token, which is extended while the participant is connected.
+fn token_expiry(claims: &Claims, is_connected: bool, now: Timestamp) -> Timestamp {
+    let refreshed = now.after(REFRESHED_LIFETIME);
+    if is_connected { claims.expires_at.max(refreshed) } else { claims.expires_at }
 }
 
-/// What the control plane says of a join. Its answer to the join comes last: before it stand the answers to the leaving of
-/// whoever was replaced, which do not decide.
-async fn verdict(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+/// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
+/// participant that was replaced.
+async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
     let joined = answers.pop();
-    // A failure to write that somebody was replaced is for reconciliation; it does not keep the newcomer out.
-    let _ = settled(answers).await;
-    settled(joined.into_iter().collect()).await
+    // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
+    let _ = await_answers(answers).await;
+    await_answers(joined.into_iter().collect()).await
 }
 
-/// Ends a join as the control plane decides.
-async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
-    let verdict = verdict(answers).await;
-    inner.act(|machine, _| match verdict {
+/// Completes or aborts a join as the control plane decides.
+async fn conclude_join(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+    let accepted = await_join_answer(answers).await;
+    inner.call(|machine, _| match accepted {
         Ok(()) => machine.complete_join(&sid),
         Err(_) => machine.abort_join(&sid),
     });
-    verdict
+    accepted
 }
 
-/// The same for an encoder, which publishes as soon as it is in.
+/// Completes or aborts the join of an encoder, which publishes once it has joined.
 async fn conclude_encoder(
     inner: Arc<Inner>,
     sid: ParticipantSid,
     answers: Vec<ReportAnswer>,
 ) -> Result<IngressState, SandboxError> {
-    if let Err(refusal) = verdict(answers).await {
-        inner.act(|machine, _| machine.abort_join(&sid));
-        return Err(refusal.into());
+    if let Err(error) = await_join_answer(answers).await {
+        inner.call(|machine, _| machine.abort_join(&sid));
+        return Err(error.into());
     }
-    let (connected, answers) = inner.act(|machine, now| machine.complete_connect(&sid, now));
+    let (connected, answers) = inner.call(|machine, now| machine.complete_connect(&sid, now));
     let state = connected?;
-    settled(answers).await?;
+    await_answers(answers).await?;
     Ok(state)
 }
 

@@ -261,7 +261,7 @@ struct Drive {
 async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
     let Drive { status, error } = body::read(&call.body)?;
     let id = call.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchEgress))?;
-    let driven = plane.drive_egress(&id, status.into(), error).await.map_err(|error| refusal(&error))?;
+    let driven = plane.set_egress_status(&id, status.into(), error).await.map_err(|error| refusal(&error))?;
     let mut answer = json!({"egress_id": driven.egress_id, "status": driven.status});
     if let Some(error) = driven.error {
         answer["error"] = json!(error);

@@ -1,4 +1,4 @@
-//! What the server does to people inside: mutes, speaks, gives roles. Removing stands with the other ways of leaving.
+//! Moderation of participants by the server: muting, data messages and changes of role.
 
 use std::sync::Arc;
 
@@ -9,32 +9,31 @@ use conclave_model::participant::{Participant, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
 
 use super::Machine;
+use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
-use crate::embedded::publish::MachineError;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 
 impl Machine {
-    /// The server mutes or unmutes a track; its publisher is told when that changes anything.
+    /// The server mutes or unmutes a track. The publisher receives a notice if the track's state changes.
     pub fn mute_by_server(
         &mut self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
     ) -> Result<Track, MachineError> {
-        let sid = self.present_as(room, who)?;
-        let person = self.active_mut(&sid)?;
-        let changes = person.track_mut(track)?.muted != muted;
-        if changes {
+        let sid = self.active_by_identity(room, identity)?;
+        let publisher = self.active_mut(&sid)?;
+        if publisher.track_mut(track)?.muted != muted {
             let track_sid = track.clone();
-            person.inbox.put(now, if muted { Notice::Muted { track_sid } } else { Notice::Unmuted { track_sid } });
+            publisher.inbox.push(now, if muted { Notice::Muted { track_sid } } else { Notice::Unmuted { track_sid } });
         }
         self.mute(&sid, track, muted, now)
     }
 
-    /// The server sends a message to everybody in a room, or to those it names. It is no subscription, so it also reaches
-    /// those who receive nobody.
+    /// The server sends a data message to all participants of a room, or to those it names. Grants do not restrict who receives
+    /// it.
     pub fn send_server_data(&mut self, room: &NamespacedRoom, message: ServerData, now: Timestamp) {
         let notice = Notice::Data {
             data: STANDARD.encode(&message.data).into(),
@@ -44,46 +43,46 @@ impl Machine {
         };
         let Some(room) = self.rooms.get(room) else { return };
         for sid in room.members() {
-            let person = self.people.get_mut(sid).filter(|person| person.is_active());
-            if let Some(person) = person.filter(|p| message.to.is_empty() || message.to.contains(p.identity())) {
-                person.inbox.put(now, notice.clone());
+            let receiver = self.participants.get_mut(sid).filter(|participant| participant.is_active());
+            if let Some(receiver) = receiver.filter(|p| message.to.is_empty() || message.to.contains(p.identity())) {
+                receiver.inbox.push(now, notice.clone());
             }
         }
     }
 
-    /// The server gives somebody another role: what it may do, what it is called, how much it may publish. Tracks that the
-    /// role does not allow stop.
+    /// The server changes a participant's role. Tracks that the new role forbids are unpublished. Returns the participant
+    /// afterwards.
     pub fn set_role(
         &mut self,
         room: &NamespacedRoom,
-        who: &Identity,
+        identity: &Identity,
         grant: RoleGrant,
         now: Timestamp,
     ) -> Result<Participant, MachineError> {
-        let sid = self.present_as(room, who)?;
-        // What lasted until now lasted under the old ceiling.
-        self.settle(&sid, now);
-        let person = self.active_mut(&sid)?;
+        let sid = self.active_by_identity(room, identity)?;
+        // A change that lasted until now is reported with the old limit.
+        self.report_limit_change(&sid, now);
+        let changed = self.active_mut(&sid)?;
         let role = grant.role.clone();
-        person.set_role(grant);
-        person.inbox.put(now, Notice::RoleChanged { role });
-        let (stopped, who, kbps) = (person.take_forbidden_tracks(), person.who(), person.meter.kbps());
-        let participant = person.participant().clone();
-        for track in stopped {
+        changed.set_role(grant);
+        changed.inbox.push(now, Notice::RoleChanged { role });
+        let (forbidden, reference, kbps) = (changed.remove_forbidden_tracks(), changed.to_ref(), changed.meter.kbps());
+        let participant = changed.participant().clone();
+        for track in forbidden {
             self.report(
                 room,
                 now,
-                MediaEvent::TrackUnpublished { participant: who.clone(), track: TrackSummary::from(&track) },
+                MediaEvent::TrackUnpublished { participant: reference.clone(), track: TrackSummary::from(&track) },
             );
         }
         self.measure(&sid, kbps, now);
         Ok(participant)
     }
 
-    /// The join by which somebody is in a room and was let in.
-    fn present_as(&self, room: &NamespacedRoom, who: &Identity) -> Result<ParticipantSid, MachineError> {
-        let sid = self.rooms.get(room).and_then(|room| room.member(who)).ok_or(MachineError::NoSuchParticipant)?;
-        self.active(sid).map(|person| person.sid().clone())
+    /// Returns the sid of the active participant with this identity.
+    fn active_by_identity(&self, room: &NamespacedRoom, identity: &Identity) -> Result<ParticipantSid, MachineError> {
+        let sid = self.rooms.get(room).and_then(|room| room.member(identity)).ok_or(MachineError::NoSuchParticipant)?;
+        self.active(sid).map(|participant| participant.sid().clone())
     }
 }
 

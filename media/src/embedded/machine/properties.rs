@@ -1,14 +1,16 @@
-//! Whatever people do and in whatever order, the reports tell a story that holds together.
+//! Property test: the reports of any sequence of calls are consistent.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use conclave_model::participant::DataKind;
+use conclave_model::{Identity, TrackSid};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::tests::{camera, claims};
 use super::*;
-use crate::embedded::publish::permit;
+use crate::embedded::publish::check_track;
 use crate::port::{RoleGrant, ServerData};
 use crate::token::Grants;
 
@@ -50,19 +52,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The machine, and everything that its reports have said.
+/// The machine, and the state that follows from its reports.
 #[derive(Default)]
-struct Story {
+struct Model {
     machine: Machine,
-    /// Every join ever begun, with its room.
+    /// All joins that were begun, with their rooms.
     sids: Vec<(ParticipantSid, NamespacedRoom)>,
-    /// Joins begun and neither completed nor taken back.
+    /// Joins that are neither complete nor aborted.
     pending: HashSet<ParticipantSid>,
-    /// Reported as inside, with the room, the tracks and the side of the ceiling.
-    inside: HashMap<ParticipantSid, (NamespacedRoom, HashSet<TrackSid>, bool)>,
+    /// The participants reported as joined: room, tracks, and whether the limit is exceeded.
+    joined: HashMap<ParticipantSid, (NamespacedRoom, HashSet<TrackSid>, bool)>,
 }
 
-/// A role without a ceiling, one with a low one, and one that may not publish.
+/// Role 1 has a low limit, and role 2 may not publish.
 fn grant(role: u8) -> RoleGrant {
     RoleGrant {
         role: format!("r{role}").parse().unwrap(),
@@ -75,43 +77,43 @@ fn room(other: bool) -> NamespacedRoom {
     format!("prj_0123456789ab.{}", if other { "a" } else { "b" }).parse().unwrap()
 }
 
-impl Story {
-    fn someone(&self, index: &Index) -> (ParticipantSid, NamespacedRoom) {
-        let nobody = || ("PA_nobody".parse().unwrap(), room(true));
-        if self.sids.is_empty() { nobody() } else { index.get(&self.sids).clone() }
+impl Model {
+    fn pick(&self, index: &Index) -> (ParticipantSid, NamespacedRoom) {
+        let unknown = || ("PA_nobody".parse().unwrap(), room(true));
+        if self.sids.is_empty() { unknown() } else { index.get(&self.sids).clone() }
     }
 
-    fn take(&mut self, step: &Step, now: &mut Timestamp) {
+    fn apply(&mut self, step: &Step, now: &mut Timestamp) {
         match step {
             Step::Begin { room: which, who } => self.begin(&room(*which), *who, *now),
             Step::Complete(who) => {
-                let sid = self.someone(who).0;
+                let sid = self.pick(who).0;
                 self.pending.remove(&sid);
                 self.machine.complete_join(&sid);
             }
-            Step::Abort(who) => self.abort(&self.someone(who).0),
-            Step::Publish(who) => drop(self.machine.publish(&self.someone(who).0, camera(), *now)),
-            Step::Unpublish(who) => self.unpublish(&self.someone(who).0, *now),
-            Step::Leave(who, clean) => drop(self.machine.leave(&self.someone(who).0, *clean, *now)),
+            Step::Abort(who) => self.abort(&self.pick(who).0),
+            Step::Publish(who) => drop(self.machine.publish(&self.pick(who).0, camera(), *now)),
+            Step::Unpublish(who) => self.unpublish(&self.pick(who).0, *now),
+            Step::Leave(who, clean) => drop(self.machine.leave(&self.pick(who).0, *clean, *now)),
             Step::Remove(who) => {
-                let (sid, room) = self.someone(who);
-                self.machine.remove(&room, &sid, *now);
+                let (sid, room) = self.pick(who);
+                self.machine.remove_participant(&room, &sid, *now);
             }
-            Step::Mute(who, muted) => self.mute(&self.someone(who), *muted, *now),
+            Step::Mute(who, muted) => self.mute(&self.pick(who), *muted, *now),
             Step::Data(who, all) => {
-                let (sid, room) = self.someone(who);
+                let (sid, room) = self.pick(who);
                 let to = self.identity(&sid).filter(|_| !*all).into_iter().collect();
                 let message = ServerData { data: vec![1], topic: None, kind: DataKind::Lossy, to };
                 self.machine.send_server_data(&room, message, *now);
             }
             Step::Role(who, role) => {
-                let (sid, room) = self.someone(who);
+                let (sid, room) = self.pick(who);
                 if let Some(identity) = self.identity(&sid) {
                     drop(self.machine.set_role(&room, &identity, grant(*role), *now));
                 }
             }
             Step::Close { room: which } => self.machine.close_room(&room(*which), *now),
-            Step::Bitrate(who, kbps) => drop(self.machine.set_bitrate(&self.someone(who).0, *kbps, *now)),
+            Step::Bitrate(who, kbps) => drop(self.machine.set_bitrate(&self.pick(who).0, *kbps, *now)),
             Step::Wait(seconds) => {
                 *now = now.after(Duration::from_secs(*seconds));
                 self.machine.tick(*now);
@@ -128,97 +130,104 @@ impl Story {
         }
     }
 
-    /// Only a join that is still undecided is ever taken back.
+    /// Aborts a join, unless it is complete already.
     fn abort(&mut self, sid: &ParticipantSid) {
         if self.pending.remove(sid) {
             self.machine.abort_join(sid);
-            self.inside.remove(sid);
+            self.joined.remove(sid);
         }
     }
 
     fn unpublish(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        let track = self.inside.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
+        let track = self.joined.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some(track) = track {
             self.machine.unpublish(sid, &track, now).unwrap();
         }
     }
 
     fn identity(&self, sid: &ParticipantSid) -> Option<Identity> {
-        self.machine.people.get(sid).map(|person| person.identity().clone())
+        self.machine.participants.get(sid).map(|participant| participant.identity().clone())
     }
 
     fn mute(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom), muted: bool, now: Timestamp) {
-        let track = self.inside.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
+        let track = self.joined.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some((track, identity)) = track.zip(self.identity(sid)) {
             let track = self.machine.mute_by_server(room, &identity, &track, muted, now).unwrap();
             assert_eq!(track.muted, muted);
         }
     }
 
-    /// Holds the reports since the last step against what they said before.
+    /// Checks the reports since the last step against the earlier ones.
     fn check(&mut self) -> Result<(), TestCaseError> {
         for Report { room, event, .. } in self.machine.take_reports() {
             match event {
                 MediaEvent::ParticipantJoined(participant) => {
-                    let before = self.inside.insert(participant.sid.clone(), (room.clone(), HashSet::new(), false));
+                    let before = self.joined.insert(participant.sid.clone(), (room.clone(), HashSet::new(), false));
                     prop_assert!(before.is_none(), "a sid joins once");
                 }
                 MediaEvent::ParticipantLeft { participant, .. } => {
-                    let left = self.inside.remove(&participant.sid);
-                    prop_assert!(left.is_some_and(|(_, tracks, _)| tracks.is_empty()), "inside, and nothing open");
+                    let left = self.joined.remove(&participant.sid);
+                    prop_assert!(
+                        left.is_some_and(|(_, tracks, _)| tracks.is_empty()),
+                        "it had joined, and its tracks have ended"
+                    );
                 }
                 MediaEvent::TrackPublished { participant, track } => {
-                    prop_assert!(self.inside.get_mut(&participant.sid).unwrap().1.insert(track.sid));
+                    prop_assert!(self.joined.get_mut(&participant.sid).unwrap().1.insert(track.sid));
                 }
                 MediaEvent::TrackUnpublished { participant, track } => {
-                    prop_assert!(self.inside.get_mut(&participant.sid).unwrap().1.remove(&track.sid));
+                    prop_assert!(self.joined.get_mut(&participant.sid).unwrap().1.remove(&track.sid));
                 }
                 MediaEvent::TrackMuted { participant, track } => {
-                    prop_assert!(self.inside.get(&participant.sid).unwrap().1.contains(&track.sid));
+                    prop_assert!(self.joined.get(&participant.sid).unwrap().1.contains(&track.sid));
                 }
                 MediaEvent::PublishLimit { participant, limit } => {
-                    let exceeded = &mut self.inside.get_mut(&participant.sid).unwrap().2;
-                    prop_assert_ne!(*exceeded, limit.exceeded, "sides alternate");
+                    let exceeded = &mut self.joined.get_mut(&participant.sid).unwrap().2;
+                    prop_assert_ne!(*exceeded, limit.exceeded, "exceeded and cleared alternate");
                     *exceeded = limit.exceeded;
                 }
                 MediaEvent::JoinAborted { .. } => prop_assert!(false, "the machine reports no aborted join"),
-                // Jobs have a story of their own.
+                // These have their own property test.
                 MediaEvent::Egress(_) | MediaEvent::Ingress(_) => continue,
             }
-            let crowd = self.inside.values().filter(|(inside, ..)| *inside == room).count();
-            prop_assert!(crowd <= CAP as usize);
+            let count = self.joined.values().filter(|(of, ..)| *of == room).count();
+            prop_assert!(count <= CAP as usize);
         }
-        self.agrees()
+        self.check_state()
     }
 
-    /// The machine holds exactly those whom its reports left inside, and lists those who were let in.
-    fn agrees(&self) -> Result<(), TestCaseError> {
-        prop_assert_eq!(self.machine.people.len(), self.inside.len());
+    /// Checks that the machine has the participants that its reports describe, and lists those whose join is complete.
+    fn check_state(&self) -> Result<(), TestCaseError> {
+        prop_assert_eq!(self.machine.participants.len(), self.joined.len());
         let listed: Vec<_> = [true, false].into_iter().flat_map(|r| self.machine.participants(&room(r))).collect();
-        for person in &listed {
-            let tracks: HashSet<_> = person.tracks.iter().map(|track| track.sid.clone()).collect();
-            prop_assert_eq!(self.inside.get(&person.sid).map(|(_, open, _)| open), Some(&tracks));
+        for participant in &listed {
+            let tracks: HashSet<_> = participant.tracks.iter().map(|track| track.sid.clone()).collect();
+            prop_assert_eq!(self.joined.get(&participant.sid).map(|(_, open, _)| open), Some(&tracks));
         }
-        for person in self.machine.people.values() {
-            let tracks = &person.participant().tracks;
-            prop_assert!(tracks.iter().all(|track| permit(&person.grants, track.kind, track.source).is_ok()));
+        for participant in self.machine.participants.values() {
+            let tracks = &participant.participant().tracks;
+            prop_assert!(tracks.iter().all(|track| check_track(&participant.grants, track.kind, track.source).is_ok()));
         }
-        let unseen = self.inside.keys().filter(|sid| self.pending.contains(*sid)).count();
-        prop_assert_eq!(listed.len() + unseen, self.inside.len());
-        let crowded = self.inside.values().map(|(room, ..)| room).collect::<HashSet<_>>();
-        prop_assert_eq!(self.machine.rooms.keys().collect::<HashSet<_>>(), crowded, "no room outlives its people");
+        let hidden = self.joined.keys().filter(|sid| self.pending.contains(*sid)).count();
+        prop_assert_eq!(listed.len() + hidden, self.joined.len());
+        let occupied = self.joined.values().map(|(room, ..)| room).collect::<HashSet<_>>();
+        prop_assert_eq!(
+            self.machine.rooms.keys().collect::<HashSet<_>>(),
+            occupied,
+            "rooms without participants are dropped"
+        );
         Ok(())
     }
 }
 
 proptest! {
     #[test]
-    fn reports_tell_a_story_that_holds_together(steps in prop::collection::vec(step(), 0..120)) {
-        let mut story = Story::default();
+    fn the_reports_of_any_calls_are_consistent(steps in prop::collection::vec(step(), 0..120)) {
+        let mut model = Model::default();
         let mut now = Timestamp::from_millis(1_700_000_000_000);
         for step in &steps {
-            story.take(step, &mut now);
-            story.check()?;
+            model.apply(step, &mut now);
+            model.check()?;
         }
     }
 }

@@ -1,10 +1,14 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use conclave_model::RoleName;
+use conclave_model::event::PublishLimit;
 use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
 
 use super::*;
-use crate::embedded::inbox::InboxEntry;
-use crate::token::{Grants, RoomConfig};
+use crate::embedded::inbox::{InboxEntry, Notice};
+use crate::embedded::publish::NewTrack;
+use crate::token::{Claims, Grants, RoomConfig};
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
@@ -12,20 +16,16 @@ pub(super) fn room() -> NamespacedRoom {
     "prj_0123456789ab.stand-up".parse().unwrap()
 }
 
-pub(super) fn claims(room: &NamespacedRoom, who: &str, cap: Option<u32>) -> Claims {
+pub(super) fn claims(room: &NamespacedRoom, identity: &str, max_participants: Option<u32>) -> Claims {
     Claims {
         room: room.clone(),
-        identity: who.parse().unwrap(),
+        identity: identity.parse().unwrap(),
         name: String::new(),
         metadata: String::new(),
         attributes: BTreeMap::new(),
         kind: ParticipantKind::Standard,
         grants: Grants::default(),
-        room_config: Some(RoomConfig {
-            empty_timeout_seconds: 330,
-            departure_timeout_seconds: 330,
-            max_participants: cap,
-        }),
+        room_config: Some(RoomConfig { empty_timeout_seconds: 330, departure_timeout_seconds: 330, max_participants }),
         expires_at: NOW.after(Duration::from_secs(60)),
     }
 }
@@ -46,8 +46,8 @@ fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
     sid
 }
 
-pub(super) fn joined(machine: &mut Machine, who: &str) -> ParticipantSid {
-    join(machine, claims(&room(), who, None))
+pub(super) fn joined(machine: &mut Machine, identity: &str) -> ParticipantSid {
+    join(machine, claims(&room(), identity, None))
 }
 
 pub(super) fn camera() -> NewTrack {
@@ -58,9 +58,9 @@ pub(super) fn microphone() -> NewTrack {
     NewTrack { kind: TrackKind::Audio, source: TrackSource::Microphone, name: Some("mic".into()), muted: true }
 }
 
-/// The reports in short: what, and whose join.
-pub(super) fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
-    let short = |report: Report| match report.event.clone() {
+/// Takes the reports; returns a short name and the participant's sid of each.
+pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
+    let name = |report: Report| match report.event.clone() {
         MediaEvent::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
         MediaEvent::ParticipantLeft { participant, clean: true } => ("left", participant.sid),
         MediaEvent::ParticipantLeft { participant, clean: false } => ("aborted", participant.sid),
@@ -73,17 +73,17 @@ pub(super) fn told(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)>
         MediaEvent::PublishLimit { participant, limit } => {
             (if limit.exceeded { "exceeded" } else { "cleared" }, participant.sid)
         }
-        MediaEvent::Egress(_) | MediaEvent::Ingress(_) => panic!("no story of a person: {report:?}"),
+        MediaEvent::Egress(_) | MediaEvent::Ingress(_) => panic!("not about a participant: {report:?}"),
     };
-    machine.take_reports().into_iter().map(short).collect()
+    machine.take_reports().into_iter().map(name).collect()
 }
 
 fn inbox(machine: &Machine, sid: &ParticipantSid) -> Vec<InboxEntry> {
-    machine.person(sid).unwrap().inbox.entries()
+    machine.active_or_left(sid).unwrap().inbox.entries()
 }
 
 #[test]
-fn a_join_is_reported_at_once_and_seen_once_it_is_completed() {
+fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
     let mut machine = Machine::default();
     let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
     let reports = machine.take_reports();
@@ -100,38 +100,38 @@ fn a_join_is_reported_at_once_and_seen_once_it_is_completed() {
 }
 
 #[test]
-fn a_refused_join_leaves_nothing_behind() {
+fn an_aborted_join_leaves_no_state() {
     let mut machine = Machine::default();
     let sid = machine.begin_join(claims(&room(), "alice", Some(1)), NOW).unwrap();
     machine.take_reports();
     machine.abort_join(&sid);
-    assert_eq!(told(&mut machine), []);
-    assert!(machine.person(&sid).is_err() && machine.rooms.is_empty());
+    assert_eq!(take_names(&mut machine), []);
+    assert!(machine.active_or_left(&sid).is_err() && machine.rooms.is_empty());
     assert!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW).is_ok());
 }
 
 #[test]
-fn a_full_room_takes_nobody_but_those_who_replace_themselves() {
+fn a_full_room_accepts_only_participants_that_replace_themselves() {
     let mut machine = Machine::default();
     let first = join(&mut machine, claims(&room(), "alice", Some(1)));
     machine.publish(&first, camera(), NOW).unwrap();
     machine.publish(&first, microphone(), NOW).unwrap();
     machine.take_reports();
     assert_eq!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW), Err(MachineError::RoomFull));
-    assert_eq!(told(&mut machine), []);
+    assert_eq!(take_names(&mut machine), []);
 
     let second = join(&mut machine, claims(&room(), "alice", Some(1)));
     let unpublished = ("unpublished", first.clone());
     assert_eq!(
-        told(&mut machine),
+        take_names(&mut machine),
         [unpublished.clone(), unpublished, ("left", first.clone()), ("joined", second.clone())]
     );
     assert_eq!(machine.participants(&room()).len(), 1);
-    assert_eq!(machine.person(&first).unwrap().participant().state, ParticipantState::Disconnected);
+    assert_eq!(machine.active_or_left(&first).unwrap().participant().state, ParticipantState::Disconnected);
 }
 
 #[test]
-fn a_replaced_room_of_one_keeps_its_cap() {
+fn replacing_the_only_participant_keeps_the_maximum() {
     let mut machine = Machine::default();
     join(&mut machine, claims(&room(), "alice", Some(1)));
     join(&mut machine, claims(&room(), "alice", Some(9)));
@@ -139,7 +139,7 @@ fn a_replaced_room_of_one_keeps_its_cap() {
 }
 
 #[test]
-fn tracks_come_and_go_and_are_reported() {
+fn tracks_are_reported_when_they_are_published_muted_and_unpublished() {
     let mut machine = Machine::default();
     let sid = joined(&mut machine, "alice");
     let track = machine.publish(&sid, microphone(), NOW).unwrap();
@@ -150,76 +150,79 @@ fn tracks_come_and_go_and_are_reported() {
     machine.unpublish(&sid, &track.sid, NOW).unwrap();
     assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(MachineError::NoSuchTrack));
     assert!(!machine.participants(&room())[0].is_publisher);
-    let told: Vec<_> = told(&mut machine).into_iter().map(|(what, _)| what).collect();
-    assert_eq!(told, ["joined", "published", "unmuted", "unpublished"]);
+    let names: Vec<_> = take_names(&mut machine).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["joined", "published", "unmuted", "unpublished"]);
 }
 
 #[test]
-fn who_leaves_takes_its_tracks_along_and_cannot_leave_twice() {
+fn a_leave_ends_the_tracks_first_and_cannot_be_repeated() {
     let mut machine = Machine::default();
     let sid = joined(&mut machine, "alice");
     machine.publish(&sid, camera(), NOW).unwrap();
     machine.take_reports();
     machine.leave(&sid, false, NOW).unwrap();
-    assert_eq!(told(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
+    assert_eq!(take_names(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
     assert_eq!(machine.leave(&sid, true, NOW), Err(MachineError::NoSuchParticipant));
     assert!(machine.rooms.is_empty());
 }
 
 #[test]
-fn who_is_removed_reads_so_afterwards() {
+fn a_removed_participant_has_a_notice_in_its_inbox() {
     let mut machine = Machine::default();
     let sid = joined(&mut machine, "alice");
     let elsewhere = "prj_0123456789ab.other".parse().unwrap();
-    assert!(!machine.remove(&elsewhere, &sid, NOW));
-    assert!(machine.remove(&room(), &sid, NOW) && !machine.remove(&room(), &sid, NOW));
+    assert!(!machine.remove_participant(&elsewhere, &sid, NOW));
+    assert!(machine.remove_participant(&room(), &sid, NOW) && !machine.remove_participant(&room(), &sid, NOW));
     assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::Removed }]);
-    assert_eq!(told(&mut machine), [("joined", sid.clone()), ("left", sid)]);
+    assert_eq!(take_names(&mut machine), [("joined", sid.clone()), ("left", sid)]);
 }
 
 #[test]
-fn a_closed_room_lets_everybody_go() {
+fn closing_a_room_disconnects_its_participants() {
     let mut machine = Machine::default();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     machine.publish(&bob, camera(), NOW).unwrap();
     machine.take_reports();
     machine.close_room(&room(), NOW);
     machine.close_room(&room(), NOW);
-    assert_eq!(told(&mut machine), [("left", alice.clone()), ("unpublished", bob.clone()), ("left", bob.clone())]);
+    assert_eq!(
+        take_names(&mut machine),
+        [("left", alice.clone()), ("unpublished", bob.clone()), ("left", bob.clone())]
+    );
     for sid in [alice, bob] {
         assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::RoomEnded }]);
     }
 }
 
 #[test]
-fn data_reaches_the_others_who_may_receive_and_hides_a_hidden_sender() {
+fn data_reaches_the_others_that_may_subscribe_without_the_identity_of_a_hidden_sender() {
     let mut machine = Machine::default();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
-    let mut deaf = claims(&room(), "deaf", None);
-    deaf.grants.can_subscribe = false;
-    let deaf = join(&mut machine, deaf);
-    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
+    let mut unsubscribed = claims(&room(), "dave", None);
+    unsubscribed.grants.can_subscribe = false;
+    let unsubscribed = join(&mut machine, unsubscribed);
+    let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
     machine.send_data(&alice, "aGk=", Some("chat"), NOW).unwrap();
-    machine.send_data(&ghost, "Ym8=", None, NOW).unwrap();
+    machine.send_data(&hidden, "Ym8=", None, NOW).unwrap();
 
     let senders = |sid: &ParticipantSid| -> Vec<Option<String>> {
         let from = |entry: InboxEntry| match entry.notice {
-            Notice::Data { from_identity, .. } => from_identity.map(|who| who.to_string()),
+            Notice::Data { from_identity, .. } => from_identity.map(|identity| identity.to_string()),
             other => panic!("{other:?}"),
         };
         inbox(&machine, sid).into_iter().map(from).collect()
     };
     assert_eq!(senders(&bob), [Some("alice".to_owned()), None]);
     assert_eq!(senders(&alice), [None]);
-    assert_eq!((senders(&deaf).len(), senders(&ghost).len()), (0, 1));
+    assert_eq!((senders(&unsubscribed).len(), senders(&hidden).len()), (0, 1));
 }
 
 #[test]
 fn data_needs_its_grant() {
     let mut machine = Machine::default();
-    let mut mute = claims(&room(), "alice", None);
-    mute.grants.can_publish_data = false;
-    let sid = join(&mut machine, mute);
+    let mut claims = claims(&room(), "alice", None);
+    claims.grants.can_publish_data = false;
+    let sid = join(&mut machine, claims);
     assert!(matches!(machine.send_data(&sid, "aGk=", None, NOW), Err(MachineError::Forbidden(_))));
 }
 
@@ -227,20 +230,21 @@ fn data_needs_its_grant() {
 fn subscriptions_follow_the_rules_of_the_room() {
     let mut machine = Machine::default();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
-    // Said before anybody is there, and kept.
+    // Set before the first join.
     machine.set_subscription_rules(&room(), BTreeMap::from([(guest.clone(), Some(vec![host.clone()])), (host, None)]));
-    let holder = |who: &str, role: &str| with(claims(&room(), who, None), "svc.role", role);
-    let alice = join(&mut machine, holder("alice", "host"));
-    let bob = join(&mut machine, holder("bob", "guest"));
-    let carol = join(&mut machine, holder("carol", "guest"));
+    let with_role = |identity: &str, role: &str| with(claims(&room(), identity, None), "svc.role", role);
+    let alice = join(&mut machine, with_role("alice", "host"));
+    let bob = join(&mut machine, with_role("bob", "guest"));
+    let carol = join(&mut machine, with_role("carol", "guest"));
     let dave = joined(&mut machine, "dave");
-    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
-    let [a, b, c, d, _] = [&alice, &bob, &carol, &dave, &ghost].map(|p| machine.publish(p, camera(), NOW).unwrap().sid);
+    let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
+    let [a, b, c, d, _] =
+        [&alice, &bob, &carol, &dave, &hidden].map(|p| machine.publish(p, camera(), NOW).unwrap().sid);
 
     assert_eq!(machine.subscriptions(&alice), [b.clone(), c.clone(), d.clone()]);
     assert_eq!(machine.subscriptions(&bob), std::slice::from_ref(&a));
     assert_eq!(machine.subscriptions(&dave), [a.clone(), b.clone(), c.clone()]);
-    assert_eq!(machine.subscriptions(&ghost), [a, b, c, d]);
+    assert_eq!(machine.subscriptions(&hidden), [a, b, c, d]);
 
     machine.set_subscription_rules(&room(), BTreeMap::from([(guest, Some(vec![]))]));
     assert_eq!(machine.subscriptions(&bob), []);
@@ -249,7 +253,7 @@ fn subscriptions_follow_the_rules_of_the_room() {
 }
 
 #[test]
-fn a_ceiling_passed_for_five_seconds_is_reported_with_the_only_track() {
+fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     let mut machine = Machine::default();
     let at = |seconds| NOW.after(Duration::from_secs(seconds));
     let sid = join(&mut machine, with(claims(&room(), "alice", None), "svc.publish.max_kbps", "100"));
@@ -258,18 +262,18 @@ fn a_ceiling_passed_for_five_seconds_is_reported_with_the_only_track() {
     machine.set_bitrate(&sid, 180, NOW).unwrap();
     assert_eq!(machine.next_deadline(), Some(at(5)));
     machine.tick(at(4));
-    assert_eq!(told(&mut machine), []);
+    assert_eq!(take_names(&mut machine), []);
     machine.tick(at(5));
     let reports = machine.take_reports();
     let limit = PublishLimit { exceeded: true, kbps: 180, max_kbps: 100, track: Some(track) };
     assert!(
-        matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit: told, .. }, .. }] if *told == limit)
+        matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit: reported, .. }, .. }] if *reported == limit)
     );
 
     machine.publish(&sid, microphone(), NOW).unwrap();
     machine.take_reports();
     machine.set_bitrate(&sid, 100, at(10)).unwrap();
-    // No tick in between: the next measure finds that the last one lasted.
+    // Without a tick in between, the next measurement reports that the last one lasted.
     machine.set_bitrate(&sid, 180, at(15)).unwrap();
     let reports = machine.take_reports();
     assert!(matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit, .. }, .. }]
@@ -280,7 +284,7 @@ fn a_ceiling_passed_for_five_seconds_is_reported_with_the_only_track() {
 }
 
 #[test]
-fn a_bounded_number_of_the_departed_is_kept() {
+fn a_bounded_number_of_participants_that_left_is_kept() {
     let mut machine = Machine::default();
     let first = joined(&mut machine, "alice");
     machine.leave(&first, true, NOW).unwrap();
@@ -288,8 +292,8 @@ fn a_bounded_number_of_the_departed_is_kept() {
         let sid = joined(&mut machine, "bob");
         machine.leave(&sid, true, NOW).unwrap();
     }
-    assert!(machine.person(&first).is_ok());
+    assert!(machine.active_or_left(&first).is_ok());
     let sid = joined(&mut machine, "bob");
     machine.leave(&sid, true, NOW).unwrap();
-    assert!(machine.person(&first).is_err() && machine.person(&sid).is_ok());
+    assert!(machine.active_or_left(&first).is_err() && machine.active_or_left(&sid).is_ok());
 }

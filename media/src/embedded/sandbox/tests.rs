@@ -12,16 +12,16 @@ use crate::token::{Grants, TokenRequest, TokenSigner};
 
 type Answer = oneshot::Sender<Result<(), ReportError>>;
 
-/// A control plane that takes everything, unless it was told otherwise or keeps its answers back.
+/// A control plane that accepts all reports, unless it has errors to answer with or holds its answers back.
 #[derive(Default)]
 struct FakeSink {
     reports: Mutex<Vec<Report>>,
-    refusals: Mutex<VecDeque<ReportError>>,
+    errors: Mutex<VecDeque<ReportError>>,
     held: Mutex<Option<Vec<Answer>>>,
 }
 
 impl FakeSink {
-    fn facts(&self) -> Vec<MediaEvent> {
+    fn take_events(&self) -> Vec<MediaEvent> {
         self.reports.lock().unwrap().drain(..).map(|report| report.event).collect()
     }
 
@@ -41,14 +41,14 @@ impl ReportSink for FakeSink {
         if let Some(held) = self.held.lock().unwrap().as_mut() {
             held.push(answer);
         } else {
-            let refusal = self.refusals.lock().unwrap().pop_front();
-            let _ = answer.send(refusal.map_or(Ok(()), Err));
+            let error = self.errors.lock().unwrap().pop_front();
+            let _ = answer.send(error.map_or(Ok(()), Err));
         }
         receiver
     }
 }
 
-struct Stage {
+struct TestPlane {
     plane: EmbeddedPlane,
     sink: Arc<FakeSink>,
     clock: Clock,
@@ -63,7 +63,7 @@ fn camera() -> NewTrack {
     NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false }
 }
 
-impl Stage {
+impl TestPlane {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
@@ -73,11 +73,11 @@ impl Stage {
         Self { plane, sink, clock, signer }
     }
 
-    fn token(&self, who: &str) -> Secret {
+    fn token(&self, identity: &str) -> Secret {
         let request = TokenRequest {
             room: room(),
-            identity: who.parse().unwrap(),
-            name: who.to_owned(),
+            identity: identity.parse().unwrap(),
+            name: identity.to_owned(),
             metadata: String::new(),
             role: Some("host".parse().unwrap()),
             max_kbps: Some(100),
@@ -89,152 +89,152 @@ impl Stage {
         self.signer.mint(&request, self.clock.now()).unwrap().token
     }
 
-    async fn join(&self, who: &str) -> Result<JoinAccepted, SandboxError> {
-        self.plane.join(self.token(who).reveal()).await
+    async fn join(&self, identity: &str) -> Result<JoinAccepted, SandboxError> {
+        self.plane.join(self.token(identity).reveal()).await
     }
 }
 
-/// Lets every other task run until it waits.
-async fn others() {
+/// Runs the other tasks until all of them wait.
+async fn run_other_tasks() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn who_joins_is_in_the_room_once_the_control_plane_has_taken_the_report() {
-    let stage = Stage::new();
-    stage.sink.hold();
-    let plane = stage.plane.clone();
-    let token = stage.token("alice");
+async fn a_participant_is_in_the_room_once_the_control_plane_has_accepted_its_join() {
+    let test = TestPlane::new();
+    test.sink.hold();
+    let plane = test.plane.clone();
+    let token = test.token("alice");
     let joining = tokio::spawn(async move { plane.join(token.reveal()).await });
-    others().await;
-    assert!(stage.plane.participants(&room()).await.unwrap().is_empty() && !joining.is_finished());
+    run_other_tasks().await;
+    assert!(test.plane.participants(&room()).await.unwrap().is_empty() && !joining.is_finished());
 
-    stage.sink.release().pop().unwrap().send(Ok(())).unwrap();
+    test.sink.release().pop().unwrap().send(Ok(())).unwrap();
     let joined = joining.await.unwrap().unwrap();
     assert_eq!((joined.room.as_str(), joined.identity.as_str()), ("stand-up", "alice"));
     assert_eq!(joined.role, Some("host".parse().unwrap()));
-    let listed = stage.plane.participant(&room(), &joined.identity).await.unwrap().unwrap();
+    let listed = test.plane.participant(&room(), &joined.identity).await.unwrap().unwrap();
     assert_eq!((listed.sid, listed.state), (joined.sid, ParticipantState::Active));
 }
 
 #[tokio::test]
-async fn a_join_that_is_refused_leaves_nobody_in_the_room() {
-    let stage = Stage::new();
-    for (refusal, error) in [
+async fn a_refused_join_leaves_no_participant_in_the_room() {
+    let test = TestPlane::new();
+    for (answer, error) in [
         (ReportError::RoomEnded, SandboxError::RoomEnded),
         (ReportError::RoleFull, SandboxError::RoleFull),
         (ReportError::Unavailable, SandboxError::Unavailable),
     ] {
-        stage.sink.refusals.lock().unwrap().push_back(refusal);
-        assert_eq!(stage.join("alice").await, Err(error));
-        assert!(stage.plane.participants(&room()).await.unwrap().is_empty());
+        test.sink.errors.lock().unwrap().push_back(answer);
+        assert_eq!(test.join("alice").await, Err(error));
+        assert!(test.plane.participants(&room()).await.unwrap().is_empty());
     }
-    stage.sink.facts();
-    assert_eq!(stage.join("alice").await.map(|_| ()), Ok(()));
-    assert_eq!(stage.sink.facts().len(), 1, "nobody was there to be replaced");
+    test.sink.take_events();
+    assert_eq!(test.join("alice").await.map(|_| ()), Ok(()));
+    assert_eq!(test.sink.take_events().len(), 1, "no participant was replaced");
 }
 
 #[tokio::test]
-async fn a_sink_that_lets_go_of_a_join_or_is_not_there_has_not_taken_it() {
-    let stage = Stage::new();
-    stage.sink.hold();
-    let (joined, ()) = tokio::join!(stage.join("alice"), async {
-        others().await;
-        drop(stage.sink.release());
+async fn a_join_is_refused_if_the_sink_drops_its_answer_or_is_missing() {
+    let test = TestPlane::new();
+    test.sink.hold();
+    let (joined, ()) = tokio::join!(test.join("alice"), async {
+        run_other_tasks().await;
+        drop(test.sink.release());
     });
     assert_eq!(joined, Err(SandboxError::Unavailable));
 
-    let lonely = EmbeddedPlane::new(stage.clock.clone(), Arc::clone(&stage.signer), "ws://localhost");
-    assert_eq!(lonely.join(stage.token("alice").reveal()).await, Err(SandboxError::Unavailable));
+    let unconnected = EmbeddedPlane::new(test.clock.clone(), Arc::clone(&test.signer), "ws://localhost");
+    assert_eq!(unconnected.join(test.token("alice").reveal()).await, Err(SandboxError::Unavailable));
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_does_not_leave_a_join_undecided() {
-    let stage = Stage::new();
-    stage.sink.hold();
-    let plane = stage.plane.clone();
-    let token = stage.token("alice");
+async fn a_join_is_completed_even_if_its_caller_disconnects() {
+    let test = TestPlane::new();
+    test.sink.hold();
+    let plane = test.plane.clone();
+    let token = test.token("alice");
     let caller = tokio::spawn(async move { plane.join(token.reveal()).await });
-    others().await;
+    run_other_tasks().await;
     caller.abort();
-    others().await;
-    stage.sink.release().pop().unwrap().send(Ok(())).unwrap();
-    others().await;
-    assert_eq!(stage.plane.participants(&room()).await.unwrap().len(), 1);
+    run_other_tasks().await;
+    test.sink.release().pop().unwrap().send(Ok(())).unwrap();
+    run_other_tasks().await;
+    assert_eq!(test.plane.participants(&room()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn bad_tokens_and_full_rooms_are_told_apart() {
-    let stage = Stage::new();
-    assert_eq!(stage.plane.join("nonsense").await, Err(SandboxError::BadToken(TokenError::Malformed)));
-    let old = stage.token("alice");
-    stage.clock.advance(Duration::from_secs(60));
-    assert_eq!(stage.plane.join(old.reveal()).await, Err(SandboxError::BadToken(TokenError::Expired)));
-    for who in ["alice", "bob", "carol"] {
-        stage.join(who).await.unwrap();
+async fn invalid_tokens_and_full_rooms_are_different_errors() {
+    let test = TestPlane::new();
+    assert_eq!(test.plane.join("nonsense").await, Err(SandboxError::BadToken(TokenError::Malformed)));
+    let old = test.token("alice");
+    test.clock.advance(Duration::from_secs(60));
+    assert_eq!(test.plane.join(old.reveal()).await, Err(SandboxError::BadToken(TokenError::Expired)));
+    for identity in ["alice", "bob", "carol"] {
+        test.join(identity).await.unwrap();
     }
-    assert_eq!(stage.join("dave").await, Err(SandboxError::RoomFull));
-    assert!(stage.join("bob").await.is_ok(), "who replaces itself needs no place");
+    assert_eq!(test.join("dave").await, Err(SandboxError::RoomFull));
+    assert!(test.join("bob").await.is_ok(), "a participant that replaces itself fits into a full room");
 }
 
 #[tokio::test]
-async fn the_port_does_not_wait_for_the_answers_to_what_it_causes() {
-    let stage = Stage::new();
-    let (alice, bob) = (stage.join("alice").await.unwrap().sid, stage.join("bob").await.unwrap().sid);
-    stage.sink.hold();
-    assert_eq!(stage.plane.remove_participant(&room(), &alice).await, Ok(true));
-    assert_eq!(stage.plane.remove_participant(&room(), &alice).await, Ok(false));
-    stage.plane.close_room(&room()).await.unwrap();
-    assert_eq!(stage.sink.release().len(), 2);
+async fn calls_of_the_port_do_not_await_the_answers_to_their_reports() {
+    let test = TestPlane::new();
+    let (alice, bob) = (test.join("alice").await.unwrap().sid, test.join("bob").await.unwrap().sid);
+    test.sink.hold();
+    assert_eq!(test.plane.remove_participant(&room(), &alice).await, Ok(true));
+    assert_eq!(test.plane.remove_participant(&room(), &alice).await, Ok(false));
+    test.plane.close_room(&room()).await.unwrap();
+    assert_eq!(test.sink.release().len(), 2);
     let last = |view: ClientView| view.inbox.last().map(|entry| entry.notice.clone());
-    assert_eq!(last(stage.plane.view(&alice).await.unwrap()), Some(Notice::Removed));
-    assert_eq!(last(stage.plane.view(&bob).await.unwrap()), Some(Notice::RoomEnded));
+    assert_eq!(last(test.plane.view(&alice).await.unwrap()), Some(Notice::Removed));
+    assert_eq!(last(test.plane.view(&bob).await.unwrap()), Some(Notice::RoomEnded));
 }
 
 #[tokio::test]
-async fn a_client_holds_its_inbox_its_tracks_and_a_refreshed_token() {
-    let stage = Stage::new();
-    let (alice, bob) = (stage.join("alice").await.unwrap().sid, stage.join("bob").await.unwrap().sid);
-    let track = stage.plane.publish(&alice, camera()).await.unwrap();
-    assert!(stage.plane.mute(&alice, &track.sid, true).await.unwrap().muted);
-    stage.plane.send_data(&alice, "aGk=", Some("chat")).await.unwrap();
-    stage.clock.advance(Duration::from_secs(59));
+async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
+    let test = TestPlane::new();
+    let (alice, bob) = (test.join("alice").await.unwrap().sid, test.join("bob").await.unwrap().sid);
+    let track = test.plane.publish(&alice, camera()).await.unwrap();
+    assert!(test.plane.mute(&alice, &track.sid, true).await.unwrap().muted);
+    test.plane.send_data(&alice, "aGk=", Some("chat")).await.unwrap();
+    test.clock.advance(Duration::from_secs(59));
 
-    let view = stage.plane.view(&bob).await.unwrap();
+    let view = test.plane.view(&bob).await.unwrap();
     assert_eq!((view.subscriptions, view.inbox.len()), (vec![track.sid.clone()], 1));
-    let claims = stage.signer.verify(view.token.reveal(), stage.clock.now()).unwrap();
-    assert_eq!(claims.expires_at, stage.clock.now().after(Duration::from_secs(600)));
+    let claims = test.signer.verify(view.token.reveal(), test.clock.now()).unwrap();
+    assert_eq!(claims.expires_at, test.clock.now().after(Duration::from_secs(600)));
     assert_eq!((claims.identity.as_str(), claims.max_kbps()), ("bob", Some(100)));
 
-    stage.plane.unpublish(&alice, &track.sid).await.unwrap();
-    stage.plane.leave(&bob, true).await.unwrap();
-    stage.clock.advance(Duration::from_secs(2));
-    let view = stage.plane.view(&bob).await.unwrap();
+    test.plane.unpublish(&alice, &track.sid).await.unwrap();
+    test.plane.leave(&bob, true).await.unwrap();
+    test.clock.advance(Duration::from_secs(2));
+    let view = test.plane.view(&bob).await.unwrap();
     assert_eq!((view.participant.state, view.subscriptions), (ParticipantState::Disconnected, vec![]));
-    let gone = stage.signer.verify(view.token.reveal(), stage.clock.now());
-    assert_eq!(gone, Err(TokenError::Expired), "who is gone gets no new life");
-    assert_eq!(stage.plane.leave(&bob, true).await, Err(SandboxError::NoSuchParticipant));
+    let expired = test.signer.verify(view.token.reveal(), test.clock.now());
+    assert_eq!(expired, Err(TokenError::Expired), "the token is not refreshed after the leave");
+    assert_eq!(test.plane.leave(&bob, true).await, Err(SandboxError::NoSuchParticipant));
 }
 
 #[tokio::test]
-async fn a_ceiling_passed_is_reported_when_its_time_has_come() {
-    let stage = Stage::new();
-    let alice = stage.join("alice").await.unwrap().sid;
-    stage.sink.facts();
+async fn an_exceeded_limit_is_reported_after_five_seconds() {
+    let test = TestPlane::new();
+    let alice = test.join("alice").await.unwrap().sid;
+    test.sink.take_events();
     for (kbps, exceeded) in [(150, true), (80, false), (120, true)] {
-        stage.plane.set_bitrate(&alice, kbps).await.unwrap();
-        others().await;
-        stage.clock.advance(Duration::from_millis(4_999));
-        others().await;
-        assert_eq!(stage.sink.facts(), []);
-        stage.clock.advance(Duration::from_millis(1));
-        others().await;
-        let facts = stage.sink.facts();
+        test.plane.set_bitrate(&alice, kbps).await.unwrap();
+        run_other_tasks().await;
+        test.clock.advance(Duration::from_millis(4_999));
+        run_other_tasks().await;
+        assert_eq!(test.sink.take_events(), []);
+        test.clock.advance(Duration::from_millis(1));
+        run_other_tasks().await;
+        let events = test.sink.take_events();
         assert!(
-            matches!(&facts[..], [MediaEvent::PublishLimit { limit, .. }] if limit.exceeded == exceeded),
-            "{facts:?}"
+            matches!(&events[..], [MediaEvent::PublishLimit { limit, .. }] if limit.exceeded == exceeded),
+            "{events:?}"
         );
     }
 }

@@ -5,15 +5,15 @@ use conclave_model::{RoleName, Timestamp};
 
 use super::*;
 use crate::embedded::inbox::InboxEntry;
-use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, told};
+use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, take_names};
 use crate::token::Grants;
 
-fn id(who: &str) -> Identity {
-    who.parse().unwrap()
+fn id(identity: &str) -> Identity {
+    identity.parse().unwrap()
 }
 
 fn notices(machine: &Machine, sid: &ParticipantSid) -> Vec<Notice> {
-    machine.person(sid).unwrap().inbox.entries().into_iter().map(|entry: InboxEntry| entry.notice).collect()
+    machine.active_or_left(sid).unwrap().inbox.entries().into_iter().map(|entry: InboxEntry| entry.notice).collect()
 }
 
 fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGrant {
@@ -21,7 +21,7 @@ fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGr
 }
 
 #[test]
-fn the_server_mutes_once_and_tells_the_publisher() {
+fn a_mute_by_the_server_is_reported_once_and_put_into_the_publishers_inbox() {
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");
     let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
@@ -29,55 +29,56 @@ fn the_server_mutes_once_and_tells_the_publisher() {
     for _ in 0..2 {
         assert!(machine.mute_by_server(&room(), &id("alice"), &track, true, NOW).unwrap().muted);
     }
-    assert_eq!(told(&mut machine), [("muted", alice.clone())]);
+    assert_eq!(take_names(&mut machine), [("muted", alice.clone())]);
     assert!(!machine.mute_by_server(&room(), &id("alice"), &track, false, NOW).unwrap().muted);
-    assert_eq!(told(&mut machine), [("unmuted", alice.clone())]);
+    assert_eq!(take_names(&mut machine), [("unmuted", alice.clone())]);
     let track_sid = track.clone();
     assert_eq!(notices(&machine, &alice), [Notice::Muted { track_sid: track.clone() }, Notice::Unmuted { track_sid }]);
-    // The one who is muted may unmute itself: that is no notice.
+    // A change by the publisher itself is not put into its inbox.
     machine.mute(&alice, &track, true, NOW).unwrap();
     assert_eq!(notices(&machine, &alice).len(), 2);
 }
 
 #[test]
-fn who_and_what_is_not_there_is_told_apart() {
+fn unknown_participants_and_unknown_tracks_are_different_errors() {
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");
     machine.begin_join(claims(&room(), "bob", None), NOW).unwrap();
     let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
     let other: NamespacedRoom = "prj_0123456789ab.other".parse().unwrap();
-    let mut mute =
-        |room: &NamespacedRoom, who: &str, track: &TrackSid| machine.mute_by_server(room, &id(who), track, true, NOW);
+    let mut mute = |room: &NamespacedRoom, identity: &str, track: &TrackSid| {
+        machine.mute_by_server(room, &id(identity), track, true, NOW)
+    };
     assert_eq!(mute(&room(), "alice", &"TR_x".parse().unwrap()), Err(MachineError::NoSuchTrack));
     assert_eq!(mute(&room(), "nobody", &track), Err(MachineError::NoSuchParticipant));
     assert_eq!(mute(&other, "alice", &track), Err(MachineError::NoSuchParticipant));
-    assert_eq!(mute(&room(), "bob", &track), Err(MachineError::NoSuchParticipant), "not let in yet");
+    assert_eq!(mute(&room(), "bob", &track), Err(MachineError::NoSuchParticipant), "its join is not complete");
     let refused = machine.set_role(&room(), &id("bob"), grant("host", None, vec![]), NOW);
     assert_eq!(refused, Err(MachineError::NoSuchParticipant));
     assert!(notices(&machine, &alice).is_empty());
 }
 
 #[test]
-fn the_servers_data_reaches_everyone_or_those_it_names() {
+fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
     let mut machine = Machine::default();
-    let mut deaf = claims(&room(), "deaf", None);
-    deaf.grants.can_subscribe = false;
-    let deaf = machine.begin_join(deaf, NOW).unwrap();
-    machine.complete_join(&deaf);
+    let mut unsubscribed = claims(&room(), "carol", None);
+    unsubscribed.grants.can_subscribe = false;
+    let unsubscribed = machine.begin_join(unsubscribed, NOW).unwrap();
+    machine.complete_join(&unsubscribed);
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     let message = |kind, to| ServerData { data: b"hi".to_vec(), topic: Some("t".into()), kind, to };
     machine.send_server_data(&room(), message(DataKind::Reliable, vec![]), NOW);
     machine.send_server_data(&room(), message(DataKind::Lossy, vec![id("bob"), id("nobody")]), NOW);
-    let got = |kind| Notice::Data { data: "aGk=".into(), topic: Some("t".into()), kind, from_identity: None };
-    assert_eq!(notices(&machine, &bob), [got(DataKind::Reliable), got(DataKind::Lossy)]);
-    assert_eq!(notices(&machine, &alice), [got(DataKind::Reliable)]);
-    assert_eq!(notices(&machine, &deaf), [got(DataKind::Reliable)]);
+    let received = |kind| Notice::Data { data: "aGk=".into(), topic: Some("t".into()), kind, from_identity: None };
+    assert_eq!(notices(&machine, &bob), [received(DataKind::Reliable), received(DataKind::Lossy)]);
+    assert_eq!(notices(&machine, &alice), [received(DataKind::Reliable)]);
+    assert_eq!(notices(&machine, &unsubscribed), [received(DataKind::Reliable)]);
     assert!(machine.send_data(&alice, "aGk=", None, NOW).is_ok());
-    assert_eq!(notices(&machine, &deaf).len(), 1, "what people send is for those who may receive them");
+    assert_eq!(notices(&machine, &unsubscribed).len(), 1, "data of participants needs the grant to subscribe");
 }
 
 #[test]
-fn a_role_brings_its_grants_and_attributes_and_stops_what_it_does_not_allow() {
+fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");
     let camera = machine.publish(&alice, camera(), NOW).unwrap();
@@ -95,7 +96,7 @@ fn a_role_brings_its_grants_and_attributes_and_stops_what_it_does_not_allow() {
     assert_eq!((&track.sid, track.kind), (&camera.sid, TrackKind::Video));
     assert_eq!(participant.role, Some("voice".parse::<RoleName>().unwrap()));
     assert_eq!(notices(&machine, &alice), [Notice::RoleChanged { role: "voice".parse().unwrap() }]);
-    let token = machine.person(&alice).unwrap().claims();
+    let token = machine.active_or_left(&alice).unwrap().claims();
     assert_eq!((token.role(), token.max_kbps()), (changed.role(), Some(64)));
     assert_eq!(token.grants.sources, [TrackSource::Microphone]);
 
@@ -107,7 +108,7 @@ fn a_role_brings_its_grants_and_attributes_and_stops_what_it_does_not_allow() {
 }
 
 #[test]
-fn who_receives_whom_follows_the_new_role() {
+fn subscriptions_follow_the_new_role() {
     let mut machine = Machine::default();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
     machine.set_subscription_rules(&room(), [(guest, Some(vec![host]))].into());
@@ -121,7 +122,7 @@ fn who_receives_whom_follows_the_new_role() {
 }
 
 #[test]
-fn a_new_ceiling_is_held_against_what_is_published_already() {
+fn a_new_limit_is_compared_with_the_current_bitrate() {
     let mut machine = Machine::default();
     let at = |seconds: u64| -> Timestamp { NOW.after(Duration::from_secs(seconds)) };
     let alice = joined(&mut machine, "alice");
@@ -131,8 +132,8 @@ fn a_new_ceiling_is_held_against_what_is_published_already() {
     assert_eq!(machine.next_deadline(), Some(at(5)));
     machine.take_reports();
     machine.set_role(&room(), &id("alice"), grant("high", Some(200), vec![]), at(6)).unwrap();
-    assert_eq!(told(&mut machine), [("exceeded", alice.clone())], "what lasted under the old ceiling counts");
+    assert_eq!(take_names(&mut machine), [("exceeded", alice.clone())], "the old limit had been exceeded long enough");
     machine.tick(at(11));
-    assert_eq!(told(&mut machine), [("cleared", alice)]);
+    assert_eq!(take_names(&mut machine), [("cleared", alice)]);
     assert_eq!(machine.next_deadline(), None);
 }

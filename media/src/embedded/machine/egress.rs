@@ -1,94 +1,96 @@
-//! What becomes of recordings and broadcasts: by the server, by the sandbox, by time, by the end of their room.
+//! Recordings and broadcasts, which the control plane, the sandbox, time and the end of a room change.
 
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, ProjectId, Timestamp};
 
-use super::{Due, Machine, fresh};
-use crate::embedded::job::Job;
+use super::{Deadline, Machine, unused_id};
+use crate::embedded::egress::Egress;
 use crate::port::MediaEvent;
 
 impl Machine {
-    /// Accepts a job.
+    /// Starts an egress.
     pub fn start_egress(&mut self, room: NamespacedRoom, now: Timestamp) -> EgressState {
-        let id: EgressId = fresh("EG_", |id| self.jobs.contains(id));
-        let job = Job::accepted(id, room, now);
-        let state = job.state.clone();
-        self.arm(&job);
-        self.jobs.insert(job);
+        let id: EgressId = unused_id("EG_", |id| self.egresses.contains(id));
+        let egress = Egress::new(id, room, now);
+        let state = egress.state.clone();
+        self.schedule_transition(&egress);
+        self.egresses.insert(egress);
         state
     }
 
-    /// How a job stands.
+    /// Returns the state of an egress of a room.
     pub fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Option<EgressState> {
-        self.jobs.get(id).filter(|job| job.room == *room).map(|job| job.state.clone())
+        self.egresses.get(id).filter(|egress| egress.room == *room).map(|egress| egress.state.clone())
     }
 
-    /// The server tells a job to finish.
+    /// The server tells an egress to finish. Returns its state afterwards.
     pub fn stop_egress(&mut self, room: &NamespacedRoom, id: &EgressId, now: Timestamp) -> Option<EgressState> {
         self.egress(room, id)?;
-        self.move_job(id, EgressStatus::Ending, None, now);
+        self.advance_egress(id, EgressStatus::Ending, None, now);
         self.egress(room, id)
     }
 
-    /// The sandbox says how a job stands. It is reported whatever it is, also what a sound plane would not say, so that
-    /// an integration sees that a record does not go backwards.
-    pub fn drive_egress(
+    /// The sandbox sets the status of an egress. Returns the state afterwards. A status that the egress cannot change to is
+    /// reported nevertheless, so that an integration can test that a record never goes back.
+    pub fn set_egress_status(
         &mut self,
         id: &EgressId,
         status: EgressStatus,
         error: Option<String>,
         now: Timestamp,
     ) -> Option<EgressState> {
-        let job = self.jobs.get(id)?;
-        let (room, said) = (job.room.clone(), EgressState { status, error: error.clone(), ..job.state.clone() });
-        if !self.move_job(id, status, error, now) {
-            self.report(&room, now, MediaEvent::Egress(said));
+        let egress = self.egresses.get(id)?;
+        let room = egress.room.clone();
+        let reported = EgressState { status, error: error.clone(), ..egress.state.clone() };
+        if !self.advance_egress(id, status, error, now) {
+            self.report(&room, now, MediaEvent::Egress(reported));
         }
         self.egress(&room, id)
     }
 
-    /// Jobs of a project that have not ended, with their rooms.
+    /// Returns the egresses of a project that have not ended, with their rooms.
     pub fn running_egresses(&self, project: &ProjectId) -> Vec<(NamespacedRoom, EgressState)> {
-        let own = self.jobs.running().filter(|job| job.room.split().0 == *project);
-        own.map(|job| (job.room.clone(), job.state.clone())).collect()
+        let running = self.egresses.running().filter(|egress| egress.room.split().0 == *project);
+        running.map(|egress| (egress.room.clone(), egress.state.clone())).collect()
     }
 
-    /// A room was closed: its jobs have nothing left to take.
-    pub(super) fn end_jobs_of(&mut self, room: &NamespacedRoom, now: Timestamp) {
-        let running = self.jobs.running().filter(|job| job.room == *room);
-        let fates: Vec<_> = running.map(|job| (job.state.egress_id.clone(), job.without_room())).collect();
-        for (id, status) in fates {
-            self.move_job(&id, status, None, now);
+    /// Ends the egresses of a room that was closed.
+    pub(super) fn end_egresses_of(&mut self, room: &NamespacedRoom, now: Timestamp) {
+        let running = self.egresses.running().filter(|egress| egress.room == *room);
+        let last: Vec<_> =
+            running.map(|egress| (egress.state.egress_id.clone(), egress.status_without_room())).collect();
+        for (id, status) in last {
+            self.advance_egress(&id, status, None, now);
         }
     }
 
-    /// A job's deadline has come.
-    pub(super) fn job_due(&mut self, id: &EgressId, now: Timestamp) {
-        if let Some(status) = self.jobs.get(id).and_then(|job| job.fate(now)) {
-            self.move_job(id, status, None, now);
+    /// Makes the next transition of an egress by time.
+    pub(super) fn apply_due_transition(&mut self, id: &EgressId, now: Timestamp) {
+        if let Some(status) = self.egresses.get(id).and_then(|egress| egress.due_transition(now)) {
+            self.advance_egress(id, status, None, now);
         }
     }
 
-    /// Moves a job forward and reports it; says whether that was a move.
-    fn move_job(&mut self, id: &EgressId, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
-        let Some(job) = self.jobs.get_mut(id) else { return false };
-        let before = job.deadline();
-        if !job.advance(status, error, now) {
+    /// Changes the status of an egress and reports it; returns whether the change is allowed.
+    fn advance_egress(&mut self, id: &EgressId, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
+        let Some(egress) = self.egresses.get_mut(id) else { return false };
+        let before = egress.deadline();
+        if !egress.advance(status, error, now) {
             return false;
         }
-        let job = job.clone();
-        before.map(|at| self.deadlines.remove(&(at, Due::Job(id.clone()))));
-        self.arm(&job);
+        let egress = egress.clone();
+        before.map(|at| self.deadlines.remove(&(at, Deadline::Egress(id.clone()))));
+        self.schedule_transition(&egress);
         if status.is_final() {
-            self.jobs.has_ended(id);
+            self.egresses.record_end(id);
         }
-        self.report(&job.room, now, MediaEvent::Egress(job.state));
+        self.report(&egress.room, now, MediaEvent::Egress(egress.state));
         true
     }
 
-    fn arm(&mut self, job: &Job) {
-        if let Some(at) = job.deadline() {
-            self.deadlines.insert((at, Due::Job(job.state.egress_id.clone())));
+    fn schedule_transition(&mut self, egress: &Egress) {
+        if let Some(at) = egress.deadline() {
+            self.deadlines.insert((at, Deadline::Egress(egress.state.egress_id.clone())));
         }
     }
 }
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn left_alone_a_job_begins_after_a_second_and_ends_a_second_after_it_was_stopped() {
+    fn an_egress_becomes_active_after_a_second_and_completes_a_second_after_it_was_stopped() {
         let (mut machine, start) = (Machine::default(), Timestamp::from_millis(0));
         let id = machine.start_egress(room(), start).egress_id;
         machine.tick(start.after(Duration::from_millis(999)));
@@ -131,19 +133,19 @@ mod tests {
     }
 
     #[test]
-    fn a_room_that_is_closed_completes_what_had_begun_and_aborts_what_had_not() {
+    fn closing_a_room_completes_active_egresses_and_aborts_starting_ones() {
         let (mut machine, start) = (Machine::default(), Timestamp::from_millis(0));
-        let begun = machine.start_egress(room(), start).egress_id;
-        machine.drive_egress(&begun, EgressStatus::Active, None, start);
-        let waiting = machine.start_egress(room(), start).egress_id;
+        let active = machine.start_egress(room(), start).egress_id;
+        machine.set_egress_status(&active, EgressStatus::Active, None, start);
+        let starting = machine.start_egress(room(), start).egress_id;
         machine.close_room(&room(), start);
         let status = |id| machine.egress(&room(), id).unwrap().status;
-        assert_eq!((status(&begun), status(&waiting)), (EgressStatus::Complete, EgressStatus::Aborted));
+        assert_eq!((status(&active), status(&starting)), (EgressStatus::Complete, EgressStatus::Aborted));
         assert_eq!(machine.next_deadline(), None);
     }
 
     #[test]
-    fn a_job_is_found_in_its_own_room_alone() {
+    fn an_egress_is_found_only_in_its_own_room() {
         let mut machine = Machine::default();
         let id = machine.start_egress(room(), Timestamp::from_millis(0)).egress_id;
         let other: NamespacedRoom = "prj_0123456789ab.other".parse().unwrap();
@@ -152,14 +154,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_said_a_job_only_moves_forward(steps in prop::collection::vec((0usize..9, 0u64..3), 0..30)) {
+        fn an_egress_never_goes_back(steps in prop::collection::vec((0usize..9, 0u64..3), 0..30)) {
             let (mut machine, mut now) = (Machine::default(), Timestamp::from_millis(0));
             let id = machine.start_egress(room(), now).egress_id;
             let mut before = EgressStatus::Starting;
             for (step, seconds) in steps {
                 now = now.after(Duration::from_secs(seconds));
                 match EgressStatus::ALL.get(step) {
-                    Some(status) => drop(machine.drive_egress(&id, *status, None, now)),
+                    Some(status) => drop(machine.set_egress_status(&id, *status, None, now)),
                     None if step == 7 => drop(machine.stop_egress(&room(), &id, now)),
                     None => machine.tick(now),
                 }

@@ -1,35 +1,33 @@
-//! Somebody on the media plane: what others may know, what its token granted, and what it has received.
+//! A participant on the embedded plane.
 
 use conclave_model::event::{ParticipantRef, TrackSummary};
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, ROLE_ATTRIBUTE, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 
+use super::bitrate_meter::BitrateMeter;
+use super::error::MachineError;
 use super::inbox::Inbox;
-use super::meter::Meter;
-use super::publish::{MachineError, permit};
+use super::publish::check_track;
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig};
 
-/// One join of somebody.
+/// One join of a participant: what others see of it, what it may do, and what it has received.
 #[derive(Debug)]
-pub(super) struct Person {
-    /// In which room.
+pub(super) struct LocalParticipant {
     pub room: NamespacedRoom,
-    /// What it may do.
     pub grants: Grants,
-    /// What it has received.
     pub inbox: Inbox,
-    /// How much it publishes.
-    pub meter: Meter,
+    pub meter: BitrateMeter,
     participant: Participant,
     role: Option<RoleName>,
     room_config: Option<RoomConfig>,
+    /// When its token expires.
     expires_at: Timestamp,
 }
 
-impl Person {
-    /// Somebody who asks to be let in.
-    pub fn joining(sid: ParticipantSid, claims: Claims, now: Timestamp) -> Self {
+impl LocalParticipant {
+    /// Creates a participant that is joining.
+    pub fn new(sid: ParticipantSid, claims: Claims, now: Timestamp) -> Self {
         Self {
             role: claims.role(),
             participant: Participant {
@@ -47,34 +45,31 @@ impl Person {
             room: claims.room,
             grants: claims.grants,
             inbox: Inbox::default(),
-            meter: Meter::default(),
+            meter: BitrateMeter::default(),
             room_config: claims.room_config,
             expires_at: claims.expires_at,
         }
     }
 
-    /// The join's sid.
     pub fn sid(&self) -> &ParticipantSid {
         &self.participant.sid
     }
 
-    /// Who it is.
     pub fn identity(&self) -> &Identity {
         &self.participant.identity
     }
 
-    /// What it looks like.
+    /// Returns the participant as others see it.
     pub fn participant(&self) -> &Participant {
         &self.participant
     }
 
-    /// The role it holds.
     pub fn role(&self) -> Option<&RoleName> {
         self.role.as_ref()
     }
 
-    /// How a report names it.
-    pub fn who(&self) -> ParticipantRef {
+    /// Returns the participant as reports name it.
+    pub fn to_ref(&self) -> ParticipantRef {
         ParticipantRef {
             identity: self.participant.identity.clone(),
             sid: self.participant.sid.clone(),
@@ -82,34 +77,34 @@ impl Person {
         }
     }
 
-    /// What it will look like once it is let in.
-    pub fn once_active(&self) -> Participant {
+    /// Returns the participant as others will see it once its join is complete.
+    pub fn as_active(&self) -> Participant {
         Participant { state: ParticipantState::Active, ..self.participant.clone() }
     }
 
-    /// Whether it is let in.
+    /// Returns whether its join is complete and it has not left.
     pub fn is_active(&self) -> bool {
         self.participant.state == ParticipantState::Active
     }
 
-    /// Lets it in.
+    /// Completes its join.
     pub fn activate(&mut self) {
         self.participant.state = ParticipantState::Active;
     }
 
-    /// Marks it as gone, and gives what it published until then.
-    pub fn depart(&mut self) -> Vec<Track> {
+    /// Marks it as disconnected, and returns the tracks that it published until then.
+    pub fn disconnect(&mut self) -> Vec<Track> {
         self.participant.state = ParticipantState::Disconnected;
         self.participant.is_publisher = false;
         std::mem::take(&mut self.participant.tracks)
     }
 
-    /// The ceiling over everything it publishes, in kilobits a second.
+    /// Returns the limit of everything it publishes together, in kilobits per second.
     pub fn max_kbps(&self) -> Option<u32> {
         self.participant.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
     }
 
-    /// The one track it publishes, when there is exactly one.
+    /// Returns the sid of its track, if it publishes exactly one.
     pub fn only_track(&self) -> Option<TrackSid> {
         match self.participant.tracks.as_slice() {
             [track] => Some(track.sid.clone()),
@@ -117,16 +112,12 @@ impl Person {
         }
     }
 
-    /// Adds a track.
-    pub fn add_track(&mut self, track: Track) -> TrackSummary {
-        let facts = TrackSummary::from(&track);
+    pub fn add_track(&mut self, track: Track) {
         self.participant.tracks.push(track);
         self.participant.is_publisher = true;
-        facts
     }
 
-    /// Takes a track away.
-    pub fn take_track(&mut self, sid: &TrackSid) -> Result<Track, MachineError> {
+    pub fn remove_track(&mut self, sid: &TrackSid) -> Result<Track, MachineError> {
         let tracks = &mut self.participant.tracks;
         let at = tracks.iter().position(|track| track.sid == *sid).ok_or(MachineError::NoSuchTrack)?;
         let track = tracks.remove(at);
@@ -134,7 +125,7 @@ impl Person {
         Ok(track)
     }
 
-    /// Gives it another role, in place of what its token said.
+    /// Replaces its grants, and its attributes for role and bitrate limit.
     pub fn set_role(&mut self, grant: RoleGrant) {
         let attributes = &mut self.participant.attributes;
         attributes.insert(ROLE_ATTRIBUTE.to_owned(), grant.role.to_string());
@@ -146,21 +137,28 @@ impl Person {
         self.grants = grant.grants;
     }
 
-    /// Takes away the tracks that its grants do not allow.
-    pub fn take_forbidden_tracks(&mut self) -> Vec<Track> {
+    /// Removes the tracks that its grants forbid, and returns them.
+    pub fn remove_forbidden_tracks(&mut self) -> Vec<Track> {
         let grants = &self.grants;
         let tracks = &mut self.participant.tracks;
-        let taken = tracks.extract_if(.., |track| permit(grants, track.kind, track.source).is_err()).collect();
+        let removed = tracks.extract_if(.., |track| check_track(grants, track.kind, track.source).is_err()).collect();
         self.participant.is_publisher = !tracks.is_empty();
-        taken
+        removed
     }
 
-    /// A track, to change it.
     pub fn track_mut(&mut self, sid: &TrackSid) -> Result<&mut Track, MachineError> {
         self.participant.tracks.iter_mut().find(|track| track.sid == *sid).ok_or(MachineError::NoSuchTrack)
     }
 
-    /// What its token would say now.
+    /// Mutes or unmutes a track. Returns the track, and its summary if its state changed.
+    pub fn set_muted(&mut self, sid: &TrackSid, muted: bool) -> Result<(Track, Option<TrackSummary>), MachineError> {
+        let track = self.track_mut(sid)?;
+        let is_changed = std::mem::replace(&mut track.muted, muted) != muted;
+        let summary = is_changed.then(|| TrackSummary::from(&*track));
+        Ok((track.clone(), summary))
+    }
+
+    /// Returns the claims that a refreshed token has.
     pub fn claims(&self) -> Claims {
         let participant = &self.participant;
         Claims {

@@ -1,0 +1,105 @@
+//! Comparison of a participant's measured bitrate with its limit. Exceeding the limit, or falling back below it, counts once
+//! it has lasted [`MIN_DURATION`] without interruption, so that a burst causes no event.
+
+use std::time::Duration;
+
+use conclave_model::Timestamp;
+
+/// How long a bitrate has to stay above the limit, or below it again, before that is reported.
+const MIN_DURATION: Duration = Duration::from_secs(5);
+
+/// The last measurement, and what was reported last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BitrateMeter {
+    kbps: u32,
+    max_kbps: u32,
+    exceeded: bool,
+    deadline: Option<Timestamp>,
+}
+
+/// A change that has lasted long enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LimitChange {
+    /// Whether the bitrate is above the limit now, as opposed to below it again.
+    pub exceeded: bool,
+    /// The measured bitrate, in kilobits per second.
+    pub kbps: u32,
+    /// The limit, in kilobits per second.
+    pub max_kbps: u32,
+}
+
+impl BitrateMeter {
+    /// Returns the last measured bitrate, in kilobits per second.
+    pub fn kbps(&self) -> u32 {
+        self.kbps
+    }
+
+    /// Records a measurement. Without a limit nothing is exceeded; a limit that was exceeded before it was removed counts as
+    /// no longer exceeded.
+    pub fn measure(&mut self, kbps: u32, max_kbps: Option<u32>, now: Timestamp) {
+        self.kbps = kbps;
+        self.max_kbps = max_kbps.unwrap_or(self.max_kbps);
+        let is_changed = max_kbps.is_some_and(|max| kbps > max) != self.exceeded;
+        self.deadline = is_changed.then(|| self.deadline.unwrap_or_else(|| now.after(MIN_DURATION)));
+    }
+
+    /// Returns when the current change will have lasted long enough.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+
+    /// Returns the change that has lasted long enough by `now`, once.
+    pub fn take_change(&mut self, now: Timestamp) -> Option<LimitChange> {
+        self.deadline.take_if(|deadline| *deadline <= now)?;
+        self.exceeded = !self.exceeded;
+        Some(LimitChange { exceeded: self.exceeded, kbps: self.kbps, max_kbps: self.max_kbps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn a_limit_is_exceeded_after_five_seconds_above_it_and_cleared_after_five_seconds_at_it() {
+        let mut meter = BitrateMeter::default();
+        meter.measure(101, Some(100), at(0));
+        meter.measure(150, Some(100), at(3));
+        assert_eq!(meter.take_change(at(4)), None);
+        assert_eq!(meter.take_change(at(5)), Some(LimitChange { exceeded: true, kbps: 150, max_kbps: 100 }));
+        assert_eq!((meter.take_change(at(60)), meter.deadline()), (None, None));
+        meter.measure(100, Some(100), at(60));
+        assert_eq!(meter.deadline(), Some(at(65)));
+        assert_eq!(meter.take_change(at(65)), Some(LimitChange { exceeded: false, kbps: 100, max_kbps: 100 }));
+    }
+
+    #[test]
+    fn an_interruption_restarts_the_duration() {
+        let mut meter = BitrateMeter::default();
+        meter.measure(101, Some(100), at(0));
+        meter.measure(99, Some(100), at(4));
+        assert_eq!(meter.take_change(at(9)), None);
+        meter.measure(101, Some(100), at(9));
+        assert_eq!(meter.deadline(), Some(at(14)));
+    }
+
+    #[test]
+    fn nothing_is_exceeded_without_a_limit() {
+        let mut meter = BitrateMeter::default();
+        meter.measure(u32::MAX, None, at(0));
+        assert_eq!(meter.deadline(), None);
+    }
+
+    #[test]
+    fn removing_a_limit_clears_it_with_its_last_value() {
+        let mut meter = BitrateMeter::default();
+        meter.measure(150, Some(100), at(0));
+        assert!(meter.take_change(at(5)).is_some_and(|change| change.exceeded));
+        meter.measure(150, None, at(6));
+        assert_eq!(meter.take_change(at(11)), Some(LimitChange { exceeded: false, kbps: 150, max_kbps: 100 }));
+    }
+}

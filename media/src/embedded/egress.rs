@@ -1,0 +1,99 @@
+//! Recordings and broadcasts on the embedded plane. Nothing is encoded: an egress is a status that time and the sandbox
+//! change, so that an integration can test each course that an egress can take (surface, "Sandbox").
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use conclave_model::egress::{EgressState, EgressStatus};
+use conclave_model::{EgressId, NamespacedRoom, Timestamp};
+
+/// How long an egress takes to become active, and to complete after it was told to stop.
+const TRANSITION_TIME: Duration = Duration::from_secs(1);
+/// Number of ended egresses that are kept; the one that ended first is dropped first.
+const ENDED_CAPACITY: usize = 1_000;
+
+/// One egress.
+#[derive(Debug, Clone)]
+pub(super) struct Egress {
+    pub room: NamespacedRoom,
+    pub state: EgressState,
+    /// The next transition by time, and when it is due.
+    next: Option<(Timestamp, EgressStatus)>,
+}
+
+impl Egress {
+    /// Creates an egress that is starting.
+    pub fn new(egress_id: EgressId, room: NamespacedRoom, now: Timestamp) -> Self {
+        let state =
+            EgressState { egress_id, status: EgressStatus::Starting, error: None, started_at: now, ended_at: None };
+        Self { room, state, next: Some((now.after(TRANSITION_TIME), EgressStatus::Active)) }
+    }
+
+    /// Returns when the next transition by time is due.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.next.map(|(at, _)| at)
+    }
+
+    /// Returns the status after the next transition, if that is due.
+    pub fn due_transition(&self, now: Timestamp) -> Option<EgressStatus> {
+        self.next.filter(|(at, _)| *at <= now).map(|(_, status)| status)
+    }
+
+    /// Changes the status; returns whether the change is allowed.
+    pub fn advance(&mut self, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
+        if !self.state.status.may_become(status) {
+            return false;
+        }
+        self.state.status = status;
+        self.state.error = error;
+        self.state.ended_at = status.is_final().then_some(now);
+        self.next = (status == EgressStatus::Ending).then(|| (now.after(TRANSITION_TIME), EgressStatus::Complete));
+        true
+    }
+
+    /// Returns the final status if the room is closed now: an egress that had started is complete.
+    pub fn status_without_room(&self) -> EgressStatus {
+        if self.state.status == EgressStatus::Starting { EgressStatus::Aborted } else { EgressStatus::Complete }
+    }
+}
+
+/// The egresses that run, and those that ended last.
+#[derive(Debug, Default)]
+pub(super) struct Egresses {
+    egresses: HashMap<EgressId, Egress>,
+    /// The ids of ended egresses, in the order in which they ended.
+    ended: VecDeque<EgressId>,
+}
+
+impl Egresses {
+    pub fn insert(&mut self, egress: Egress) {
+        self.egresses.insert(egress.state.egress_id.clone(), egress);
+    }
+
+    pub fn contains(&self, id: &EgressId) -> bool {
+        self.egresses.contains_key(id)
+    }
+
+    pub fn get(&self, id: &EgressId) -> Option<&Egress> {
+        self.egresses.get(id)
+    }
+
+    pub fn get_mut(&mut self, id: &EgressId) -> Option<&mut Egress> {
+        self.egresses.get_mut(id)
+    }
+
+    /// Returns the egresses that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = &Egress> {
+        self.egresses.values().filter(|egress| !egress.state.status.is_final())
+    }
+
+    /// Records that an egress has ended, and drops the one that ended first at capacity.
+    pub fn record_end(&mut self, id: &EgressId) {
+        if self.ended.len() == ENDED_CAPACITY
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.egresses.remove(&oldest);
+        }
+        self.ended.push_back(id.clone());
+    }
+}

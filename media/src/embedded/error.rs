@@ -1,0 +1,21 @@
+//! Errors of the machine.
+
+/// Why the machine does not do what a participant requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// No participant has that sid.
+    #[error("no such participant")]
+    NoSuchParticipant,
+    /// The participant publishes no track with that sid.
+    #[error("no such track")]
+    NoSuchTrack,
+    /// The participant's grants forbid it. Holds the reason.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// The room has its maximum of participants.
+    #[error("the room is full")]
+    RoomFull,
+    /// No ingress endpoint has that stream key.
+    #[error("no such ingress endpoint")]
+    NoSuchIngress,
+}

@@ -1,0 +1,138 @@
+//! Ingress endpoints on the embedded plane. Nothing is decoded: an encoder that connects to an endpoint joins its room as an
+//! ordinary participant. Only the hash of a stream key is kept.
+
+use std::collections::HashMap;
+
+use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
+use conclave_model::{IngressId, ParticipantSid};
+use url::{Position, Url};
+
+use crate::port::KnownIngress;
+
+/// One endpoint.
+#[derive(Debug)]
+pub(super) struct IngressEndpoint {
+    pub known: KnownIngress,
+    pub status: IngressStatus,
+    /// The participant of the encoder that is connected or joining.
+    pub encoder: Option<ParticipantSid>,
+}
+
+impl IngressEndpoint {
+    pub fn state(&self) -> IngressState {
+        IngressState { ingress_id: self.known.ingress_id.clone(), status: self.status, error: None }
+    }
+}
+
+/// All endpoints, by id, by stream key and by encoder.
+#[derive(Debug, Default)]
+pub(super) struct IngressEndpoints {
+    endpoints: HashMap<IngressId, IngressEndpoint>,
+    by_key: HashMap<StreamKeyHash, IngressId>,
+    by_encoder: HashMap<ParticipantSid, IngressId>,
+}
+
+impl IngressEndpoints {
+    /// Returns an endpoint, or inserts it without an encoder.
+    pub fn get_or_insert(&mut self, known: &KnownIngress) -> &IngressEndpoint {
+        self.by_key.entry(known.key_hash).or_insert_with(|| known.ingress_id.clone());
+        self.endpoints.entry(known.ingress_id.clone()).or_insert_with(|| IngressEndpoint {
+            known: known.clone(),
+            status: IngressStatus::Inactive,
+            encoder: None,
+        })
+    }
+
+    /// Removes an endpoint and its stream key.
+    pub fn remove(&mut self, id: &IngressId) {
+        let Some(endpoint) = self.endpoints.remove(id) else { return };
+        self.by_key.remove(&endpoint.known.key_hash);
+        if let Some(encoder) = &endpoint.encoder {
+            self.by_encoder.remove(encoder);
+        }
+    }
+
+    pub fn get(&self, id: &IngressId) -> Option<&IngressEndpoint> {
+        self.endpoints.get(id)
+    }
+
+    /// Returns the endpoint with this stream key.
+    pub fn get_by_key(&self, key: &StreamKeyHash) -> Option<&IngressEndpoint> {
+        self.endpoints.get(self.by_key.get(key)?)
+    }
+
+    /// Records the encoder that is joining by an endpoint.
+    pub fn attach(&mut self, id: &IngressId, sid: ParticipantSid) {
+        if let Some(endpoint) = self.endpoints.get_mut(id) {
+            endpoint.encoder = Some(sid.clone());
+            self.by_encoder.insert(sid, id.clone());
+        }
+    }
+
+    /// Records that an encoder publishes.
+    pub fn set_publishing(&mut self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
+        let endpoint = self.endpoints.get_mut(self.by_encoder.get(sid)?)?;
+        endpoint.status = IngressStatus::Publishing;
+        Some(endpoint)
+    }
+
+    /// Records that a participant has left. Returns the state of its endpoint, if it was an encoder that published.
+    pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
+        let endpoint = self.endpoints.get_mut(&self.by_encoder.remove(sid)?)?;
+        endpoint.encoder = None;
+        let has_published = endpoint.status == IngressStatus::Publishing;
+        endpoint.status = IngressStatus::Inactive;
+        has_published.then(|| endpoint.state())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &IngressEndpoint> {
+        self.endpoints.values()
+    }
+}
+
+/// The publish urls of encoders, without the stream key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PublishUrls {
+    rtmp: String,
+    whip: String,
+}
+
+impl PublishUrls {
+    /// Derives the urls from the websocket url of clients: RTMP on the same host and its default port, WHIP on the same host
+    /// and port.
+    pub fn from_public_url(public_url: &str) -> Self {
+        let public = Url::parse(public_url).ok();
+        let (host, authority, is_secure) = public.as_ref().map_or(("localhost", "localhost", false), |url| {
+            let authority = &url[Position::BeforeHost..Position::AfterPort];
+            (url.host_str().unwrap_or("localhost"), authority, matches!(url.scheme(), "wss" | "https"))
+        });
+        let scheme = if is_secure { "https" } else { "http" };
+        Self { rtmp: format!("rtmp://{host}/live"), whip: format!("{scheme}://{authority}/whip") }
+    }
+
+    /// Returns the publish url of an input type.
+    pub fn get(&self, input: InputType) -> String {
+        match input {
+            InputType::Rtmp => self.rtmp.clone(),
+            InputType::Whip => self.whip.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publish_urls_have_the_host_of_the_public_url() {
+        for (public, rtmp, whip) in [
+            ("ws://127.0.0.1:8080", "rtmp://127.0.0.1/live", "http://127.0.0.1:8080/whip"),
+            ("wss://media.example.com/rtc", "rtmp://media.example.com/live", "https://media.example.com/whip"),
+            ("ws://[::1]:7880", "rtmp://[::1]/live", "http://[::1]:7880/whip"),
+            ("nonsense", "rtmp://localhost/live", "http://localhost/whip"),
+        ] {
+            let urls = PublishUrls::from_public_url(public);
+            assert_eq!((urls.get(InputType::Rtmp).as_str(), urls.get(InputType::Whip).as_str()), (rtmp, whip));
+        }
+    }
+}

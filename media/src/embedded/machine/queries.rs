@@ -1,0 +1,61 @@
+//! Reading the state, and setting subscription rules.
+
+use std::collections::BTreeMap;
+
+use conclave_model::participant::Participant;
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid};
+
+use super::Machine;
+use crate::embedded::error::MachineError;
+use crate::embedded::local_participant::LocalParticipant;
+use crate::embedded::room::Room;
+
+impl Machine {
+    /// Sets the subscription rules of a room, which may have no members yet.
+    pub fn set_subscription_rules(&mut self, room: &NamespacedRoom, rules: BTreeMap<RoleName, Option<Vec<RoleName>>>) {
+        let entry = self.rooms.entry(room.clone()).or_default();
+        entry.set_rules(rules.into());
+        if entry.is_unused() {
+            self.rooms.remove(room);
+        }
+    }
+
+    /// Returns the active participants of a room, including hidden ones.
+    pub fn participants(&self, room: &NamespacedRoom) -> Vec<Participant> {
+        self.active_in(room).map(|participant| participant.participant().clone()).collect()
+    }
+
+    /// Returns the rooms of a project that have members.
+    pub fn occupied_rooms(&self, project: &ProjectId) -> Vec<NamespacedRoom> {
+        let occupied = self.rooms.iter().filter(|(_, room)| room.members().next().is_some()).map(|(name, _)| name);
+        occupied.filter(|name| name.split().0 == *project).cloned().collect()
+    }
+
+    /// Returns an active participant of a room.
+    pub fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Option<Participant> {
+        let sid = self.rooms.get(room)?.member(identity)?;
+        self.active(sid).ok().map(|participant| participant.participant().clone())
+    }
+
+    /// Returns a participant that is active or left recently.
+    pub fn active_or_left(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+        self.active(sid).or_else(|error| self.recently_left.get(sid).ok_or(error))
+    }
+
+    /// Returns the tracks that a participant may receive.
+    pub fn subscriptions(&self, sid: &ParticipantSid) -> Vec<TrackSid> {
+        let receiver = self.participants.get(sid).filter(|p| p.is_active() && p.grants.can_subscribe);
+        let Some(receiver) = receiver else { return Vec::new() };
+        let Some(room) = self.rooms.get(&receiver.room) else { return Vec::new() };
+        self.active_in(&receiver.room)
+            .filter(|publisher| publisher.sid() != sid && !publisher.grants.hidden)
+            .filter(|publisher| room.rules().receives(receiver.role(), publisher.role()))
+            .flat_map(|publisher| publisher.participant().tracks.iter().map(|track| track.sid.clone()))
+            .collect()
+    }
+
+    fn active_in(&self, room: &NamespacedRoom) -> impl Iterator<Item = &LocalParticipant> {
+        let members = self.rooms.get(room).into_iter().flat_map(Room::members);
+        members.filter_map(|sid| self.active(sid).ok())
+    }
+}

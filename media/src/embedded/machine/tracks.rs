@@ -1,0 +1,86 @@
+//! What participants publish: tracks and data messages.
+
+use conclave_model::event::TrackSummary;
+use conclave_model::participant::{DataKind, Track};
+use conclave_model::{ParticipantSid, Timestamp, TrackSid};
+
+use super::{Machine, unused_id};
+use crate::embedded::error::MachineError;
+use crate::embedded::inbox::Notice;
+use crate::embedded::publish::{NewTrack, check_data, check_track};
+use crate::port::MediaEvent;
+
+impl Machine {
+    /// A participant publishes a track.
+    pub fn publish(&mut self, sid: &ParticipantSid, new: NewTrack, now: Timestamp) -> Result<Track, MachineError> {
+        let publisher = self.active_mut(sid)?;
+        check_track(&publisher.grants, new.kind, new.source)?;
+        let track = Track {
+            sid: unused_id("TR_", |sid| publisher.participant().tracks.iter().any(|track| track.sid == *sid)),
+            kind: new.kind,
+            source: new.source,
+            muted: new.muted,
+            name: new.name,
+            width: None,
+            height: None,
+            simulcast: None,
+            mime_type: None,
+        };
+        publisher.add_track(track.clone());
+        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
+        self.report(&room, now, MediaEvent::TrackPublished { participant, track: TrackSummary::from(&track) });
+        Ok(track)
+    }
+
+    /// A participant ends a track.
+    pub fn unpublish(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) -> Result<(), MachineError> {
+        let publisher = self.active_mut(sid)?;
+        let track = TrackSummary::from(&publisher.remove_track(track)?);
+        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
+        self.report(&room, now, MediaEvent::TrackUnpublished { participant, track });
+        Ok(())
+    }
+
+    /// A participant mutes or unmutes its own track.
+    pub fn mute(
+        &mut self,
+        sid: &ParticipantSid,
+        track: &TrackSid,
+        muted: bool,
+        now: Timestamp,
+    ) -> Result<Track, MachineError> {
+        let publisher = self.active_mut(sid)?;
+        let (track, changed) = publisher.set_muted(track, muted)?;
+        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
+        if let Some(track) = changed {
+            self.report(&room, now, MediaEvent::TrackMuted { participant, track });
+        }
+        Ok(track)
+    }
+
+    /// A participant sends a data message to all others in its room that may subscribe.
+    pub fn send_data(
+        &mut self,
+        sid: &ParticipantSid,
+        data: &str,
+        topic: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), MachineError> {
+        let sender = self.active(sid)?;
+        check_data(&sender.grants)?;
+        let notice = Notice::Data {
+            data: data.into(),
+            topic: topic.map(Into::into),
+            kind: DataKind::Reliable,
+            from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
+        };
+        let Some(room) = self.rooms.get(&sender.room) else { return Ok(()) };
+        for other in room.members().filter(|other| *other != sid) {
+            let receiver = self.participants.get_mut(other).filter(|p| p.is_active() && p.grants.can_subscribe);
+            if let Some(receiver) = receiver {
+                receiver.inbox.push(now, notice.clone());
+            }
+        }
+        Ok(())
+    }
+}
