@@ -1,5 +1,7 @@
 //! The command line: runs the program and checks its output, its exit code and the files it creates.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

@@ -3,6 +3,8 @@
 //! A block that is run has a comment before it: `<!-- run: first-call -->`, `<!-- run: verify python -->`. A snippet whose
 //! interpreter is not installed is skipped with a message.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
 //! Destinations and the key they are sealed with, through the store's public face.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError, StoreMetrics, StoreOptions, Vault};

@@ -41,6 +41,7 @@ impl fmt::Debug for Secret {
 /// # Panics
 /// The operating system provides no random bytes. Without them, secrets would be predictable.
 #[must_use]
+#[expect(clippy::expect_used, reason = "without random bytes, secrets would be predictable")]
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");

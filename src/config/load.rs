@@ -55,7 +55,7 @@ impl Sources {
         let environment = EnvironmentLayer::parse(&self.environment, &schema)?;
         let file = read_file(self.file.as_deref())?;
         let layers = Figment::from(Serialized::defaults(&schema))
-            .merge(Serialized::defaults(file.as_ref().map(|file| &file.table).unwrap_or(&toml::Table::new())))
+            .merge(Serialized::defaults(file.as_ref().map_or(&toml::Table::new(), |file| &file.table)))
             .merge(Serialized::defaults(&environment.settings));
         let with_origin = |error: ConfigError| {
             let origin = origin(&error.setting, &environment, file.as_ref());

@@ -1,5 +1,7 @@
 //! The program as a process with the system clock: kills, graceful stops, and secrets in its log and files.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

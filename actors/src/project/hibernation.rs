@@ -95,7 +95,7 @@ impl ProjectActor {
         last_state: Option<BoxedState>,
     ) {
         let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
-        let open = last.filter(|last| last.is_open());
+        let open = last.filter(RoomState::is_open);
         let Some(last) = open else { return self.forget_room(state, &name) };
         let again = last.end_failed().then(|| self.context.clock.now().after(AGAIN));
         let (idle, snapshot) = (last.is_idle(), last.into_snapshot());

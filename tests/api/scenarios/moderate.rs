@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{Participant, Stage, on_both_planes};
-use crate::support::Response;
+use crate::support::{Request, Response};
 
 on_both_planes!(a_moderator_mutes_talks_to_demotes_and_removes_a_participant_and_ends_the_room);
 
 /// A call with a participant's room token.
 fn by(stage: &Stage, who: &Participant, method: &str, path: &str, body: Option<Value>) -> Response {
     let request = stage.app.request(method, path).anonymous().header("x-svc-room-token", &who.token);
-    body.into_iter().fold(request, |request, body| request.json(body)).send()
+    body.into_iter().fold(request, Request::json).send()
 }
 
 fn a_moderator_mutes_talks_to_demotes_and_removes_a_participant_and_ends_the_room(mut stage: Stage) {
