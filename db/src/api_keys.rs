@@ -55,7 +55,7 @@ fn authenticate(sql: &Connection, key: &ApiKey) -> rusqlite::Result<Option<Crede
                 project_id: row.parsed(2)?,
                 prefix: key.prefix(),
                 revoked: row.get(1)?,
-                project_status: row.word(3, ProjectStatus::of)?,
+                project_status: row.word(3, |word| word.parse().ok())?,
                 plan: row.get(4)?,
             };
             Ok((ApiKeyHash(row.get(0)?), credential))

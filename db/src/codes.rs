@@ -147,7 +147,9 @@ fn take_use(tx: &Tx<'_>, id: CodeId) -> Result<(), StoreError> {
 /// How a code's project stands, and its plan.
 fn standing(sql: &Connection, project: &ProjectId) -> Result<(ProjectStatus, String), StoreError> {
     sql.prepare_cached("SELECT status, plan FROM projects WHERE id = ?1")
-        .and_then(|mut s| s.query_row([project.as_str()], |row| Ok((row.word(0, ProjectStatus::of)?, row.get(1)?))))
+        .and_then(|mut s| {
+            s.query_row([project.as_str()], |row| Ok((row.word(0, |word| word.parse().ok())?, row.get(1)?)))
+        })
         .or_store_error()
 }
 

@@ -74,7 +74,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         endpoint_url: row.get(2)?,
         event_type: row.get(3)?,
         payload: row.get::<_, String>(4)?.into(),
-        status: row.word(5, DeliveryStatus::of)?,
+        status: row.word(5, |word| word.parse().ok())?,
         attempts: row.get(6)?,
         next_attempt_at: row.time_opt(7)?,
         delivered_at: row.time_opt(8)?,

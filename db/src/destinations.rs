@@ -52,7 +52,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         id: row.parsed(0)?,
         template_id: row.parsed(1)?,
         name: row.parsed(2)?,
-        kind: row.word(3, DestinationKind::of)?,
+        kind: row.word(3, |word| word.parse().ok())?,
         config: row.parsed(4)?,
         created_at: row.time(5)?,
         updated_at: row.time(6)?,

@@ -3,9 +3,7 @@
 
 use std::sync::LazyLock;
 
-use conclave_model::egress::{
-    Egress, EgressDetail, EgressKind, EgressState, EgressStatus, RecordingType, UsedDestination,
-};
+use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressState, EgressStatus, UsedDestination};
 use conclave_model::event::{Event, EventContext};
 use conclave_model::filepath::FilePath;
 use conclave_model::idempotency::ResponseRecorder;
@@ -66,9 +64,9 @@ fn unreadable(column: usize, name: &str) -> rusqlite::Error {
 }
 
 fn detail(row: &Row<'_>) -> rusqlite::Result<EgressDetail> {
-    match row.word(4, EgressKind::of)? {
+    match row.word(4, |word| word.parse().ok())? {
         EgressKind::Recording => {
-            let recording_type = row.word(5, RecordingType::of)?;
+            let recording_type = row.word(5, |word| word.parse().ok())?;
             Ok(EgressDetail::Recording { recording_type, filepath: row.parsed(6)? })
         }
         EgressKind::Broadcast => {
@@ -87,7 +85,7 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Egress> {
         egress_id: row.parsed(3)?,
         detail: detail(row)?,
         destination: name.zip(id).map(|(name, id)| UsedDestination { id, name }),
-        status: row.word(10, EgressStatus::of)?,
+        status: row.word(10, |word| word.parse().ok())?,
         error: row.get(11)?,
         started_at: row.time(12)?,
         ended_at: row.time_opt(13)?,

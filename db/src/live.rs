@@ -4,7 +4,7 @@
 //! the session, each with its event.
 
 use conclave_model::event::{Event, EventContext, ParticipantRef, PublishLimit, TrackSummary};
-use conclave_model::participant::{Participant, TrackKind, TrackSource};
+use conclave_model::participant::Participant;
 use conclave_model::room::{Room, RoomStatus, left_deadline};
 use conclave_model::{ParticipantSid, Problem, RoomId, SessionId, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
@@ -28,8 +28,8 @@ fn participant_ref(person: &ConnectedParticipant) -> ParticipantRef {
 fn open_track(row: &Row<'_>) -> rusqlite::Result<TrackSummary> {
     Ok(TrackSummary {
         sid: row.parsed(0)?,
-        kind: row.word(1, TrackKind::of)?,
-        source: row.word(2, TrackSource::of)?,
+        kind: row.word(1, |word| word.parse().ok())?,
+        source: row.word(2, |word| word.parse().ok())?,
         muted: row.get(3)?,
     })
 }

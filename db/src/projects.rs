@@ -14,9 +14,9 @@ fn project(row: &Row<'_>) -> rusqlite::Result<Project> {
     Ok(Project {
         id: row.parsed(0)?,
         name: row.get(1)?,
-        env: row.word(2, Environment::of)?,
+        env: row.word(2, |word| word.parse().ok())?,
         plan: row.get(3)?,
-        status: row.word(4, ProjectStatus::of)?,
+        status: row.word(4, |word| word.parse().ok())?,
         default_template_id: row.parsed_opt(5)?,
         balance_ugx: row.get(6)?,
         created_at: row.time(7)?,

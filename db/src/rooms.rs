@@ -126,7 +126,7 @@ pub(crate) fn connected_participants(sql: &Connection, id: RoomId) -> Result<Vec
             session: SessionId(row.get(0)?),
             identity: row.parsed(1)?,
             sid: row.parsed(2)?,
-            kind: row.word(3, |word| Some(ParticipantKind::of(word)))?,
+            kind: row.word(3, |word| Some(ParticipantKind::from(word)))?,
             role: row.parsed_opt(4)?,
             joined_at: row.time(5)?,
         })

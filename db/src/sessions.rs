@@ -1,7 +1,7 @@
 //! Sessions, as they are read. They are written in `live`.
 
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::participant::{ParticipantKind, TrackKind, TrackSource};
+use conclave_model::participant::ParticipantKind;
 use conclave_model::session::{Session, SessionTrack};
 use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -38,7 +38,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         room: row.parsed(2)?,
         participant_identity: row.parsed(3)?,
         participant_sid: row.parsed(4)?,
-        kind: row.word(5, |word| Some(ParticipantKind::of(word)))?,
+        kind: row.word(5, |word| Some(ParticipantKind::from(word)))?,
         role: row.parsed_opt(6)?,
         joined_at: row.time(7)?,
         left_at: row.time_opt(8)?,
@@ -49,8 +49,8 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
 fn track(row: &Row<'_>) -> rusqlite::Result<SessionTrack> {
     Ok(SessionTrack {
         track_sid: row.parsed(0)?,
-        kind: row.word(1, TrackKind::of)?,
-        source: row.word(2, TrackSource::of)?,
+        kind: row.word(1, |word| word.parse().ok())?,
+        source: row.word(2, |word| word.parse().ok())?,
         started_at: row.time(3)?,
         ended_at: row.time_opt(4)?,
     })

@@ -49,7 +49,7 @@ fn template(row: &Row<'_>) -> rusqlite::Result<Template> {
         project_id: row.parsed(1)?,
         name: row.parsed(2)?,
         is_default: row.get(3)?,
-        region: row.word(4, Region::of)?,
+        region: row.word(4, |word| word.parse().ok())?,
         roles: BTreeMap::new(),
         created_at: row.time(5)?,
         updated_at: row.time(6)?,

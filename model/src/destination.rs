@@ -6,11 +6,10 @@
 
 mod input;
 
-use std::fmt;
+use crate::schema::word_enum;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
 
 use crate::plan::Feature;
 use crate::rtmp::RtmpUrl;
@@ -42,32 +41,17 @@ pub struct Destination {
     pub updated_at: Timestamp,
 }
 
-/// What a destination is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DestinationKind {
-    /// Files of recordings.
-    Recording,
-    /// Broadcasts.
-    Rtmp,
+word_enum! {
+    /// What a destination is for.
+    DestinationKind {
+        /// Files of recordings.
+        Recording = "recording",
+        /// Broadcasts.
+        Rtmp = "rtmp",
+    }
 }
 
 impl DestinationKind {
-    /// The kind as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Recording => "recording",
-            Self::Rtmp => "rtmp",
-        }
-    }
-
-    /// Reads the kind back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Recording, Self::Rtmp].into_iter().find(|kind| kind.as_str() == word)
-    }
-
     /// Why a change to a destination of this kind is refused that names another at `field`.
     #[must_use]
     pub fn immutable_kind(self, field: &'static str) -> Problem {
@@ -310,12 +294,6 @@ impl RtmpConfig {
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let there = fields.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));
     Value::Object(there.collect::<Map<_, _>>())
-}
-
-impl fmt::Display for DestinationKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 #[cfg(test)]

@@ -1,62 +1,34 @@
 //! Recordings and broadcasts: both are egress, a job of the media plane that is tracked by its id (contract "Recording",
 //! "Broadcast", "Recording and broadcast status").
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use crate::filepath::FilePath;
+use crate::schema::word_enum;
 use crate::{
     DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, Identity, NamespacedRoom, Problem, ProjectId,
     RoomName, Timestamp, TrackSid,
 };
 
-/// How far a job has come. It only ever moves forward, and never leaves one of the last four.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EgressStatus {
-    /// Accepted; nothing is written or sent yet.
-    Starting,
-    /// Runs.
-    Active,
-    /// Was told to stop, and finishes what it has.
-    Ending,
-    /// Final: finished well.
-    Complete,
-    /// Final: came to nothing; the record says why.
-    Failed,
-    /// Final: stopped before it had begun.
-    Aborted,
-    /// Final: stopped at a limit of the media plane's.
-    LimitReached,
+word_enum! {
+    /// How far a job has come. It only ever moves forward, and never leaves one of the last four.
+    EgressStatus {
+        /// Accepted; nothing is written or sent yet.
+        Starting = "starting",
+        /// Runs.
+        Active = "active",
+        /// Was told to stop, and finishes what it has.
+        Ending = "ending",
+        /// Final: finished well.
+        Complete = "complete",
+        /// Final: came to nothing; the record says why.
+        Failed = "failed",
+        /// Final: stopped before it had begun.
+        Aborted = "aborted",
+        /// Final: stopped at a limit of the media plane's.
+        LimitReached = "limit_reached",
+    }
 }
 
 impl EgressStatus {
-    /// Every status, in the order of a job's life.
-    pub const ALL: [Self; 7] =
-        [Self::Starting, Self::Active, Self::Ending, Self::Complete, Self::Failed, Self::Aborted, Self::LimitReached];
-    /// Their names, for messages.
-    pub const WORDS: &'static str = "starting, active, ending, complete, failed, aborted, limit_reached";
-
-    /// The status as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Active => "active",
-            Self::Ending => "ending",
-            Self::Complete => "complete",
-            Self::Failed => "failed",
-            Self::Aborted => "aborted",
-            Self::LimitReached => "limit_reached",
-        }
-    }
-
-    /// Reads the name back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
     /// Whether nothing comes after it.
     #[must_use]
     pub const fn is_final(self) -> bool {
@@ -87,31 +59,17 @@ impl EgressStatus {
     }
 }
 
-/// What a job is for its project: one egress is one of the two, never both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EgressKind {
-    /// Into a file.
-    Recording,
-    /// To RTMP receivers.
-    Broadcast,
+word_enum! {
+    /// What a job is for its project: one egress is one of the two, never both.
+    EgressKind {
+        /// Into a file.
+        Recording = "recording",
+        /// To RTMP receivers.
+        Broadcast = "broadcast",
+    }
 }
 
 impl EgressKind {
-    /// The kind as it is stored.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Recording => "recording",
-            Self::Broadcast => "broadcast",
-        }
-    }
-
-    /// Reads the name back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Recording, Self::Broadcast].into_iter().find(|kind| kind.as_str() == word)
-    }
-
     /// 404: the project has no job of this kind by that id.
     #[must_use]
     pub fn not_found(self) -> Problem {
@@ -131,14 +89,14 @@ impl EgressKind {
     }
 }
 
-/// How people are arranged in a picture of the whole room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Layout {
-    /// Whoever speaks, large.
-    Speaker,
-    /// Everybody, the same size.
-    Grid,
+word_enum! {
+    /// How people are arranged in a picture of the whole room.
+    Layout {
+        /// Whoever speaks, large.
+        Speaker = "speaker",
+        /// Everybody, the same size.
+        Grid = "grid",
+    }
 }
 
 /// What a picture of the whole room carries.
@@ -168,33 +126,15 @@ pub enum EgressSource {
     Participant(Identity),
 }
 
-/// What a recording records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RecordingType {
-    /// The room as a whole.
-    RoomComposite,
-    /// One track.
-    Track,
-    /// One participant.
-    Participant,
-}
-
-impl RecordingType {
-    /// The type as it is stored.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RoomComposite => "room_composite",
-            Self::Track => "track",
-            Self::Participant => "participant",
-        }
-    }
-
-    /// Reads the name back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::RoomComposite, Self::Track, Self::Participant].into_iter().find(|kind| kind.as_str() == word)
+word_enum! {
+    /// What a recording records.
+    RecordingType {
+        /// The room as a whole.
+        RoomComposite = "room_composite",
+        /// One track.
+        Track = "track",
+        /// One participant.
+        Participant = "participant",
     }
 }
 
@@ -306,17 +246,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_reads_back_and_its_word_is_in_the_list_of_words() {
+    fn a_status_parses_from_its_word_and_its_word_is_in_the_list_of_words() {
         let words: Vec<_> = EgressStatus::WORDS.split(", ").collect();
-        assert_eq!(words, EgressStatus::ALL.map(EgressStatus::as_str));
-        assert!(EgressStatus::ALL.into_iter().all(|status| EgressStatus::of(status.as_str()) == Some(status)));
+        assert_eq!(words, EgressStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>());
+        assert!(EgressStatus::ALL.iter().all(|status| status.as_str().parse() == Ok(*status)));
     }
 
     #[test]
     fn a_job_moves_forward_or_not_at_all() {
         let rank = |status: EgressStatus| if status.is_final() { 3 } else { status as u8 };
-        for from in EgressStatus::ALL {
-            for to in EgressStatus::ALL {
+        for from in EgressStatus::ALL.iter().copied() {
+            for to in EgressStatus::ALL.iter().copied() {
                 assert_eq!(from.may_become(to), rank(from) < rank(to), "{from:?} to {to:?}");
             }
         }

@@ -4,26 +4,20 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::schema::word_enum;
+
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $status:literal $code:literal,)*) => {
-        /// A stable code that clients branch on. The enum is the whole list.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum ErrorCode { $($(#[$doc])* $variant,)* }
+    ($($(#[doc = $doc:literal])+ $variant:ident = $status:literal $code:literal,)*) => {
+        word_enum! {
+            /// A stable code that clients branch on. The enum is the whole list.
+            ErrorCode { $($(#[doc = $doc])+ $variant = $code),* }
+        }
 
         impl ErrorCode {
-            /// Every code there is.
-            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$variant,)*];
-
-            /// The code as clients read it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$variant => $code,)* }
-            }
-
-            /// The HTTP status it is sent with.
+            /// Returns the HTTP status that the code is sent with.
             #[must_use]
             pub const fn status(self) -> u16 {
-                match self { $(ErrorCode::$variant => $status,)* }
+                match self { $(Self::$variant => $status,)* }
             }
         }
     };

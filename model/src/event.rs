@@ -9,74 +9,53 @@ use crate::egress::{EgressKind, EgressStatus};
 use crate::ingress::IngressStatus;
 use crate::key::ApiKeyPrefix;
 use crate::participant::{Participant, Track, TrackKind, TrackSource};
+use crate::schema::word_enum;
 use crate::{EgressId, Identity, IngressId, ParticipantSid, ProjectId, RoleName, RoomName, Timestamp, TrackSid};
 
-macro_rules! event_types {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
-        /// The name of an event.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-        pub enum EventType { $($(#[$doc])* #[serde(rename = $word)] $variant,)* }
-
-        impl EventType {
-            /// Every event there is.
-            pub const ALL: &'static [EventType] = &[$(EventType::$variant,)*];
-
-            /// The name as receivers read it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(EventType::$variant => $word,)* }
-            }
-
-            /// Reads the name back.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                match word { $($word => Some(EventType::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-event_types! {
-    /// The first participant joined.
-    RoomStarted = "room.started",
-    /// The room closed, by emptying past its timeout or by being ended.
-    RoomFinished = "room.finished",
-    /// Somebody connected.
-    ParticipantJoined = "participant.joined",
-    /// Somebody disconnected cleanly.
-    ParticipantLeft = "participant.left",
-    /// A join failed before completing, or the connection dropped without a clean leave.
-    ParticipantConnectionAborted = "participant.connection_aborted",
-    /// Somebody was given another role.
-    ParticipantRoleChanged = "participant.role_changed",
-    /// Somebody's bitrate stayed above its ceiling.
-    ParticipantPublishLimitExceeded = "participant.publish_limit_exceeded",
-    /// Somebody came back under the ceiling and stayed there.
-    ParticipantPublishLimitCleared = "participant.publish_limit_cleared",
-    /// Somebody started publishing a track.
-    TrackPublished = "track.published",
-    /// A track stopped.
-    TrackUnpublished = "track.unpublished",
-    /// The egress behind a recording began.
-    RecordingStarted = "recording.started",
-    /// A recording moved to another status that is not final.
-    RecordingUpdated = "recording.updated",
-    /// A recording is final.
-    RecordingEnded = "recording.ended",
-    /// A recording failed.
-    RecordingFailed = "recording.failed",
-    /// The egress behind a broadcast began.
-    BroadcastStarted = "broadcast.started",
-    /// A broadcast moved to another status that is not final.
-    BroadcastUpdated = "broadcast.updated",
-    /// A broadcast is final.
-    BroadcastEnded = "broadcast.ended",
-    /// A broadcast failed.
-    BroadcastFailed = "broadcast.failed",
-    /// An encoder connected and began publishing.
-    IngressStarted = "ingress.started",
-    /// An encoder went away.
-    IngressEnded = "ingress.ended",
+word_enum! {
+    /// The name of an event.
+    EventType {
+        /// The first participant joined.
+        RoomStarted = "room.started",
+        /// The room closed, by emptying past its timeout or by being ended.
+        RoomFinished = "room.finished",
+        /// Somebody connected.
+        ParticipantJoined = "participant.joined",
+        /// Somebody disconnected cleanly.
+        ParticipantLeft = "participant.left",
+        /// A join failed before completing, or the connection dropped without a clean leave.
+        ParticipantConnectionAborted = "participant.connection_aborted",
+        /// Somebody was given another role.
+        ParticipantRoleChanged = "participant.role_changed",
+        /// Somebody's bitrate stayed above its ceiling.
+        ParticipantPublishLimitExceeded = "participant.publish_limit_exceeded",
+        /// Somebody came back under the ceiling and stayed there.
+        ParticipantPublishLimitCleared = "participant.publish_limit_cleared",
+        /// Somebody started publishing a track.
+        TrackPublished = "track.published",
+        /// A track stopped.
+        TrackUnpublished = "track.unpublished",
+        /// The egress behind a recording began.
+        RecordingStarted = "recording.started",
+        /// A recording moved to another status that is not final.
+        RecordingUpdated = "recording.updated",
+        /// A recording is final.
+        RecordingEnded = "recording.ended",
+        /// A recording failed.
+        RecordingFailed = "recording.failed",
+        /// The egress behind a broadcast began.
+        BroadcastStarted = "broadcast.started",
+        /// A broadcast moved to another status that is not final.
+        BroadcastUpdated = "broadcast.updated",
+        /// A broadcast is final.
+        BroadcastEnded = "broadcast.ended",
+        /// A broadcast failed.
+        BroadcastFailed = "broadcast.failed",
+        /// An encoder connected and began publishing.
+        IngressStarted = "ingress.started",
+        /// An encoder went away.
+        IngressEnded = "ingress.ended",
+    }
 }
 
 /// Who an event speaks of.
@@ -406,7 +385,7 @@ mod tests {
     fn there_are_twenty_event_types_and_each_reads_back() {
         assert_eq!(EventType::ALL.len(), 20);
         for event_type in EventType::ALL {
-            assert_eq!(EventType::of(event_type.as_str()), Some(*event_type));
+            assert_eq!(event_type.as_str().parse(), Ok(*event_type));
         }
     }
 }

@@ -2,86 +2,40 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use utoipa::ToSchema;
 
+use crate::schema::word_enum;
 use crate::{Identity, IngressId, IngressRowId, NamespacedRoom, ProjectId, RoomName, Timestamp};
 
-/// How an encoder speaks to the endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum InputType {
-    /// RTMP, as streaming software speaks it.
-    Rtmp,
-    /// WHIP: WebRTC over HTTP.
-    Whip,
-}
-
-impl InputType {
-    /// Their names, for messages.
-    pub const WORDS: &'static str = "rtmp, whip";
-
-    /// The type as it is stored.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Rtmp => "rtmp",
-            Self::Whip => "whip",
-        }
-    }
-
-    /// Reads the name back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Rtmp, Self::Whip].into_iter().find(|kind| kind.as_str() == word)
+word_enum! {
+    /// How an encoder speaks to the endpoint.
+    InputType {
+        /// RTMP, as streaming software speaks it.
+        Rtmp = "rtmp",
+        /// WHIP: WebRTC over HTTP.
+        Whip = "whip",
     }
 }
 
-/// How an endpoint stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IngressStatus {
-    /// Waits for an encoder.
-    Inactive,
-    /// An encoder has connected and does not publish yet.
-    Buffering,
-    /// An encoder publishes into the room.
-    Publishing,
-    /// The last stream failed; the record says why. Another may come.
-    Error,
-    /// Final: its room has ended, so nothing can be published any more.
-    Complete,
-    /// Final: deleted by its owner.
-    Deleted,
+word_enum! {
+    /// How an endpoint stands.
+    IngressStatus {
+        /// Waits for an encoder.
+        Inactive = "inactive",
+        /// An encoder has connected and does not publish yet.
+        Buffering = "buffering",
+        /// An encoder publishes into the room.
+        Publishing = "publishing",
+        /// The last stream failed; the record says why. Another may come.
+        Error = "error",
+        /// Final: its room has ended, so nothing can be published any more.
+        Complete = "complete",
+        /// Final: deleted by its owner.
+        Deleted = "deleted",
+    }
 }
 
 impl IngressStatus {
-    /// Every status.
-    pub const ALL: [Self; 6] =
-        [Self::Inactive, Self::Buffering, Self::Publishing, Self::Error, Self::Complete, Self::Deleted];
-    /// Their names, for messages.
-    pub const WORDS: &'static str = "inactive, buffering, publishing, error, complete, deleted";
-
-    /// The status as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Buffering => "buffering",
-            Self::Publishing => "publishing",
-            Self::Error => "error",
-            Self::Complete => "complete",
-            Self::Deleted => "deleted",
-        }
-    }
-
-    /// Reads the name back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
     /// Whether nothing comes after it, but for `deleted`, which its owner may still make of `complete`.
     #[must_use]
     pub const fn is_final(self) -> bool {
@@ -177,17 +131,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_reads_back_and_its_word_is_in_the_list_of_words() {
+    fn a_status_parses_from_its_word_and_its_word_is_in_the_list_of_words() {
         let words: Vec<_> = IngressStatus::WORDS.split(", ").collect();
-        assert_eq!(words, IngressStatus::ALL.map(IngressStatus::as_str));
-        assert!(IngressStatus::ALL.into_iter().all(|status| IngressStatus::of(status.as_str()) == Some(status)));
+        assert_eq!(words, IngressStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>());
+        assert!(IngressStatus::ALL.iter().all(|status| status.as_str().parse() == Ok(*status)));
     }
 
     #[test]
     fn beginning_to_publish_and_ceasing_to_are_told_and_nothing_else_is() {
         use IngressStatus as S;
-        for from in S::ALL {
-            for to in S::ALL {
+        for from in S::ALL.iter().copied() {
+            for to in S::ALL.iter().copied() {
                 let told = from.event_status(to);
                 assert_eq!(told.is_some(), (from == S::Publishing) != (to == S::Publishing), "{from:?} to {to:?}");
                 assert_ne!(told, Some(S::Deleted));

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::schema::word_enum;
 use crate::{Identity, ParticipantSid, RoleName, Timestamp, TrackSid};
 
 /// The attribute that names the role a participant holds.
@@ -50,61 +51,44 @@ impl Participant {
     }
 }
 
-/// How far a join has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ParticipantState {
-    /// Asked to be let in.
-    Joining,
-    /// Let in, media not connected yet.
-    Joined,
-    /// In the room.
-    Active,
-    /// Gone.
-    Disconnected,
+word_enum! {
+    /// How far a join has come.
+    ParticipantState {
+        /// Asked to be let in.
+        Joining = "joining",
+        /// Let in, media not connected yet.
+        Joined = "joined",
+        /// In the room.
+        Active = "active",
+        /// Gone.
+        Disconnected = "disconnected",
+    }
 }
 
-/// What a participant is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ParticipantKind {
-    /// A person's client.
-    Standard,
-    /// An encoder's stream.
-    Ingress,
-    /// A recorder.
-    Egress,
-    /// A telephone.
-    Sip,
-    /// A program that takes part.
-    Agent,
+word_enum! {
+    /// What a participant is.
+    ParticipantKind {
+        /// A person's client.
+        Standard = "standard",
+        /// An encoder's stream.
+        Ingress = "ingress",
+        /// A recorder.
+        Egress = "egress",
+        /// A telephone.
+        Sip = "sip",
+        /// A program that takes part.
+        Agent = "agent",
+    }
+}
+
+impl From<&str> for ParticipantKind {
+    /// Reads a kind that the media plane reports. A kind that the contract does not know is standard.
+    fn from(word: &str) -> Self {
+        word.parse().unwrap_or(Self::Standard)
+    }
 }
 
 impl ParticipantKind {
-    /// The kind as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Ingress => "ingress",
-            Self::Egress => "egress",
-            Self::Sip => "sip",
-            Self::Agent => "agent",
-        }
-    }
-
-    /// Reads what [`ParticipantKind::as_str`] wrote. Kinds that the contract does not know read as standard.
-    #[must_use]
-    pub fn of(text: &str) -> Self {
-        match text {
-            "ingress" => Self::Ingress,
-            "egress" => Self::Egress,
-            "sip" => Self::Sip,
-            "agent" => Self::Agent,
-            _ => Self::Standard,
-        }
-    }
-
     /// Whether somebody of this kind starts a room and keeps it alive. Recorders and agents do neither.
     #[must_use]
     pub const fn keeps_room(self) -> bool {
@@ -118,31 +102,7 @@ impl ParticipantKind {
     }
 }
 
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-        // Not a rename of each: the description does not read a word that comes by a macro.
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-
-        impl $name {
-            /// The word as it is stored and shown.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-
-            /// Reads the word back.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-words!(
+word_enum! {
     /// What a track carries.
     TrackKind {
         /// Sound.
@@ -152,9 +112,9 @@ words!(
         /// Data.
         Data = "data",
     }
-);
+}
 
-words!(
+word_enum! {
     /// How a data message travels.
     DataKind {
         /// Every message arrives, in order.
@@ -162,9 +122,9 @@ words!(
         /// Late messages are dropped rather than waited for.
         Lossy = "lossy",
     }
-);
+}
 
-words!(
+word_enum! {
     /// Where a track comes from.
     TrackSource {
         /// A camera.
@@ -178,7 +138,7 @@ words!(
         /// Not said.
         Unknown = "unknown",
     }
-);
+}
 
 /// A published track.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]

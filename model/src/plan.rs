@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::schema::word_enum;
 use crate::{ErrorCode, Problem};
 
 /// One plan.
@@ -44,23 +45,13 @@ pub struct PlanFeatures {
     pub streaming: bool,
 }
 
-/// What a plan may or may not include (contract "Failures", `feature_not_in_plan`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feature {
-    /// Recordings, and destinations they go to.
-    Recording,
-    /// Broadcasts, ingress, and destinations of broadcasts.
-    Streaming,
-}
-
-impl Feature {
-    /// The feature as a plan and a refusal name it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Recording => "recording",
-            Self::Streaming => "streaming",
-        }
+word_enum! {
+    /// What a plan may or may not include (contract "Failures", `feature_not_in_plan`).
+    Feature {
+        /// Recordings, and destinations they go to.
+        Recording = "recording",
+        /// Broadcasts, ingress, and destinations of broadcasts.
+        Streaming = "streaming",
     }
 }
 

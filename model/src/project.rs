@@ -1,7 +1,6 @@
 //! Projects: who owns rooms, and how they stand.
 
-use std::fmt;
-
+use crate::schema::word_enum;
 use crate::{ProjectId, TemplateId, Timestamp};
 
 /// A project's record.
@@ -25,35 +24,7 @@ pub struct Project {
     pub created_at: Timestamp,
 }
 
-macro_rules! two_words {
-    ($(#[$doc:meta])* $name:ident { $(#[$a:meta])* $va:ident = $wa:literal, $(#[$b:meta])* $vb:ident = $wb:literal }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $(#[$a])* $va, $(#[$b])* $vb }
-
-        impl $name {
-            /// The word as it is stored and shown.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { Self::$va => $wa, Self::$vb => $wb }
-            }
-
-            /// Reads the word back.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                match word { $wa => Some(Self::$va), $wb => Some(Self::$vb), _ => None }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
-}
-
-two_words!(
+word_enum! {
     /// What a project is for.
     Environment {
         /// Real calls.
@@ -61,9 +32,9 @@ two_words!(
         /// Trying things out.
         Test = "test"
     }
-);
+}
 
-two_words!(
+word_enum! {
     /// Whether a project may start work.
     ProjectStatus {
         /// It may.
@@ -71,4 +42,4 @@ two_words!(
         /// Stopped by the operator.
         Suspended = "suspended"
     }
-);
+}

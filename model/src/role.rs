@@ -11,6 +11,7 @@ use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
 use crate::non_null::{non_null, non_null_object};
 use crate::participant::TrackSource;
+use crate::schema::word_enum;
 
 /// A role as it is stored, served and turned into grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -32,18 +33,18 @@ pub struct Role {
     pub hidden: bool,
 }
 
-/// What may be published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PublishKind {
-    /// The microphone.
-    Audio,
-    /// The camera.
-    Video,
-    /// The screen and its sound.
-    Screen,
-    /// Data messages.
-    Data,
+word_enum! {
+    /// What may be published.
+    PublishKind {
+        /// The microphone.
+        Audio = "audio",
+        /// The camera.
+        Video = "video",
+        /// The screen and its sound.
+        Screen = "screen",
+        /// Data messages.
+        Data = "data",
+    }
 }
 
 /// What a role may publish, resolved: also the PublishProfile of a token.
@@ -73,12 +74,12 @@ pub struct AudioProfile {
     pub codec: AudioCodec,
 }
 
-/// Audio codecs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AudioCodec {
-    /// Opus.
-    Opus,
+word_enum! {
+    /// Audio codecs.
+    AudioCodec {
+        /// Opus.
+        Opus = "opus",
+    }
 }
 
 /// How video is sent.
@@ -96,18 +97,18 @@ pub struct VideoProfile {
     pub height: Pixels,
 }
 
-/// Video codecs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum VideoCodec {
-    /// VP8.
-    Vp8,
-    /// H.264.
-    H264,
-    /// VP9.
-    Vp9,
-    /// AV1.
-    Av1,
+word_enum! {
+    /// Video codecs.
+    VideoCodec {
+        /// VP8.
+        Vp8 = "vp8",
+        /// H.264.
+        H264 = "h264",
+        /// VP9.
+        Vp9 = "vp9",
+        /// AV1.
+        Av1 = "av1",
+    }
 }
 
 /// Whom a role receives.
@@ -143,41 +144,25 @@ pub struct RolePermissions {
     pub broadcast: bool,
 }
 
-/// One of the permissions, by the name that `field` of a 403 gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permission {
-    /// End the room.
-    EndRoom,
-    /// Remove somebody.
-    RemoveOthers,
-    /// Mute somebody's track.
-    MuteOthers,
-    /// Unmute somebody's track.
-    UnmuteOthers,
-    /// Give somebody another role.
-    ChangeRole,
-    /// Send data through the server.
-    SendData,
-    /// Start and stop recordings.
-    Record,
-    /// Start and stop broadcasts.
-    Broadcast,
-}
-
-impl Permission {
-    /// The permission's name in [`RolePermissions`].
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::EndRoom => "end_room",
-            Self::RemoveOthers => "remove_others",
-            Self::MuteOthers => "mute_others",
-            Self::UnmuteOthers => "unmute_others",
-            Self::ChangeRole => "change_role",
-            Self::SendData => "send_data",
-            Self::Record => "record",
-            Self::Broadcast => "broadcast",
-        }
+word_enum! {
+    /// One of the permissions, by the name that `field` of a 403 gives it.
+    Permission {
+        /// End the room.
+        EndRoom = "end_room",
+        /// Remove somebody.
+        RemoveOthers = "remove_others",
+        /// Mute somebody's track.
+        MuteOthers = "mute_others",
+        /// Unmute somebody's track.
+        UnmuteOthers = "unmute_others",
+        /// Give somebody another role.
+        ChangeRole = "change_role",
+        /// Send data through the server.
+        SendData = "send_data",
+        /// Start and stop recordings.
+        Record = "record",
+        /// Start and stop broadcasts.
+        Broadcast = "broadcast",
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use utoipa::ToSchema;
-
+use crate::schema::word_enum;
 use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 
 /// How long a room stays open with nobody in it, in seconds, when its creator does not say.
@@ -47,24 +46,13 @@ impl Room {
     }
 }
 
-/// Whether a room lives. The one transition is from open to ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub enum RoomStatus {
-    /// Takes joins.
-    Open,
-    /// Final.
-    Ended,
-}
-
-impl RoomStatus {
-    /// The status as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Ended => "ended",
-        }
+word_enum! {
+    /// Whether a room lives. The one transition is from open to ended.
+    RoomStatus {
+        /// Takes joins.
+        Open = "open",
+        /// Final.
+        Ended = "ended",
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use crate::role::Role;
+use crate::schema::word_enum;
 use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
 
 /// A template with its roles.
@@ -29,43 +27,23 @@ pub struct Template {
     pub updated_at: Timestamp,
 }
 
-/// A media region. Stored and validated; it does not change where traffic goes today.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum Region {
-    /// Wherever is best.
-    #[default]
-    #[serde(rename = "auto")]
-    Auto,
-    /// East Africa.
-    #[serde(rename = "af-east")]
-    AfEast,
-    /// Western Europe.
-    #[serde(rename = "eu-west")]
-    EuWest,
-    /// Eastern United States.
-    #[serde(rename = "us-east")]
-    UsEast,
+word_enum! {
+    /// A media region. Stored and validated; it does not change where traffic goes today.
+    Region {
+        /// Wherever is best.
+        Auto = "auto",
+        /// East Africa.
+        AfEast = "af-east",
+        /// Western Europe.
+        EuWest = "eu-west",
+        /// Eastern United States.
+        UsEast = "us-east",
+    }
 }
 
-impl Region {
-    /// Every accepted region, in the contract's order.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::AfEast, Self::EuWest, Self::UsEast];
-
-    /// The region as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::AfEast => "af-east",
-            Self::EuWest => "eu-west",
-            Self::UsEast => "us-east",
-        }
-    }
-
-    /// Reads the region back.
-    #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|region| region.as_str() == text)
+impl Default for Region {
+    fn default() -> Self {
+        Self::Auto
     }
 }
 

@@ -75,6 +75,15 @@ impl Serialize for Timestamp {
     }
 }
 
+impl utoipa::PartialSchema for Timestamp {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let doc = "An instant in UTC: RFC 3339 with milliseconds and `Z`.";
+        crate::schema::formatted(doc, utoipa::openapi::KnownFormat::DateTime)
+    }
+}
+
+crate::schema::read_by_from_str!(Timestamp);
+
 /// A text that is not an RFC 3339 timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be an RFC 3339 timestamp, like 2026-01-31T12:00:00Z")]

@@ -83,6 +83,14 @@ impl Serialize for Day {
     }
 }
 
+impl utoipa::PartialSchema for Day {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        crate::schema::formatted("A calendar day in UTC.", utoipa::openapi::KnownFormat::Date)
+    }
+}
+
+crate::schema::read_by_from_str!(Day);
+
 /// How much of a stretch of time lies in each day it touches.
 pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Duration)> {
     let (first, last) = (Day::from(from).number(), Day::from(to).number());

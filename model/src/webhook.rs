@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use utoipa::ToSchema;
-
+use crate::schema::word_enum;
 use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
 /// A webhook receiver.
@@ -53,38 +52,15 @@ pub struct Delivery {
     pub response_status: Option<u16>,
 }
 
-/// How a delivery stands. `pending` leads to the other two; only `failed` leads back, by a retry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub enum DeliveryStatus {
-    /// To be posted when due.
-    Pending,
-    /// Taken.
-    Delivered,
-    /// Given up.
-    Failed,
-}
-
-impl DeliveryStatus {
-    /// The status as it is stored and shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Reads the status back.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "pending" => Some(Self::Pending),
-            "delivered" => Some(Self::Delivered),
-            "failed" => Some(Self::Failed),
-            _ => None,
-        }
+word_enum! {
+    /// How a delivery stands. `pending` leads to the other two; only `failed` leads back, by a retry.
+    DeliveryStatus {
+        /// To be posted when due.
+        Pending = "pending",
+        /// Taken.
+        Delivered = "delivered",
+        /// Given up.
+        Failed = "failed",
     }
 }
 

@@ -76,7 +76,7 @@ impl TryFrom<Payload<'_>> for Claims {
             name: payload.name.into_owned(),
             metadata: payload.metadata.into_owned(),
             attributes: payload.attributes.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect(),
-            kind: payload.kind.map_or(ParticipantKind::Standard, |kind| ParticipantKind::of(&kind)),
+            kind: payload.kind.map_or(ParticipantKind::Standard, |kind| ParticipantKind::from(&*kind)),
             room_config: payload.room_config.map(RoomConfig::from),
             expires_at: from_seconds(payload.exp),
         })

@@ -1,5 +1,6 @@
 //! Configurations as callers send them, and how they are completed by what is stored.
 
+use crate::schema::word_enum;
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
@@ -61,32 +62,40 @@ fn missing(field: &'static str) -> Problem {
     Problem::invalid(field, "is required: none of this type is stored that could be kept")
 }
 
-macro_rules! type_word {
-    ($name:ident, $variant:ident, $word:literal) => {
-        /// The one word that `type` can be here.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-        // Not a rename of the variant: the description does not read a word that comes by a macro.
-        #[serde(rename_all = "snake_case")]
-        pub enum $name {
-            #[doc = $word]
-            $variant,
-        }
-    };
+word_enum! {
+    /// The value of `type` in a configuration for S3.
+    S3Word {
+        /// `s3`.
+        S3 = "s3",
+    }
 }
-type_word!(S3Word, S3, "s3");
-type_word!(GcpWord, Gcp, "gcp");
-type_word!(AzureWord, Azure, "azure");
 
-/// Which object storage a recording's configuration is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StorageType {
-    /// Amazon S3, or what speaks its protocol.
-    S3,
-    /// Google Cloud Storage.
-    Gcp,
-    /// Azure Blob Storage.
-    Azure,
+word_enum! {
+    /// The value of `type` in a configuration for Google Cloud Storage.
+    GcpWord {
+        /// `gcp`.
+        Gcp = "gcp",
+    }
+}
+
+word_enum! {
+    /// The value of `type` in a configuration for Azure Blob Storage.
+    AzureWord {
+        /// `azure`.
+        Azure = "azure",
+    }
+}
+
+word_enum! {
+    /// Which object storage a recording's configuration is for.
+    StorageType {
+        /// Amazon S3, or what speaks its protocol.
+        S3 = "s3",
+        /// Google Cloud Storage.
+        Gcp = "gcp",
+        /// Azure Blob Storage.
+        Azure = "azure",
+    }
 }
 
 /// S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay as they are stored.

@@ -218,8 +218,8 @@ async fn list(call: Call) -> Result<Response, Problem> {
     let page = query.page()?;
     let filter = IngressFilter {
         room: query.text("room").map(|text| room_name("room", &text)).transpose()?,
-        status: query.word("status", IngressStatus::of, IngressStatus::WORDS)?,
-        input_type: query.word("input_type", InputType::of, InputType::WORDS)?,
+        status: query.word("status", |word| word.parse().ok(), IngressStatus::WORDS)?,
+        input_type: query.word("input_type", |word| word.parse().ok(), InputType::WORDS)?,
     };
     query.finish()?;
     let ingresses = call.state.store.ingresses(call.project(), filter, page).await.map_err(of_store)?;

@@ -176,7 +176,7 @@ impl Resource {
         let page = query.page()?;
         let filter = EgressFilter {
             room: query.text("room").map(|text| room_name("room", &text)).transpose()?,
-            status: query.word("status", EgressStatus::of, EgressStatus::WORDS)?,
+            status: query.word("status", |word| word.parse().ok(), EgressStatus::WORDS)?,
             after: query.parsed("after")?,
             before: query.parsed("before")?,
         };

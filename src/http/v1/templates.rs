@@ -80,7 +80,7 @@ pub struct UpdateTemplateSettings {
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettingsDetail {
     region: Region,
-    allowed_regions: [Region; 4],
+    allowed_regions: &'static [Region],
     /// False while a single media region runs.
     region_enforced: bool,
     region_note: &'static str,

@@ -120,10 +120,10 @@ async fn list(call: Call) -> Result<Response, Problem> {
     let mut query = call.query()?;
     let page = query.page()?;
     let filter = DeliveryFilter {
-        status: query.word("status", DeliveryStatus::of, "pending, delivered, failed")?,
+        status: query.word("status", |word| word.parse().ok(), "pending, delivered, failed")?,
         event_type: query
-            .word("event_type", EventType::of, "the event types of the contract, like room.started")?
-            .map(|event| event.as_str().to_owned()),
+            .word("event_type", |word| word.parse().ok(), "the event types of the contract, like room.started")?
+            .map(|event: EventType| event.as_str().to_owned()),
         endpoint_id: query.parsed("endpoint_id")?,
     };
     query.finish()?;

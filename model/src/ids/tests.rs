@@ -1,0 +1,73 @@
+use super::*;
+use proptest::prelude::*;
+use regex::Regex;
+
+#[test]
+fn a_namespaced_room_splits_into_what_it_was_made_of() {
+    let (project, room): (ProjectId, RoomName) = (ProjectId::new(), "stand-up_1".parse().unwrap());
+    assert_eq!(NamespacedRoom::new(&project, &room).split(), (project, room));
+}
+
+#[test]
+fn only_the_hyphenated_form_is_a_uuid() {
+    let id = SessionId::new();
+    assert_eq!(id.to_string().parse(), Ok(id));
+    assert!(id.0.simple().to_string().parse::<SessionId>().is_err());
+    assert!(id.0.urn().to_string().parse::<SessionId>().is_err());
+}
+
+#[test]
+fn a_guest_is_an_identity_with_eight_random_characters() {
+    let guest = Identity::guest();
+    assert_eq!(guest.as_str().strip_prefix("guest-").unwrap().len(), 8);
+    assert_eq!(guest.as_str().parse(), Ok(guest.clone()));
+    assert_ne!(guest, Identity::guest());
+}
+
+proptest! {
+    #[test]
+    fn a_room_name_is_exactly_its_pattern(text in "\\PC{0,140}") {
+        let fits = (1..=128).contains(&text.len())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        prop_assert_eq!(text.parse::<RoomName>().is_ok(), fits);
+    }
+
+    #[test]
+    fn an_identity_is_exactly_its_pattern(text in "[ -~é]{0,140}") {
+        let fits = (1..=128).contains(&text.len())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.@-".contains(c));
+        prop_assert_eq!(text.parse::<Identity>().is_ok(), fits);
+    }
+
+    #[test]
+    fn no_text_makes_an_id_parser_panic(text in any::<String>()) {
+        let _ = text.parse::<ProjectId>();
+        let _ = text.parse::<TemplateId>();
+        let _ = text.parse::<DestinationId>();
+        let _ = text.parse::<NamespacedRoom>();
+        let _ = text.parse::<SessionId>();
+    }
+}
+
+/// Texts near the patterns, and texts far from them.
+const NEAR: &str = "prj_[0-9a-g]{11,13}|tpl_[0-9a-f]{12}\n?|dst_[0-9a-fA]{12}|prj_[0-9a-f]{12}\\.[a-z]{0,3}|[!-~é ]{0,4}|\\PC{0,140}|[a-z]{63,65}|[0-9a-f]{8}(-[0-9a-fG]{4}){3}-[0-9a-f]{12}";
+
+macro_rules! patterns {
+    ($($name:ident)*) => {
+        proptest! {
+            #[test]
+            fn each_pattern_accepts_what_its_parser_accepts(text in NEAR) {
+                $({
+                    thread_local!(static PATTERN: Regex = Regex::new($name::PATTERN).unwrap());
+                    let matches = PATTERN.with(|pattern| pattern.is_match(&text));
+                    prop_assert_eq!(text.parse::<$name>().is_ok(), matches, "{}", stringify!($name));
+                })*
+            }
+        }
+    };
+}
+
+patterns!(
+    ProjectId RoomName NamespacedRoom Identity TemplateId TemplateName RoleName DestinationId DestinationName BucketName
+    StorageLabel ParticipantSid TrackSid EgressId IngressId RoomId SessionId CodeId EndpointId DeliveryId
+);

@@ -1,0 +1,155 @@
+//! OpenAPI schemas of the model's text types, and the two macros by which a type is text on the wire.
+//!
+//! `wire_text!` is for a type with `FromStr`, `as_str` and `PATTERN`; `word_enum!` declares an enum whose variants are
+//! fixed words. Each states the accepted text once: parser, JSON and description come from it.
+
+use std::ops::RangeInclusive;
+
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::openapi::{KnownFormat, RefOr};
+
+/// A text that is none of an enum's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be one of {allowed}")]
+pub struct ParseWordError {
+    /// The words that are allowed, separated by commas.
+    pub allowed: &'static str,
+}
+
+/// Describes a string of this pattern, whose length in characters lies in `lengths`.
+pub(crate) fn text(doc: &str, pattern: &str, lengths: RangeInclusive<usize>) -> RefOr<Schema> {
+    string(doc).pattern(Some(pattern)).min_length(Some(*lengths.start())).max_length(Some(*lengths.end())).into()
+}
+
+/// Describes a string of a format that OpenAPI knows.
+pub(crate) fn formatted(doc: &str, format: KnownFormat) -> RefOr<Schema> {
+    string(doc).format(Some(SchemaFormat::KnownFormat(format))).into()
+}
+
+/// Describes a string that is one of these words.
+pub(crate) fn words(doc: &str, words: impl IntoIterator<Item = &'static str>) -> RefOr<Schema> {
+    string(doc).enum_values(Some(words)).into()
+}
+
+fn string(doc: &str) -> ObjectBuilder {
+    let lines: Vec<_> = doc.lines().map(str::trim).collect();
+    ObjectBuilder::new().schema_type(Type::String).description(Some(lines.join("\n").trim_end()))
+}
+
+/// Implements `Serialize`, `Deserialize` through `FromStr`, and the description of a string with the type's `PATTERN`.
+macro_rules! wire_text {
+    ($name:ident, $lengths:expr, $doc:expr) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                $crate::schema::text($doc, Self::PATTERN, $lengths)
+            }
+        }
+
+        $crate::schema::read_by_from_str!($name);
+    };
+}
+
+/// Implements `Deserialize` through `FromStr`, whose message the error carries, and names the type's schema.
+macro_rules! read_by_from_str {
+    ($name:ident) => {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+
+/// Declares an enum of fixed words: `FromStr`, `Display`, serde and the description all use the words given here.
+macro_rules! word_enum {
+    ($(#[doc = $doc:literal])+ $name:ident {
+        $(#[doc = $first_doc:literal])+ $first:ident = $first_word:literal
+        $(, $(#[doc = $variant_doc:literal])+ $variant:ident = $word:literal)* $(,)?
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $(#[doc = $first_doc])+ #[serde(rename = $first_word)] $first,
+            $($(#[doc = $variant_doc])+ #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// Every variant, in the order of declaration.
+            pub const ALL: &'static [Self] = &[Self::$first, $(Self::$variant,)*];
+            /// The words of all variants, separated by commas, for messages.
+            pub const WORDS: &'static str = concat!($first_word, $(", ", $word),*);
+
+            /// Returns the word by which the variant is stored and shown.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { Self::$first => $first_word, $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::schema::ParseWordError;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
+                match word {
+                    $first_word => Ok(Self::$first),
+                    $($word => Ok(Self::$variant),)*
+                    _ => Err($crate::schema::ParseWordError { allowed: Self::WORDS }),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                $crate::schema::words(concat!($($doc, "\n"),+), Self::ALL.iter().map(|value| value.as_str()))
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+
+pub(crate) use {read_by_from_str, wire_text, word_enum};
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    use crate::egress::EgressStatus;
+    use crate::{Identity, RoomName};
+
+    #[test]
+    fn a_word_parses_serializes_and_is_described_alike() {
+        for status in EgressStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(*status));
+            assert_eq!(json!(status), json!(status.to_string()));
+        }
+        let words: Vec<_> = EgressStatus::WORDS.split(", ").collect();
+        assert_eq!(json!(EgressStatus::schema())["enum"], json!(words));
+        assert_eq!("paused".parse::<EgressStatus>().unwrap_err().allowed, EgressStatus::WORDS);
+    }
+
+    #[test]
+    fn an_id_is_described_by_its_pattern_and_refused_with_it() {
+        let schema = json!(RoomName::schema());
+        assert_eq!((&schema["type"], &schema["pattern"]), (&json!("string"), &json!(RoomName::PATTERN)));
+        assert_eq!((&schema["minLength"], &schema["maxLength"]), (&json!(1), &json!(128)));
+        let refusal = serde_json::from_value::<Identity>(json!("a b")).unwrap_err().to_string();
+        assert_eq!(refusal, "must match ^[a-zA-Z0-9_.@-]{1,128}$");
+    }
+}
