@@ -1,13 +1,15 @@
-//! The LiveKit plane against a server written for the tests: each call, each of LiveKit's quirks, each way it fails.
+//! The LiveKit plane against a double of LiveKit: its calls, the peculiarities of LiveKit's API, and failures.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod calls;
-mod jobs;
+mod config_check;
+mod egress;
+mod ghosts;
+mod ingress;
 mod outages;
-mod settings;
-mod stranded;
 mod subscriptions;
+mod webhook_properties;
 mod webhooks;
 
 use std::collections::VecDeque;
@@ -31,14 +33,14 @@ fn alice() -> Identity {
     "alice".parse().unwrap()
 }
 
-/// A plane, its server, and what it reported.
-struct Stage {
+/// A plane, the double that it calls, and the reports that it sent.
+struct TestPlane {
     double: Double,
     plane: LivekitPlane,
-    sink: Arc<Notes>,
+    sink: Arc<RecordingSink>,
 }
 
-impl Stage {
+impl TestPlane {
     fn new() -> Self {
         Self::with_timeout(Duration::from_secs(5))
     }
@@ -47,7 +49,7 @@ impl Stage {
         Self::with(timeout, Clock::system())
     }
 
-    /// One whose clock the test moves, from now on.
+    /// Creates a plane with a manual clock, which starts at the current time.
     fn with_clock() -> (Self, Clock) {
         let clock = Clock::manual(Clock::system().now());
         (Self::with(Duration::from_secs(5), clock.clone()), clock)
@@ -56,7 +58,7 @@ impl Stage {
     fn with(timeout: Duration, clock: Clock) -> Self {
         let double = Double::start();
         let plane = plane_at(&double.url(), &double.api_secret, timeout, clock);
-        let sink = Arc::<Notes>::default();
+        let sink = Arc::<RecordingSink>::default();
         plane.set_report_sink(Arc::clone(&sink) as Arc<dyn ReportSink>);
         Self { double, plane, sink }
     }
@@ -72,34 +74,34 @@ fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock) -> Livekit
     LivekitPlane::new(settings, signer, clock)
 }
 
-/// Takes every report, or answers as it was told to.
+/// Accepts all reports, or answers with the errors that were set.
 #[derive(Default)]
-struct Notes {
+struct RecordingSink {
     reports: Mutex<Vec<Report>>,
-    refusals: Mutex<VecDeque<ReportError>>,
+    errors: Mutex<VecDeque<ReportError>>,
 }
 
-impl Notes {
-    fn refuse_next(&self, refusal: ReportError) {
-        self.refusals.lock().unwrap().push_back(refusal);
+impl RecordingSink {
+    fn fail_next(&self, error: ReportError) {
+        self.errors.lock().unwrap().push_back(error);
     }
 
-    fn take(&self) -> Vec<Report> {
+    fn take_reports(&self) -> Vec<Report> {
         std::mem::take(&mut *self.reports.lock().unwrap())
     }
 
-    fn facts(&self) -> Vec<MediaEvent> {
-        self.take().into_iter().map(|report| report.event).collect()
+    fn take_events(&self) -> Vec<MediaEvent> {
+        self.take_reports().into_iter().map(|report| report.event).collect()
     }
 }
 
-impl ReportSink for Notes {
+impl ReportSink for RecordingSink {
     fn report(&self, report: Report) -> ReportAnswer {
-        let (answer, taken) = oneshot::channel();
-        let refusal = self.refusals.lock().unwrap().pop_front();
+        let (sender, answer) = oneshot::channel();
+        let error = self.errors.lock().unwrap().pop_front();
         self.reports.lock().unwrap().push(report);
-        answer.send(refusal.map_or(Ok(()), Err)).unwrap();
-        taken
+        sender.send(error.map_or(Ok(()), Err)).unwrap();
+        answer
     }
 }
 
@@ -110,11 +112,11 @@ fn message(error: MediaError) -> String {
     }
 }
 
-/// Waits for something that happens beside the caller.
-async fn eventually(mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it did not come to hold");
+/// Waits until a condition holds that a spawned task establishes.
+async fn eventually(mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(10), "the condition did not hold within 10 s");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,26 +1,26 @@
-//! LiveKit away, in the way of a proxy, or set up otherwise: an error that names what to look at, and no secret.
+//! Failed calls: the error names the setting to check, and contains no secret.
 
 use std::time::Duration;
 
 use conclave_media::MediaPlane;
 use livekit_double::{Double, Fault, Joining};
 
-use super::{ROOM, Stage, message, plane, room};
+use super::{ROOM, TestPlane, message, plane, room};
 
-async fn says(fault: Fault) -> String {
-    let stage = Stage::with_timeout(Duration::from_millis(300));
-    stage.double.join(ROOM, &Joining::participant("alice"));
-    stage.double.fail_all(fault);
-    let said = message(stage.plane.participants(&room()).await.unwrap_err());
-    assert!(!said.contains("a secret of the proxy"), "{said}");
-    stage.double.heal();
-    stage.plane.participants(&room()).await.unwrap();
-    said
+async fn error_of(fault: Fault) -> String {
+    let test = TestPlane::with_timeout(Duration::from_millis(300));
+    test.double.join(ROOM, &Joining::participant("alice"));
+    test.double.fail_all(fault);
+    let error = message(test.plane.participants(&room()).await.unwrap_err());
+    assert!(!error.contains("a secret of the proxy"), "{error}");
+    test.double.heal();
+    test.plane.participants(&room()).await.unwrap();
+    error
 }
 
 #[tokio::test]
-async fn whatever_stands_in_the_way_is_named() {
-    for (fault, named) in [
+async fn the_error_names_the_fault() {
+    for (fault, expected) in [
         (Fault::PlainUnauthorized, "media.api_secret"),
         (Fault::Twirp(401, "unauthenticated", "permissions denied"), "media.api_secret"),
         (Fault::ProxyPage(502), "502"),
@@ -35,22 +35,22 @@ async fn whatever_stands_in_the_way_is_named() {
         (Fault::Slow(Duration::from_secs(2)), "300ms"),
         (Fault::Dropped, "closed before an answer"),
     ] {
-        let said = says(fault.clone()).await;
-        assert!(said.contains(named), "{fault:?}: {said}");
+        let error = error_of(fault.clone()).await;
+        assert!(error.contains(expected), "{fault:?}: {error}");
     }
 }
 
 #[tokio::test]
-async fn a_wrong_secret_is_told_as_such_and_not_shown() {
+async fn the_error_of_a_wrong_secret_names_the_setting_and_not_the_secret() {
     let double = Double::start();
     let plane = plane(&double.url(), "another secret", Duration::from_secs(5));
-    let said = message(plane.health().await.unwrap_err());
-    assert!(said.contains("media.api_key") && !said.contains("another secret"), "{said}");
+    let error = message(plane.health().await.unwrap_err());
+    assert!(error.contains("media.api_key") && !error.contains("another secret"), "{error}");
     assert!(!format!("{plane:?}").contains("secret"));
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_as_such() {
+async fn the_error_of_a_missing_server_names_its_url() {
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let plane = plane(&format!("ws://{nowhere}"), "secret", Duration::from_secs(5));
     assert!(message(plane.health().await.unwrap_err()).contains("media.url"));

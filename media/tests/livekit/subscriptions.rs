@@ -1,4 +1,4 @@
-//! Who receives whom.
+//! Subscription rules.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use livekit_double::{Fault, Joining};
 use livekit_protocol as proto;
 use proto::{TrackSource, TrackType, UpdateSubscriptionsRequest};
 
-use super::{ROOM, Stage, eventually, room};
+use super::{ROOM, TestPlane, eventually, room};
 
 fn role(name: &str) -> RoleName {
     name.parse().unwrap()
 }
 
 fn guests_receive_hosts() -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
-    BTreeMap::from([(role("guest"), Some(vec![role("host")])), (role("deaf"), Some(vec![]))])
+    BTreeMap::from([(role("guest"), Some(vec![role("host")])), (role("silenced"), Some(vec![]))])
 }
 
-fn join(stage: &Stage, identity: &str, role: &str) -> String {
-    stage.double.join(ROOM, &Joining { attributes: &[("svc.role", role)], ..Joining::participant(identity) })
+fn join(test: &TestPlane, identity: &str, role: &str) -> String {
+    test.double.join(ROOM, &Joining { attributes: &[("svc.role", role)], ..Joining::participant(identity) })
 }
 
-fn publish(stage: &Stage, identity: &str) -> String {
-    stage.double.publish(ROOM, identity, TrackType::Audio, TrackSource::Microphone)
+fn publish(test: &TestPlane, identity: &str) -> String {
+    test.double.publish(ROOM, identity, TrackType::Audio, TrackSource::Microphone)
 }
 
-fn changes(stage: &Stage) -> Vec<UpdateSubscriptionsRequest> {
-    stage.double.calls("UpdateSubscriptions")
+fn changes(test: &TestPlane) -> Vec<UpdateSubscriptionsRequest> {
+    test.double.calls("UpdateSubscriptions")
 }
 
-async fn hand_over(stage: &Stage) {
-    for webhook in stage.double.webhooks() {
-        let outcome = stage.plane.handle_webhook(&webhook.authorization, &webhook.body).await;
+async fn deliver_webhooks(test: &TestPlane) {
+    for webhook in test.double.webhooks() {
+        let outcome = test.plane.handle_webhook(&webhook.authorization, &webhook.body).await;
         assert!(matches!(outcome, WebhookOutcome::Accepted | WebhookOutcome::Ignored));
     }
 }
 
 #[tokio::test]
-async fn a_guest_is_kept_from_other_guests_and_from_no_host() {
-    let stage = Stage::new();
-    stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
-    join(&stage, "host", "host");
-    join(&stage, "deaf", "deaf");
-    join(&stage, "one", "guest");
-    let two = join(&stage, "two", "guest");
-    publish(&stage, "host");
-    let track = publish(&stage, "two");
-    hand_over(&stage).await;
-    eventually(|| !changes(&stage).is_empty()).await;
-    for change in changes(&stage) {
+async fn a_guest_is_unsubscribed_from_other_guests_and_from_no_host() {
+    let test = TestPlane::new();
+    test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
+    join(&test, "host", "host");
+    join(&test, "silenced", "silenced");
+    join(&test, "one", "guest");
+    let two = join(&test, "two", "guest");
+    publish(&test, "host");
+    let track = publish(&test, "two");
+    deliver_webhooks(&test).await;
+    eventually(|| !changes(&test).is_empty()).await;
+    for change in changes(&test) {
         assert_eq!((change.identity.as_str(), change.subscribe), ("one", false));
         assert_eq!(change.participant_tracks[0].participant_sid, two);
         assert_eq!(change.participant_tracks[0].track_sids.as_slice(), std::slice::from_ref(&track));
@@ -60,52 +60,52 @@ async fn a_guest_is_kept_from_other_guests_and_from_no_host() {
 }
 
 #[tokio::test]
-async fn another_role_gives_what_was_withheld() {
-    let stage = Stage::new();
-    join(&stage, "one", "guest");
-    join(&stage, "two", "guest");
-    let track = publish(&stage, "two");
-    stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
-    eventually(|| changes(&stage).len() == 1).await;
+async fn a_new_role_subscribes_to_the_tracks_that_were_withheld() {
+    let test = TestPlane::new();
+    join(&test, "one", "guest");
+    join(&test, "two", "guest");
+    let track = publish(&test, "two");
+    test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
+    eventually(|| changes(&test).len() == 1).await;
     let host = RoleGrant { role: role("host"), grants: Grants::default(), max_kbps: None };
-    stage.plane.set_role(&room(), &"one".parse().unwrap(), host).await.unwrap();
-    eventually(|| changes(&stage).iter().any(|change| change.subscribe)).await;
-    let given = changes(&stage).into_iter().find(|change| change.subscribe).unwrap();
+    test.plane.set_role(&room(), &"one".parse().unwrap(), host).await.unwrap();
+    eventually(|| changes(&test).iter().any(|change| change.subscribe)).await;
+    let given = changes(&test).into_iter().find(|change| change.subscribe).unwrap();
     assert_eq!((given.identity.as_str(), &given.participant_tracks[0].track_sids[0]), ("one", &track));
 }
 
 #[tokio::test]
-async fn rules_that_could_not_be_applied_are_applied_when_said_again() {
-    let stage = Stage::new();
-    join(&stage, "one", "guest");
-    join(&stage, "two", "guest");
-    publish(&stage, "two");
-    stage.double.fail("UpdateSubscriptions", Fault::ProxyPage(502));
-    stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
-    stage.plane.participants(&room()).await.unwrap();
-    stage.double.heal();
-    stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
-    eventually(|| !changes(&stage).is_empty()).await;
+async fn rules_that_could_not_be_applied_are_applied_when_they_are_set_again() {
+    let test = TestPlane::new();
+    join(&test, "one", "guest");
+    join(&test, "two", "guest");
+    publish(&test, "two");
+    test.double.fail("UpdateSubscriptions", Fault::ProxyPage(502));
+    test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
+    test.plane.participants(&room()).await.unwrap();
+    test.double.heal();
+    test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
+    eventually(|| !changes(&test).is_empty()).await;
 }
 
 #[tokio::test]
-async fn one_who_cannot_be_reached_keeps_nobody_from_the_rules() {
-    let stage = Stage::new();
-    join(&stage, "lost", "guest");
-    join(&stage, "one", "guest");
-    join(&stage, "two", "guest");
-    publish(&stage, "two");
-    stage.double.make_ghost(ROOM, "lost");
-    stage.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
-    eventually(|| changes(&stage).iter().any(|change| change.identity == "one" && !change.subscribe)).await;
-    assert_eq!(changes(&stage)[0].identity, "lost", "who was asked first, and did not answer");
+async fn a_participant_that_cannot_be_reached_does_not_stop_the_changes_of_others() {
+    let test = TestPlane::new();
+    join(&test, "lost", "guest");
+    join(&test, "one", "guest");
+    join(&test, "two", "guest");
+    publish(&test, "two");
+    test.double.make_ghost(ROOM, "lost");
+    test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
+    eventually(|| changes(&test).iter().any(|change| change.identity == "one" && !change.subscribe)).await;
+    assert_eq!(changes(&test)[0].identity, "lost", "the first call failed");
 }
 
 #[tokio::test]
-async fn a_room_without_rules_costs_no_call() {
-    let stage = Stage::new();
-    join(&stage, "one", "guest");
-    publish(&stage, "one");
-    hand_over(&stage).await;
-    assert!(stage.double.calls::<proto::ListParticipantsRequest>("ListParticipants").is_empty());
+async fn a_room_without_rules_causes_no_call() {
+    let test = TestPlane::new();
+    join(&test, "one", "guest");
+    publish(&test, "one");
+    deliver_webhooks(&test).await;
+    assert!(test.double.calls::<proto::ListParticipantsRequest>("ListParticipants").is_empty());
 }
