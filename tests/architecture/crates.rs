@@ -1,0 +1,38 @@
+//! The crates of the workspace, and which of each other they may use.
+
+use std::path::Path;
+
+/// A crate and the crates below it.
+pub struct Layer {
+    pub name: &'static str,
+    /// The crate's folder in the workspace.
+    pub folder: &'static str,
+    pub may_use: &'static [&'static str],
+}
+
+/// From the top down, as ARCHITECTURE.md draws them.
+pub const LAYERS: [Layer; 5] = [
+    Layer {
+        name: "conclave",
+        folder: "",
+        may_use: &["conclave-actors", "conclave-media", "conclave-db", "conclave-model"],
+    },
+    Layer { name: "conclave-actors", folder: "actors", may_use: &["conclave-media", "conclave-db", "conclave-model"] },
+    Layer { name: "conclave-media", folder: "media", may_use: &["conclave-model"] },
+    Layer { name: "conclave-db", folder: "db", may_use: &["conclave-model"] },
+    Layer { name: "conclave-model", folder: "model", may_use: &[] },
+];
+
+/// The workspace's crates that a crate's production code and its build script depend on.
+pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
+    let workspace = manifest(root);
+    let own = |name: &&String| workspace["workspace"]["dependencies"][name.as_str()].get("path").is_some();
+    let manifest = manifest(&root.join(folder));
+    let tables = ["dependencies", "build-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
+    tables.flat_map(toml::Table::keys).filter(own).cloned().collect()
+}
+
+fn manifest(folder: &Path) -> toml::Table {
+    let text = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    text.parse().expect("a manifest is TOML")
+}

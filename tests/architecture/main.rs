@@ -1,0 +1,94 @@
+//! The architecture as a test: dependencies and imports are one-way, and files and functions are short.
+//!
+//! The sources are parsed; code under `#[cfg(test)]` is ignored. A use counts for the file that defines what is used, also
+//! through re-exports. A failing test prints each circle as a chain of files, with a line that makes each step.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod circles;
+mod crates;
+mod names;
+mod scan;
+mod sources;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use crate::circles::Graph;
+use crate::crates::{LAYERS, dependencies};
+use crate::sources::Crate;
+
+/// The largest median length of a function body of production code, in lines.
+const MEDIAN_FUNCTION: usize = 8;
+
+static CRATES: LazyLock<Vec<Crate>> =
+    LazyLock::new(|| LAYERS.iter().map(|layer| Crate::read(&root(), layer.folder)).collect());
+
+/// The workspace's folder. Cargo sets the variable also when the test runs.
+fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this test").into()
+}
+
+#[test]
+fn crates_depend_on_each_other_one_way() {
+    for layer in &LAYERS {
+        let found = dependencies(&root(), layer.folder);
+        let unexpected: Vec<_> = found.iter().filter(|name| !layer.may_use.contains(&name.as_str())).collect();
+        assert!(unexpected.is_empty(), "{} depends on {unexpected:?}, but may only on {:?}", layer.name, layer.may_use);
+    }
+}
+
+#[test]
+fn the_median_function_has_at_most_8_lines() {
+    let modules = CRATES.iter().flat_map(|parsed| &parsed.modules);
+    let mut functions: Vec<_> = modules.flat_map(|module| module.functions.clone()).collect();
+    functions.sort_unstable();
+    let at = |percent: usize| functions[functions.len() * percent / 100];
+    println!("{} functions: median {} lines, 90 % up to {}, 99 % up to {}", functions.len(), at(50), at(90), at(99));
+    assert!(functions.len() > 1000, "only {} functions were found", functions.len());
+    assert!(at(50) <= MEDIAN_FUNCTION, "the median function has {} lines", at(50));
+}
+
+/// The circles of a crate with these files, found in its files and in its top modules.
+fn circles_in(files: &[(&str, &str)]) -> [Vec<String>; 2] {
+    let root = tempfile::tempdir().expect("a temporary folder");
+    for (file, text) in files {
+        let file = root.path().join("src").join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("the folder is created");
+        std::fs::write(file, text).expect("the file is written");
+    }
+    let parsed = Crate::read(root.path(), "");
+    [Graph::of_files, Graph::of_top_modules]
+        .map(|graph| graph(&parsed).circles().iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_circle_is_found_through_reexports_and_macros_and_printed_with_its_lines() {
+    let [files, modules] = circles_in(&[
+        ("lib.rs", "mod a;\nmod b;\nmod c;\npub use c::deep::Thing;\n"),
+        ("a.rs", "pub struct A;\nfn a() {\n    let _ = vec![crate::b::B::new()];\n}\n"),
+        ("b.rs", "use crate::{\n    Thing,\n};\npub struct B;\n"),
+        ("c/mod.rs", "pub mod deep;\n"),
+        ("c/deep.rs", "pub struct Thing(super::super::a::A);\n"),
+    ]);
+    let [circle] = files.as_slice() else { panic!("one circle, not {files:?}") };
+    for step in [
+        "src/a.rs -> src/b.rs\n      src/a.rs:3: let _ = vec![crate::b::B::new()];",
+        "src/b.rs -> src/c/deep.rs\n      src/b.rs:2: Thing,",
+        "src/c/deep.rs -> src/a.rs\n      src/c/deep.rs:1: pub struct Thing(super::super::a::A);",
+    ] {
+        assert!(circle.contains(step), "{circle}");
+    }
+    assert!(modules.len() == 1 && modules[0].starts_with("circle of 3: a, b, c\n"), "{modules:?}");
+}
+
+#[test]
+fn a_parent_and_its_children_and_tests_make_no_circle() {
+    let [files, modules] = circles_in(&[
+        ("lib.rs", "mod a;\nmod b;\n"),
+        ("a/mod.rs", "mod child;\npub use child::Child;\npub struct Parent;\n"),
+        ("a/child.rs", "use super::Parent;\npub struct Child(Parent);\n"),
+        ("b.rs", "use crate::a::Child;\npub struct B;\n#[cfg(test)]\nmod tests {\n    use crate::a::Parent;\n}\n"),
+    ]);
+    assert_eq!((files, modules), (Vec::new(), Vec::new()));
+}
