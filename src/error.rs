@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use conclave_actors::TreeError;
 use conclave_db::{RotationError, StoreError, VaultError};
+use conclave_media::MediaError;
 
 use crate::config::{ConfigError, MediaCredentialsError};
 
@@ -92,6 +93,12 @@ impl From<RotationError> for CliError {
 
 impl From<TreeError> for CliError {
     fn from(error: TreeError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<MediaError> for CliError {
+    fn from(error: MediaError) -> Self {
         Self::failed(error.to_string())
     }
 }

@@ -36,12 +36,9 @@ enum Verdict {
     Failure(String),
 }
 
-impl From<Result<String, String>> for Verdict {
-    fn from(result: Result<String, String>) -> Self {
-        match result {
-            Ok(detail) => Self::Ok(detail),
-            Err(problem) => Self::Failure(problem),
-        }
+impl PartResult {
+    fn new(part: &'static str, result: Result<Verdict, CliError>) -> Self {
+        Self { part, verdict: result.unwrap_or_else(|error| Verdict::Failure(error.to_string())) }
     }
 }
 
@@ -61,9 +58,9 @@ pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<()
     let plans = format!("plans {}", plans.ids().collect::<Vec<_>>().join(", "));
     let results = [
         PartResult { part: "configuration", verdict: Verdict::Ok(plans) },
-        PartResult { part: "database", verdict: check_database(data).into() },
-        PartResult { part: "encryption", verdict: check_encryption(&config, data).into() },
-        PartResult { part: "media", verdict: check_media(&config, data) },
+        PartResult::new("database", check_database(data)),
+        PartResult::new("encryption", check_encryption(&config, data)),
+        PartResult::new("media", check_media(&config, data)),
     ];
     show(&results)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
@@ -87,13 +84,13 @@ fn show(results: &[PartResult]) -> Result<(), CliError> {
 }
 
 /// Reads the whole database and verifies its integrity.
-fn check_database(data: &Path) -> Result<String, String> {
+fn check_database(data: &Path) -> Result<Verdict, CliError> {
     let path = database_path(data);
     if !path.exists() {
-        return Ok(format!("none yet, the first start creates {}", path.display()));
+        return Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display())));
     }
-    let schema = run_in_system(verify_database(&path)).map_err(|error| error.to_string())?;
-    Ok(format!("schema {schema}, {}", path.display()))
+    let schema = run_in_system(verify_database(&path))?;
+    Ok(Verdict::Ok(format!("schema {schema}, {}", path.display())))
 }
 
 /// Returns the schema version of an intact database.
@@ -114,53 +111,47 @@ async fn verify_database(path: &Path) -> Result<i64, CliError> {
 }
 
 /// Checks that the encryption key exists and that only its owner can read it.
-fn check_encryption(config: &Config, data: &Path) -> Result<String, String> {
+fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     let Some(path) = config.encryption.key_path(data) else {
-        return Ok("no key (encryption.key_file is empty): destinations cannot be stored".into());
+        return Ok(Verdict::Ok("no key (encryption.key_file is empty): destinations cannot be stored".into()));
     };
     match (path.exists(), database_path(data).exists()) {
-        (false, false) => Ok(format!("none yet, the first start creates {}", path.display())),
-        (false, true) => Err(format!(
+        (false, false) => Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display()))),
+        (false, true) => Err(CliError::failed(format!(
             "encryption.key_file {} is missing; restore it: the next start creates another, which cannot open what this \
              one has sealed",
             path.display()
-        )),
+        ))),
         (true, _) => {
-            let vault = Vault::open(Some(&path), &Secret::new("")).map_err(|error| error.to_string())?;
+            let vault = Vault::open(Some(&path), &Secret::new(""))?;
             let key = vault.key_id().unwrap_or_default();
             let rotating =
                 if vault.is_rotating() { ", its rotation is not complete: run conclave key-rotate" } else { "" };
-            Ok(format!("key {key}, {}{rotating}", path.display()))
+            Ok(Verdict::Ok(format!("key {key}, {}{rotating}", path.display())))
         }
     }
 }
 
 /// Checks the media credentials and, for LiveKit, the server. The embedded media plane is part of the process.
-fn check_media(config: &Config, data: &Path) -> Verdict {
-    match (config.media.kind, MediaCredentials::load(config, data)) {
-        (_, Err(error)) => Verdict::Failure(error.to_string()),
-        (MediaKind::Embedded, Ok(_)) => Verdict::Ok("embedded".into()),
-        (MediaKind::Livekit, Ok(None)) => Verdict::Failure("media.api_key and media.api_secret are not set".into()),
-        (MediaKind::Livekit, Ok(Some(credentials))) => check_livekit(config, data, credentials),
+fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
+    match (config.media.kind, MediaCredentials::load(config, data)?) {
+        (MediaKind::Embedded, _) => Ok(Verdict::Ok("embedded".into())),
+        (MediaKind::Livekit, None) => Err(CliError::failed("media.api_key and media.api_secret are not set")),
+        (MediaKind::Livekit, Some(credentials)) => check_livekit(config, data, credentials),
     }
 }
 
 /// Checks that LiveKit answers, accepts the credentials and is configured as Conclave needs it.
-fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Verdict {
+fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<Verdict, CliError> {
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
-    let check =
-        run_in_system(async { plane.check_config().await.map_err(|error| CliError::failed(error.to_string())) });
-    let check = match check {
-        Ok(check) => check,
-        Err(error) => return Verdict::Failure(error.to_string()),
-    };
+    let check = run_in_system(async { Ok(plane.check_config().await?) })?;
     if check.problems.iter().any(|mismatch| mismatch.is_fatal) {
-        return Verdict::Failure(check.to_string());
+        return Err(CliError::failed(check.to_string()));
     }
-    match (check.problems.is_empty(), check.unknown.is_empty()) {
+    Ok(match (check.problems.is_empty(), check.unknown.is_empty()) {
         (true, true) => Verdict::Ok("livekit answers, with egress and ingress, and its settings fit".into()),
         (true, false) => Verdict::Ok(format!("livekit answers, with egress and ingress; {check}")),
         (false, _) => Verdict::Warning(format!("livekit answers; {check}")),
-    }
+    })
 }

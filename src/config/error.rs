@@ -36,16 +36,20 @@ impl ConfigError {
         self.origin = origin;
         self
     }
+}
 
+impl From<figment::Error> for ConfigError {
     /// Rewrites figment's error for the operator. Values of secret settings are left out.
-    pub(super) fn from_figment(error: &figment::Error) -> Self {
+    fn from(error: figment::Error) -> Self {
         let (path, secret) = (dotted(&error.path), is_secret(&error.path));
         match &error.kind {
             // The path includes the unknown name.
             Kind::UnknownField(_, known) => {
-                let parent = error.path.split_last().map(|(_, parent)| dotted(parent)).unwrap_or_default();
-                let parent = if parent.is_empty() { "the file" } else { parent.as_str() };
-                Self::new(path, format!("no such setting; the settings of {parent} are {}", known.join(", ")))
+                let allowed = match error.path.split_last() {
+                    Some((_, parent)) if !parent.is_empty() => format!("the settings of {}", dotted(parent)),
+                    _ => "the sections".to_owned(),
+                };
+                Self::new(path, format!("no such setting; {allowed} are {}", known.join(", ")))
             }
             Kind::UnknownVariant(word, known) => {
                 Self::new(path, format!("must be {}, not {word:?}", known.join(" or ")))

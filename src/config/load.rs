@@ -61,7 +61,7 @@ impl Sources {
             let origin = origin(&error.setting, &environment, file.as_ref());
             error.with_origin(origin)
         };
-        let mut config: Config = layers.extract().map_err(|error| with_origin(ConfigError::from_figment(&error)))?;
+        let mut config: Config = layers.extract().map_err(|error| with_origin(error.into()))?;
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
         config.validate().map_err(with_origin)?;
@@ -75,7 +75,7 @@ fn lossy(text: &std::ffi::OsStr) -> String {
 
 /// Returns all settings with their defaults, which determine the names and types of environment variables.
 pub(super) fn schema(defaults: &Config) -> Result<Dict, ConfigError> {
-    let value = Value::serialize(defaults).map_err(|error| ConfigError::from_figment(&error))?;
+    let value = Value::serialize(defaults)?;
     Ok(value.into_dict().unwrap_or_default())
 }
 

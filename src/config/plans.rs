@@ -51,8 +51,7 @@ impl Plans {
     fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let with_origin = |error: ConfigError| error.with_origin(Some(name.to_owned()));
         let layer = Figment::from(Serialized::defaults(parse_toml(name, text)?));
-        let plans: BTreeMap<String, Plan> =
-            layer.extract().map_err(|error| with_origin(ConfigError::from_figment(&error)))?;
+        let plans: BTreeMap<String, Plan> = layer.extract().map_err(|error| with_origin(error.into()))?;
         if plans.is_empty() {
             return Err(ConfigError::new("plans.file", format!("{name} must contain at least one plan")));
         }
