@@ -1,8 +1,8 @@
-//! A supervised child: running, at rest, or waiting to be rebuilt from the database.
+//! A supervised child: running, hibernating, or waiting to be rebuilt from the database.
 //!
-//! A child at rest has nothing to do before a message or its deadline comes, and no process until then. One that failed
-//! waits longer with each failure in a row, and starts over once it has run well for a while. Messages that come
-//! meanwhile wait with it, so that nobody outside notices more than a delay.
+//! A hibernating child has nothing to do before a message or its deadline comes, and no process until then. A child that
+//! failed is rebuilt after a delay that doubles with each failure in a row. Messages wait for it meanwhile, so its callers
+//! notice a delay and no error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,143 +14,157 @@ use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
+/// Time that a stopping actor waits for its children.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
+
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// A child that ran this long had recovered; its next failure is a first one.
+/// A child that ran this long has recovered: its next failure counts as the first.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
-/// Messages that wait for a child at most; past that, its callers are better told to come again.
+/// Maximum number of messages that wait for one child.
 const WAITING: usize = 1_000;
 
 /// A child of a supervisor.
 pub struct Child<M> {
     info: Arc<ActorInfo>,
     failures: u32,
-    standing: Standing<M>,
+    process: Process<M>,
 }
 
-/// What a supervisor has to do about a message it sent.
+/// The result of sending to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {
-    /// Nothing.
+    /// The message was sent, or waits for a child that is being rebuilt.
     Done,
-    /// Rebuild the child, which was at rest until this instant; the message waits for it.
+    /// The child hibernated until this instant. The message waits; the supervisor must rebuild the child.
     Wake(Timestamp),
 }
 
-enum Standing<M> {
+enum Process<M> {
     Running(Mailbox<M>),
     Hibernating { until: Timestamp },
     Waiting { messages: Vec<M>, retry: Option<Timer> },
 }
 
+/// A child of any type, as its supervisor restarts it.
+pub trait Supervised {
+    /// Returns the identity and counters that the child keeps through restarts.
+    fn info(&self) -> &Arc<ActorInfo>;
+
+    /// Records a failure. Returns the delay until the child is rebuilt.
+    fn record_failure(&mut self, now: Timestamp, reason: &str) -> Duration;
+
+    /// Keeps the timer that rebuilds the child.
+    fn retry_with(&mut self, timer: Timer);
+}
+
 impl<M: Message> Child<M> {
-    /// A child that runs.
+    /// Returns a child that runs.
     pub fn running(mailbox: Mailbox<M>) -> Self {
-        Self { info: Arc::clone(mailbox.info()), failures: 0, standing: Standing::Running(mailbox) }
+        Self { info: Arc::clone(mailbox.info()), failures: 0, process: Process::Running(mailbox) }
     }
 
-    /// A child that could not be started; [`Child::failed`] says when to try again.
+    /// Returns a child that could not be started.
     pub fn failed_to_start(info: Arc<ActorInfo>) -> Self {
-        Self { info, failures: 0, standing: Standing::Waiting { messages: Vec::new(), retry: None } }
+        Self { info, failures: 0, process: Process::Waiting { messages: Vec::new(), retry: None } }
     }
 
-    /// A child that has nothing to do yet.
+    /// Returns a child that hibernates until its deadline.
     pub fn hibernating(info: Arc<ActorInfo>, until: Timestamp) -> Self {
-        Self { info, failures: 0, standing: Standing::Hibernating { until } }
+        Self { info, failures: 0, process: Process::Hibernating { until } }
     }
 
-    /// Whether it has failed since it last ran well.
+    /// Whether the child has failed since it last ran for a minute.
     pub fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
-    /// The info it carries through restarts.
-    pub fn info(&self) -> &Arc<ActorInfo> {
-        &self.info
-    }
-
-    /// Whether it has nothing to do, and no process.
+    /// Whether the child hibernates.
     pub fn is_hibernating(&self) -> bool {
-        matches!(self.standing, Standing::Hibernating { .. })
+        matches!(self.process, Process::Hibernating { .. })
     }
 
-    /// Its mailbox, while it runs.
+    /// Returns the child's mailbox while it runs.
     pub fn mailbox(&self) -> Option<&Mailbox<M>> {
-        match &self.standing {
-            Standing::Running(mailbox) => Some(mailbox),
-            Standing::Hibernating { .. } | Standing::Waiting { .. } => None,
+        match &self.process {
+            Process::Running(mailbox) => Some(mailbox),
+            Process::Hibernating { .. } | Process::Waiting { .. } => None,
         }
     }
 
-    /// Sends, or keeps the message until the child is back. A message past what may wait is dropped; its caller sees
-    /// that as no answer.
+    /// Sends a message, or lets it wait until the child is rebuilt. A message past the maximum is dropped, which its caller
+    /// sees as no answer.
     pub fn send(&mut self, message: M) -> Sent {
-        match &mut self.standing {
-            Standing::Hibernating { until } => {
+        match &mut self.process {
+            Process::Hibernating { until } => {
                 let until = *until;
-                self.standing = Standing::Waiting { messages: vec![message], retry: None };
+                self.process = Process::Waiting { messages: vec![message], retry: None };
                 return Sent::Wake(until);
             }
-            Standing::Running(mailbox) => {
-                // It ended just now and its supervisor has not heard of it yet: the message waits until it has.
+            Process::Running(mailbox) => {
+                // The child has just ended, and its supervisor has not been notified yet.
                 if let Err(Some(message)) = mailbox.cast(message) {
-                    self.standing = Standing::Waiting { messages: vec![message], retry: None };
+                    self.process = Process::Waiting { messages: vec![message], retry: None };
                 }
             }
-            Standing::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
-            Standing::Waiting { .. } => log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor"),
+            Process::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
+            Process::Waiting { .. } => log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor"),
         }
         Sent::Done
     }
 
-    /// The child has stopped because it has nothing to do. Says whether it may rest; if not, messages wait for it and it
-    /// must be rebuilt.
-    pub fn rest(&mut self, until: Timestamp) -> bool {
-        let wanted = matches!(&self.standing, Standing::Waiting { messages, .. } if !messages.is_empty());
-        if !wanted {
-            self.standing = Standing::Hibernating { until };
+    /// Lets a child hibernate that has stopped because it has nothing to do. Returns false if messages wait for it, so that
+    /// it must be rebuilt.
+    pub fn hibernate(&mut self, until: Timestamp) -> bool {
+        let has_messages = matches!(&self.process, Process::Waiting { messages, .. } if !messages.is_empty());
+        if !has_messages {
+            self.process = Process::Hibernating { until };
         }
-        !wanted
+        !has_messages
     }
 
-    /// The child is gone for good: what waited for it.
+    /// Returns the messages that waited for a child that is gone for good.
     pub fn into_waiting(self) -> Vec<M> {
-        match self.standing {
-            Standing::Waiting { messages, .. } => messages,
-            Standing::Running(_) | Standing::Hibernating { .. } => Vec::new(),
+        match self.process {
+            Process::Waiting { messages, .. } => messages,
+            Process::Running(_) | Process::Hibernating { .. } => Vec::new(),
         }
     }
 
-    /// Notes a failure and says how long to wait before the child is rebuilt.
-    pub fn failed(&mut self, now: Timestamp, reason: String) -> Duration {
+    /// Sends the messages that waited to a child that was rebuilt.
+    pub fn restored(&mut self, mailbox: Mailbox<M>) {
+        let before = std::mem::replace(&mut self.process, Process::Running(mailbox));
+        if let Process::Waiting { messages, .. } = before {
+            for message in messages {
+                // The child runs, so it need not be woken.
+                let _ = self.send(message);
+            }
+        }
+    }
+}
+
+impl<M: Message> Supervised for Child<M> {
+    fn info(&self) -> &Arc<ActorInfo> {
+        &self.info
+    }
+
+    fn record_failure(&mut self, now: Timestamp, reason: &str) -> Duration {
         if now.since(self.info.started_at()) >= STABLE_AFTER {
             self.failures = 0;
         }
-        self.info.record_failure(now, reason);
-        if !matches!(self.standing, Standing::Waiting { .. }) {
-            self.standing = Standing::Waiting { messages: Vec::new(), retry: None };
+        self.info.record_failure(now, reason.to_owned());
+        if !matches!(self.process, Process::Waiting { .. }) {
+            self.process = Process::Waiting { messages: Vec::new(), retry: None };
         }
         let delay = FIRST_DELAY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_DELAY);
         self.failures += 1;
         delay
     }
 
-    /// Keeps the timer that will try to rebuild it.
-    pub fn retry_with(&mut self, timer: Timer) {
-        if let Standing::Waiting { retry, .. } = &mut self.standing {
+    fn retry_with(&mut self, timer: Timer) {
+        if let Process::Waiting { retry, .. } = &mut self.process {
             *retry = Some(timer);
-        }
-    }
-
-    /// The child is back: it gets what waited for it.
-    pub fn restored(&mut self, mailbox: Mailbox<M>) {
-        let before = std::mem::replace(&mut self.standing, Standing::Running(mailbox));
-        if let Standing::Waiting { messages, .. } = before {
-            for message in messages {
-                // It runs, so there is nobody to wake.
-                let _ = self.send(message);
-            }
         }
     }
 }

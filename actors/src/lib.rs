@@ -18,21 +18,24 @@
 //! Calls go down the tree and have timeouts; news goes up as casts. A state is persisted before it is acted on, so an
 //! actor can be rebuilt from the database at any moment.
 
-mod answer;
+mod barrier;
 pub mod child;
 mod context;
 pub mod debug;
 pub mod delivery;
 pub mod egress;
 mod error;
+mod follow;
 pub mod info;
 pub mod ingress;
 pub mod inspection;
 pub mod mailbox;
 pub mod metrics;
 pub mod project;
+mod project_mailboxes;
 pub mod registry;
 pub mod relay;
+pub mod report_path;
 pub mod room;
 pub mod system;
 pub mod timer;

@@ -1,7 +1,6 @@
-//! The way of a committed event: from the store's writer to the actors that deliver it, and to whoever watches.
+//! The way of a committed event from the store's writer to the actors that deliver it, and to subscribers.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use conclave_db::{CommitHook, CommittedEvent};
 use tokio::sync::broadcast;
@@ -9,53 +8,54 @@ use tokio::sync::broadcast;
 use crate::mailbox::Mailbox;
 use crate::system::SystemMsg;
 
-/// Events a slow watcher may lag behind before it skips some. Watchers are for looking on; receivers have the table.
-const WATCHERS_LAG: usize = 1_024;
+/// Number of events that a slow subscriber may lag behind before it skips some. Webhook endpoints do not depend on it: their
+/// deliveries are in the database.
+const SUBSCRIBER_LAG: usize = 1_024;
 
-/// Made before the store, which is handed its hook, and connected to the system once that runs.
+/// Passes committed events on. Created before the store, which calls its hook, and connected to the tree once that runs.
 #[derive(Clone)]
 pub struct EventRelay {
     system: Arc<OnceLock<Mailbox<SystemMsg>>>,
-    watchers: broadcast::Sender<CommittedEvent>,
+    subscribers: broadcast::Sender<CommittedEvent>,
 }
 
 impl Default for EventRelay {
     fn default() -> Self {
-        Self { system: Arc::default(), watchers: broadcast::Sender::new(WATCHERS_LAG) }
+        Self { system: Arc::default(), subscribers: broadcast::Sender::new(SUBSCRIBER_LAG) }
     }
 }
 
 impl EventRelay {
-    /// What the store calls after each commit.
+    /// Returns the function that the store calls after each commit.
     #[must_use]
     pub fn hook(&self) -> CommitHook {
         let relay = self.clone();
-        Box::new(move |events| relay.tell(events))
+        Box::new(move |events| relay.publish(events))
     }
 
-    /// Every event from now on, as it is committed.
+    /// Returns a stream of every event that is committed from now on.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<CommittedEvent> {
-        self.watchers.subscribe()
+        self.subscribers.subscribe()
     }
 
-    /// From now on the system hears of events. What was committed before it learns from the table.
+    /// Connects the tree. Deliveries that were committed before are found in the database.
     pub(crate) fn connect(&self, system: Mailbox<SystemMsg>) {
-        // A relay belongs to one system; a second one is ignored.
+        // A relay belongs to one tree; a second one is ignored.
         let _ = self.system.set(system);
     }
 
-    fn tell(&self, events: &[CommittedEvent]) {
-        if self.watchers.receiver_count() > 0 {
+    fn publish(&self, events: &[CommittedEvent]) {
+        if self.subscribers.receiver_count() > 0 {
             for event in events {
-                let _ = self.watchers.send(event.clone());
+                let _ = self.subscribers.send(event.clone());
             }
         }
         let Some(system) = self.system.get() else { return };
         for event in events.iter().filter(|event| !event.endpoints.is_empty()) {
-            let queued = SystemMsg::Queued { project: event.project_id.clone(), endpoints: event.endpoints.clone() };
-            // A system that is stopping leaves the rest to the next start.
-            let _ = system.cast(queued);
+            let (project, endpoints) = (event.project_id.clone(), event.endpoints.clone());
+            // A tree that is stopping leaves the deliveries to the next start.
+            let _ = system.cast(SystemMsg::DeliveriesQueued { project, endpoints });
         }
     }
 }

@@ -1,20 +1,20 @@
-//! The door to the actors. HTTP handlers and the media plane call these; nobody outside holds a mailbox.
+//! The entry to the actors for HTTP handlers and the media plane. Callers outside this crate hold no mailbox.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::NewRoom;
-use conclave_media::{Report, ReportAnswer, ReportSink};
+use conclave_media::{MuteOutcome, Report, ReportAnswer, ReportSink, ServerData};
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
-use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName};
+use conclave_model::{EgressId, EndpointId, Identity, IngressId, ProjectId, RoomName};
 use ractor::{Actor, RpcReplyPort};
 use tokio::sync::oneshot;
 
+use crate::child::STOP_TIMEOUT;
 use crate::context::ActorContext;
 use crate::egress::EgressMsg;
 use crate::error::TreeError;
@@ -22,54 +22,34 @@ use crate::info::{ActorInfo, ActorKind};
 use crate::ingress::{CreatedIngress, IngressMsg};
 use crate::mailbox::Mailbox;
 use crate::project::{CreateIngressRequest, ProjectMsg, StartEgressRequest};
+use crate::project_mailboxes::ProjectMailboxes;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
-use crate::room::ChangeRoleRequest;
+use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{SystemActor, SystemMsg};
+use crate::webhook_endpoint::WebhookEndpointMsg;
 
-/// How long a caller waits for an actor. Longer than any write takes unless the disk is in trouble, and than the two calls to
-/// a media plane that a caller may come behind, so that the answer is that it is away.
+/// Time that a caller waits for an actor. It is longer than any write, unless the disk is in trouble, and than two calls to a
+/// media plane that the request may come behind, so that callers learn that the media plane is unreachable.
 const CALL_TIMEOUT: Duration = Duration::from_secs(35);
-/// The same for the start of a job, which a media plane takes longer for.
+/// Time that a caller waits for the start of an egress or an ingress endpoint, for which a media plane takes longer.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long a stopping actor waits for its children.
-pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
-
-/// The mailboxes of running projects, so that a call need not pass through the root.
-#[derive(Clone, Default)]
-pub struct Projects(Arc<RwLock<HashMap<ProjectId, Mailbox<ProjectMsg>>>>);
-
-impl Projects {
-    pub(crate) fn set(&self, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(id, mailbox);
-    }
-
-    pub(crate) fn unset(&self, id: &ProjectId) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(id);
-    }
-
-    fn get(&self, id: &ProjectId) -> Option<Mailbox<ProjectMsg>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
-    }
-}
 
 /// The running tree. Cheap to clone.
 #[derive(Clone)]
 pub struct Tree {
     system: Mailbox<SystemMsg>,
-    projects: Projects,
+    projects: ProjectMailboxes,
     context: Arc<ActorContext>,
 }
 
 impl Tree {
-    /// Starts the root on the runtime this is called in, which must be the multi-threaded one: actors stay where they
-    /// are spawned.
+    /// Starts the root on the current runtime, which must be multi-threaded: actors stay where they are spawned.
     ///
     /// # Errors
     /// The root could not be started.
     pub async fn start(context: ActorContext, relay: &EventRelay) -> Result<Self, TreeError> {
-        let context = Arc::new(context);
-        let projects = Projects::default();
+        let (context, projects) = (Arc::new(context), ProjectMailboxes::default());
         let info = ActorInfo::new("system".into(), ActorKind::System, None, None);
         let actor = SystemActor { context: Arc::clone(&context), info: Arc::clone(&info), projects: projects.clone() };
         let (actor, _) = Actor::spawn(None, actor, ()).await.map_err(|_| TreeError::NoAnswer)?;
@@ -79,7 +59,7 @@ impl Tree {
         Ok(Self { system, projects, context })
     }
 
-    /// Stops every actor, children first, each after the message it is at.
+    /// Stops every actor, children first, each after the message that it is handling.
     pub async fn stop(&self) {
         let stopped = self.system.actor().stop_and_wait(None, Some(STOP_TIMEOUT)).await;
         if stopped.is_err() {
@@ -87,18 +67,19 @@ impl Tree {
         }
     }
 
-    /// Returns once the root has stopped, asked or not.
+    /// Returns once the root has stopped, for whatever reason.
     pub async fn ended(&self) {
         // Without a timeout it cannot time out.
         let _ = self.system.actor().wait(None).await;
     }
 
-    /// Says whether the root answers.
+    /// Checks that the root answers.
     ///
     /// # Errors
-    /// It does not, within `patience`.
-    pub async fn ping(&self, patience: Duration) -> Result<(), TreeError> {
-        self.system.call(SystemMsg::Inspect, patience).await.map(|_| ()).map_err(|_| TreeError::NoAnswer)
+    /// It does not answer within `timeout`.
+    pub async fn ping(&self, timeout: Duration) -> Result<(), TreeError> {
+        self.system.call(SystemMsg::Inspect, timeout).await?;
+        Ok(())
     }
 
     /// Returns the list of all actors.
@@ -107,10 +88,10 @@ impl Tree {
         &self.context.registry
     }
 
-    /// Makes a room. `limit` is the plan's ceiling of rooms open at once.
+    /// Creates a room. `limit` is the plan's maximum number of open rooms.
     ///
     /// # Errors
-    /// Refused at the ceiling, for a name used before, or for an unknown template.
+    /// Refused at the limit, for a name that was used before, and for an unknown template.
     pub async fn create_room(
         &self,
         new: NewRoom,
@@ -118,149 +99,195 @@ impl Tree {
         keep: Option<ResponseRecorder<Room>>,
     ) -> Result<Room, TreeError> {
         let (project, new) = (new.project_id.clone(), Box::new(new));
-        self.ask(project, |reply| ProjectMsg::CreateRoom { new, limit, keep, reply }).await
+        self.call(project, |reply| ProjectMsg::CreateRoom { new, limit, keep, reply }).await
     }
 
-    /// Ends a room; one that has ended stays so.
+    /// Ends a room. A room that has ended stays so.
     ///
     /// # Errors
-    /// The store's own.
+    /// The store's.
     pub async fn end_room(&self, project: ProjectId, name: RoomName) -> Result<(), TreeError> {
-        self.ask(project, |reply| ProjectMsg::EndRoom { name, reply }).await
+        self.call_room(project, name, RoomMsg::End).await
     }
 
-    /// Gives somebody in a room another role: on the media plane first, then in the records.
+    /// Gives a participant another role: on the media plane first, then in the records.
     ///
     /// # Errors
-    /// Refused when nobody by that identity is in the room, or its template lacks the role; the media plane's own.
+    /// Refused if the participant is not connected, or the room's template lacks the role; the media plane's.
     pub async fn change_role(
         &self,
         project: ProjectId,
         name: RoomName,
-        wanted: ChangeRoleRequest,
+        request: ChangeRoleRequest,
         keep: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
-        self.ask(project, |reply| ProjectMsg::ChangeRole { name, wanted, keep, reply }).await
+        let request = Box::new(request);
+        self.call_room(project, name, |reply| RoomMsg::ChangeRole { request, keep, reply }).await
+    }
+
+    /// Disconnects a participant. Returns false if the participant is not connected.
+    ///
+    /// # Errors
+    /// The media plane's.
+    pub async fn remove_participant(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        identity: Identity,
+    ) -> Result<bool, TreeError> {
+        self.call_room(project, name, |reply| RoomMsg::RemoveParticipant { identity, reply }).await
+    }
+
+    /// Mutes or unmutes a participant's track.
+    ///
+    /// # Errors
+    /// The media plane's.
+    pub async fn mute_track(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        request: MuteTrackRequest,
+    ) -> Result<MuteOutcome, TreeError> {
+        let request = Box::new(request);
+        self.call_room(project, name, |reply| RoomMsg::MuteTrack { request, reply }).await
+    }
+
+    /// Sends data to the participants of a room.
+    ///
+    /// # Errors
+    /// Refused if the room has ended; the media plane's.
+    pub async fn send_data(&self, project: ProjectId, name: RoomName, data: ServerData) -> Result<(), TreeError> {
+        let data = Box::new(data);
+        self.call_room(project, name, |reply| RoomMsg::SendData { data, reply }).await
     }
 
     /// Starts a recording or a broadcast: on the media plane first, then in the records.
     ///
     /// # Errors
-    /// Refused when the room has ended meanwhile, or the media plane names an egress that is known; the media plane's own.
+    /// Refused if the room has ended, or the media plane gives it the id of a known egress; the media plane's.
     pub async fn start_egress(
         &self,
         project: ProjectId,
-        wanted: StartEgressRequest,
+        request: StartEgressRequest,
         keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        let wanted = Box::new(wanted);
-        self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::StartEgress { wanted, keep, reply }).await
+        let request = Box::new(request);
+        let message = |reply| ProjectMsg::StartEgress { request, keep, reply };
+        self.call_within(START_TIMEOUT, project, message).await
     }
 
-    /// Asks the media plane how a job stands, writes it, and gives the record. One that is final is given as it is.
+    /// Polls the media plane for a recording or a broadcast, and returns the record. A final one is returned as it is.
     ///
     /// # Errors
-    /// The media plane's own.
+    /// The media plane's.
     pub async fn refresh_egress(&self, project: ProjectId, id: EgressId) -> Result<Egress, TreeError> {
-        self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Refresh(reply) }).await
+        self.call(project, |reply| ProjectMsg::Egress { id, msg: EgressMsg::Refresh(reply) }).await
     }
 
-    /// Tells a job to finish. One that is final is given as it is.
+    /// Stops a recording or a broadcast. A final one is returned as it is.
     ///
     /// # Errors
-    /// The media plane's own.
+    /// The media plane's.
     pub async fn stop_egress(
         &self,
         project: ProjectId,
         id: EgressId,
         keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        self.ask(project, |reply| ProjectMsg::ToJob { id, message: EgressMsg::Stop { keep, reply } }).await
+        self.call(project, |reply| ProjectMsg::Egress { id, msg: EgressMsg::Stop { keep, reply } }).await
     }
 
-    /// Makes an ingress endpoint: on the media plane first, then in the records.
+    /// Creates an ingress endpoint: on the media plane first, then in the records.
     ///
     /// # Errors
-    /// Refused when the room has ended meanwhile, or the media plane names an endpoint that is known; the media plane's own.
+    /// Refused if the room has ended, or the media plane gives it the id of a known endpoint; the media plane's.
     pub async fn create_ingress(
         &self,
         project: ProjectId,
-        wanted: CreateIngressRequest,
+        request: CreateIngressRequest,
     ) -> Result<CreatedIngress, TreeError> {
-        let wanted = Box::new(wanted);
-        self.ask_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress { wanted, reply }).await
+        let request = Box::new(request);
+        self.call_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress { request, reply }).await
     }
 
-    /// Asks the media plane how an endpoint stands, writes it, and gives the record. One that is final is given as it is.
+    /// Polls the media plane for an ingress endpoint, and returns the record. A final one is returned as it is.
     ///
     /// # Errors
-    /// The media plane's own.
+    /// The media plane's.
     pub async fn refresh_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, TreeError> {
-        self.ask(project, |reply| ProjectMsg::ToIngress { id, message: IngressMsg::Refresh(reply) }).await
+        self.call(project, |reply| ProjectMsg::Ingress { id, msg: IngressMsg::Refresh(reply) }).await
     }
 
-    /// Deletes an endpoint: on the media plane first, so that its key opens nothing, then in the records.
+    /// Deletes an ingress endpoint: on the media plane first, so that its key admits nobody, then in the records.
     ///
     /// # Errors
-    /// The media plane's own.
+    /// The media plane's.
     pub async fn delete_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, TreeError> {
-        self.ask(project, |reply| ProjectMsg::ToIngress { id, message: IngressMsg::Delete(reply) }).await
+        self.call(project, |reply| ProjectMsg::Ingress { id, msg: IngressMsg::Delete(reply) }).await
     }
 
-    /// The media plane answers again after it was away: what was missed meanwhile is looked for at once.
+    /// Reconciles all projects, because the media plane answers again after an outage.
     pub fn media_returned(&self) {
-        // A tree that is stopping looks when it starts again.
+        // A tree that is stopping reconciles when it starts again.
         let _ = self.system.cast(SystemMsg::MediaReturned);
     }
 
-    /// A receiver is new, or something was put back in its queue.
+    /// Lets a webhook endpoint look for deliveries: it is new, or a failed delivery was queued again.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
-        self.tell(project, ProjectMsg::Queued(vec![endpoint]));
+        self.cast(project, ProjectMsg::WebhookEndpoint { id: endpoint, msg: WebhookEndpointMsg::Queued });
     }
 
-    /// A receiver was deleted.
+    /// Stops the actor of a webhook endpoint that was deleted.
     pub fn endpoint_deleted(&self, project: ProjectId, endpoint: EndpointId) {
-        self.tell(project, ProjectMsg::EndpointDeleted(endpoint));
+        self.cast(project, ProjectMsg::WebhookEndpointDeleted(endpoint));
     }
 
-    fn tell(&self, project: ProjectId, message: ProjectMsg) {
-        let message = SystemMsg::ToProject { project, message: Box::new(message) };
+    fn cast(&self, project: ProjectId, message: ProjectMsg) {
         // A tree that is stopping finds it in the database when it starts again.
-        let _ = self.system.cast(message);
+        let _ = self.system.cast(SystemMsg::Project { id: project, msg: Box::new(message) });
     }
 
-    async fn ask<T, E, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
+    async fn call_room<T, E, F>(&self, project: ProjectId, name: RoomName, message: F) -> Result<T, TreeError>
+    where
+        T: Send + 'static,
+        E: Into<TreeError> + Send + 'static,
+        F: FnOnce(RpcReplyPort<Result<T, E>>) -> RoomMsg,
+    {
+        self.call(project, |reply| ProjectMsg::Room { name, msg: message(reply) }).await
+    }
+
+    async fn call<T, E, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
         E: Into<TreeError> + Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
     {
-        self.ask_within(CALL_TIMEOUT, project, message).await
+        self.call_within(CALL_TIMEOUT, project, message).await
     }
 
-    async fn ask_within<T, E, F>(&self, patience: Duration, project: ProjectId, message: F) -> Result<T, TreeError>
+    async fn call_within<T, E, F>(&self, timeout: Duration, project: ProjectId, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
         E: Into<TreeError> + Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
     {
         let answer = match self.projects.get(&project) {
-            Some(running) => running.call(message, patience).await,
-            // A project that does not run yet is started on the way.
+            Some(running) => running.call(message, timeout).await,
+            // The root starts a project that does not run.
             None => {
-                let wrap = |reply| SystemMsg::ToProject { project, message: Box::new(message(reply)) };
-                self.system.call(wrap, patience).await
+                let wrap = |reply| SystemMsg::Project { id: project, msg: Box::new(message(reply)) };
+                self.system.call(wrap, timeout).await
             }
         };
-        answer.map_err(|_| TreeError::NoAnswer)?.map_err(Into::into)
+        answer?.map_err(Into::into)
     }
 }
 
 impl ReportSink for Tree {
     fn report(&self, report: Report) -> ReportAnswer {
-        let (answer, taken) = oneshot::channel();
-        // When the tree is gone the answer is dropped, which the media plane reads as unavailable.
+        let (answer, result) = oneshot::channel();
+        // If the tree has stopped the answer is dropped, which the media plane reads as unavailable.
         let _ = self.system.cast(SystemMsg::Report { report, answer });
-        taken
+        result
     }
 }

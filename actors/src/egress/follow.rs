@@ -1,79 +1,95 @@
-//! What an egress actor does: takes reports, asks, stops, sees to it that a job settles.
+//! How an egress actor keeps the record of its recording or broadcast up to date.
 
 use std::time::Duration;
 
-use conclave_media::{MediaError, ReportError};
 use conclave_model::Timestamp;
 use conclave_model::egress::{Egress, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 
 use super::{EgressActor, EgressActorState, EgressMsg};
-use crate::answer::LastAnswer;
+use crate::context::ActorContext;
 use crate::error::TreeError;
+use crate::follow::{Follower, LastAnswer, Observation, PollAnswer};
+use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
-/// How often a job that should become final soon is asked whether it has.
+/// Interval at which an egress that should become final soon is polled.
 const SETTLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// What the record says of a job that the media plane lost.
+/// The error in the record of an egress that the media plane lost.
 const FORGOTTEN: &str = "the media plane no longer knows this egress: it was restarted, or its worker died";
 
-impl EgressActor {
-    /// Takes a report: durable when this returns `Ok`.
-    pub(super) async fn handle_report(
+impl Observation for EgressState {
+    type Status = EgressStatus;
+
+    fn status(&self) -> EgressStatus {
+        self.status
+    }
+
+    fn error(&self) -> Option<String> {
+        self.error.clone()
+    }
+}
+
+impl Follower for EgressActor {
+    type Observation = EgressState;
+
+    fn context(&self) -> &ActorContext {
+        &self.context
+    }
+
+    fn info(&self) -> &ActorInfo {
+        &self.info
+    }
+
+    fn last_answer(state: &mut EgressActorState) -> &mut Option<LastAnswer<EgressStatus>> {
+        &mut state.last_answer
+    }
+
+    async fn record(
         &self,
         state: &mut EgressActorState,
-        said: EgressState,
+        observation: EgressState,
         at: Timestamp,
-    ) -> Result<(), ReportError> {
-        self.note(state, &Ok(Some(said.clone())));
-        self.record(state, said, at, None).await.map_err(|error| {
-            log::error!(actor = &*self.info.id; "a report could not be written: {error}");
-            ReportError::Unavailable
-        })
+    ) -> Result<(), TreeError> {
+        self.record_and_keep(state, observation, at, None).await
     }
+}
 
-    /// Asks how the job stands, and writes it.
+impl EgressActor {
+    /// Polls the media plane and writes its answer. A final egress is not polled.
     pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Egress, TreeError> {
-        if !state.job.status.is_final() {
-            let said = self.context.media.egress(&state.job.namespaced_room(), &self.id).await;
-            self.record_answer(state, said, None).await?;
+        if !state.egress.status.is_final() {
+            let answer = self.context.media.egress(&state.egress.namespaced_room(), &self.id).await;
+            self.record_answer(state, answer, None).await?;
         }
-        Ok(state.job.clone())
+        Ok(state.egress.clone())
     }
 
-    /// Tells the job to finish. One that is final stays as it is.
+    /// Asks the media plane to stop the egress. A final egress stays as it is.
     pub(super) async fn stop(
         &self,
         state: &mut EgressActorState,
         keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        if !state.job.status.is_final() {
-            let said = self.context.media.stop_egress(&state.job.namespaced_room(), &self.id).await;
-            // A plane may answer before its worker has taken it in; the job has been told all the same.
-            let at_least_ending = |said: EgressState| match said.status {
-                EgressStatus::Starting | EgressStatus::Active => EgressState { status: EgressStatus::Ending, ..said },
-                _ => said,
-            };
-            let said = said.map(|known| known.map(at_least_ending));
-            self.record_answer(state, said, keep).await?;
+        if !state.egress.status.is_final() {
+            let answer = self.context.media.stop_egress(&state.egress.namespaced_room(), &self.id).await;
+            self.record_answer(state, answer.map(|known| known.map(at_least_ending)), keep).await?;
         }
-        Ok(state.job.clone())
+        Ok(state.egress.clone())
     }
 
-    /// Looks after the job by itself: a report may have been lost. Without its room it is also told to finish.
+    /// Polls the media plane, in case a report was lost. An egress without an open room is stopped instead.
     pub(super) async fn poll(&self, state: &mut EgressActorState) {
         state.settle = None;
-        let looked = if state.room_open { self.refresh(state).await } else { self.stop(state, None).await };
-        if let Err(error) = looked {
-            log::warn!(actor = &*self.info.id; "a job could not be looked after and will be again: {error}");
-        }
+        let polled = if state.room_open { self.refresh(state).await } else { self.stop(state, None).await };
+        self.warn_if_failed(polled);
     }
 
-    /// While the job should become final soon, it is looked after. Reports come first, so this is for the lost ones.
+    /// Arms the timer that polls an egress which should become final soon, in case that report is lost.
     pub(super) fn arm_settle(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
-        let settling = state.job.status == EgressStatus::Ending || !state.room_open;
-        if !settling || state.job.status.is_final() {
+        let settling = state.egress.status == EgressStatus::Ending || !state.room_open;
+        if !settling || state.egress.status.is_final() {
             state.settle = None;
         } else if state.settle.is_none() {
             let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
@@ -81,41 +97,45 @@ impl EgressActor {
         }
     }
 
-    fn note(&self, state: &mut EgressActorState, said: &Result<Option<EgressState>, MediaError>) {
-        let read = |said: &EgressState| (said.status, said.error.clone());
-        state.last_answer = Some(LastAnswer::of(said, self.context.clock.now(), read));
-    }
-
-    /// Writes what the media plane answered. A job that it does not know has failed.
+    /// Writes the media plane's answer. An egress that it does not know has failed.
     async fn record_answer(
         &self,
         state: &mut EgressActorState,
-        said: Result<Option<EgressState>, MediaError>,
+        answer: PollAnswer<EgressState>,
         keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         let now = self.context.clock.now();
-        self.note(state, &said);
-        let said = said?.unwrap_or_else(|| EgressState {
+        self.remember(state, &answer);
+        let observation = answer?.unwrap_or_else(|| EgressState {
             egress_id: self.id.clone(),
             status: EgressStatus::Failed,
             error: Some(FORGOTTEN.into()),
-            started_at: state.job.started_at,
+            started_at: state.egress.started_at,
             ended_at: Some(now),
         });
-        self.record(state, said, now, keep).await
+        self.record_and_keep(state, observation, now, keep).await
     }
 
-    async fn record(
+    /// Writes a state to the record, with the response to store. Most states are known already, and are not written.
+    async fn record_and_keep(
         &self,
         state: &mut EgressActorState,
-        said: EgressState,
+        observation: EgressState,
         at: Timestamp,
         keep: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
-        // Most reports say what is known.
-        if keep.is_some() || state.job.status.may_become(said.status) {
-            state.job = self.context.store.record_egress(state.job.project_id.clone(), said, at, keep).await?;
+        if keep.is_some() || state.egress.status.may_become(observation.status) {
+            let project = state.egress.project_id.clone();
+            state.egress = self.context.store.record_egress(project, observation, at, keep).await?;
         }
         Ok(())
+    }
+}
+
+/// A media plane may answer a stop before its worker has begun to end; the egress is ending all the same.
+fn at_least_ending(state: EgressState) -> EgressState {
+    match state.status {
+        EgressStatus::Starting | EgressStatus::Active => EgressState { status: EgressStatus::Ending, ..state },
+        _ => state,
     }
 }

@@ -1,8 +1,12 @@
-//! The egress actor: follows one recording or broadcast until it is final.
+//! The egress actor: follows one recording or broadcast until its status is final.
 //!
-//! It is the one place where a job's record is moved: by reports of the media plane, by answers to questions it asked, by
-//! a stop. Each move is written with its event before anybody is told. When its room has ended the job has nothing left to
-//! take, so the actor sees to it that it settles. It stops once its job is final.
+//! Only this actor changes the record: by reports of the media plane, by the answers to its polls, by a stop. Each change is
+//! written with its event before anyone is notified.
+//!
+//! Limits: an egress whose room has ended, or that was told to stop, is polled every 5 s until it is final.
+//!
+//! Supervision: the project actor starts it with the egress and rebuilds it from the record after a failure. It stops when
+//! the egress is final.
 
 mod follow;
 
@@ -17,43 +21,43 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::answer::LastAnswer;
 use crate::context::ActorContext;
 use crate::error::TreeError;
+use crate::follow::{Follower, LastAnswer};
 use crate::info::ActorInfo;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
-/// The reply to whoever asked for a job, or for its end.
+/// The reply with the record of a recording or a broadcast.
 pub type EgressReply = RpcReplyPort<Result<Egress, TreeError>>;
 
-/// What an egress actor understands.
+/// A message to an egress actor.
 #[derive(Debug)]
 pub enum EgressMsg {
-    /// The media plane says how the job stands.
+    /// The media plane reports a state.
     Report {
-        /// How.
-        said: EgressState,
-        /// When that was, by the media plane's clock.
+        /// The state.
+        state: EgressState,
+        /// The instant of the report by the media plane's clock.
         at: Timestamp,
-        /// Answered once it is durable.
+        /// Answered once the state is durable.
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
-    /// Ask the media plane how the job stands, and give the record as it is then.
+    /// Poll the media plane, then return the record.
     Refresh(EgressReply),
-    /// Tell the job to finish.
+    /// Stop the egress.
     Stop {
-        /// The answer to keep with it.
+        /// The response to store with the change.
         keep: Option<ResponseRecorder<Egress>>,
-        /// Answered once it is durable.
+        /// Answered once the change is durable.
         reply: EgressReply,
     },
     /// The room has ended.
     RoomEnded,
-    /// Ask the media plane how the job stands; it may have said so and not been heard.
+    /// Poll the media plane, in case a report was lost.
     Poll,
-    /// Tell about yourself.
+    /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
 
@@ -76,19 +80,19 @@ impl InspectMessage for EgressMsg {
     }
 }
 
-/// The actor's read-only parts.
+/// The parts of an egress actor that do not change.
 pub struct EgressActor {
-    /// Shared parts.
+    /// What all actors share.
     pub context: Arc<ActorContext>,
-    /// Its info.
+    /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Which job.
+    /// The egress.
     pub id: EgressId,
 }
 
-/// The record as last written, and what the media plane last said.
+/// The record as last written, the timer, and the media plane's last answer.
 pub struct EgressActorState {
-    job: Egress,
+    egress: Egress,
     room_open: bool,
     settle: Option<Timer>,
     last_answer: Option<LastAnswer<EgressStatus>>,
@@ -97,10 +101,10 @@ pub struct EgressActorState {
 impl EgressActorState {
     fn inspect(&self) -> Inspection {
         let state = json!({
-            "job": self.job.kind().as_str(),
-            "room": self.job.room,
+            "job": self.egress.kind().as_str(),
+            "room": self.egress.room,
             "room_open": self.room_open,
-            "status": self.job.status,
+            "status": self.egress.status,
             "last_answer": self.last_answer,
         });
         Inspection { timers: self.settle.iter().map(Timer::view).collect(), state }
@@ -119,8 +123,8 @@ impl Actor for EgressActor {
     ) -> Result<EgressActorState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let RunningEgress { egress: job, room_open } = running;
-        let mut state = EgressActorState { job, room_open, settle: None, last_answer: None };
+        let RunningEgress { egress, room_open } = running;
+        let mut state = EgressActorState { egress, room_open, settle: None, last_answer: None };
         self.arm_settle(&me, &mut state);
         Ok(state)
     }
@@ -134,10 +138,10 @@ impl Actor for EgressActor {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), message.name());
         match message {
-            EgressMsg::Report { said, at, answer } => {
-                let taken = self.handle_report(state, said, at).await;
-                // A reporter that stopped waiting reports again, or is asked.
-                let _ = answer.send(taken);
+            EgressMsg::Report { state: reported, at, answer } => {
+                let result = self.handle_report(state, reported, at).await;
+                // A reporter that stopped waiting reports again, or is polled.
+                let _ = answer.send(result);
             }
             EgressMsg::Refresh(reply) => {
                 let refreshed = self.refresh(state).await;
@@ -155,8 +159,8 @@ impl Actor for EgressActor {
             }
         }
         self.arm_settle(&me, state);
-        if state.job.status.is_final() {
-            // What has been sent by now is handled first; what comes later finds the record.
+        if state.egress.status.is_final() {
+            // Messages sent by now are handled first; later ones are answered from the record.
             me.actor().drain()?;
         }
         Ok(())

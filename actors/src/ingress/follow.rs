@@ -1,114 +1,184 @@
-//! What an ingress actor does: takes reports, asks, deletes.
+//! How an ingress actor keeps the record of its endpoint up to date, and deletes the endpoint.
+//!
+//! An answer of the media plane is written after what the endpoint's encoder did in the room before: the actor sends the
+//! answer along the path of the reports, and its project adds a barrier that the room passes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::StoreError;
-use conclave_media::{KnownIngress, MediaError, MediaPlane, ReportError};
-use conclave_model::ingress::{Ingress, IngressState, IngressStatus};
+use conclave_media::{KnownIngress, MediaPlane};
+use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::{IngressId, Timestamp};
 
+use super::message::{IngressObservation, IngressReply};
 use super::{IngressActor, IngressActorState};
-use crate::answer::LastAnswer;
+use crate::barrier::BarrierWait;
+use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::project::ProjectMsg;
-use crate::system::SystemMsg;
+use crate::follow::{Follower, LastAnswer, Observation};
+use crate::info::ActorInfo;
 
-/// How long an endpoint waits for its room.
-const TURN: Duration = Duration::from_secs(2);
-/// What the record says of an endpoint that the media plane lost.
+/// Time that the room may take to pass a barrier. A slower room is in trouble, and the order of two events is not worth more.
+const BARRIER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The error in the record of an ingress endpoint that the media plane lost.
 const FORGOTTEN: &str = "the media plane no longer knows this ingress: delete it, and make another";
 
-impl IngressActor {
-    /// Takes a report: durable when this returns `Ok`.
-    pub(super) async fn handle_report(
+impl Observation for IngressState {
+    type Status = IngressStatus;
+
+    fn status(&self) -> IngressStatus {
+        self.status
+    }
+
+    fn error(&self) -> Option<String> {
+        self.error.clone()
+    }
+}
+
+impl Follower for IngressActor {
+    type Observation = IngressState;
+
+    fn context(&self) -> &ActorContext {
+        &self.context
+    }
+
+    fn info(&self) -> &ActorInfo {
+        &self.info
+    }
+
+    fn last_answer(state: &mut IngressActorState) -> &mut Option<LastAnswer<IngressStatus>> {
+        &mut state.last_answer
+    }
+
+    async fn record(
         &self,
         state: &mut IngressActorState,
-        said: IngressState,
+        observation: IngressState,
         at: Timestamp,
-    ) -> Result<(), ReportError> {
-        self.note(state, &Ok(Some(said.clone())));
-        self.record(state, said, at).await.map_err(|error| {
-            log::error!(actor = &*self.info.id; "a report could not be written: {error}");
-            ReportError::Unavailable
-        })
-    }
-
-    /// Asks how the endpoint stands, and writes it. A plane that keeps endpoints in memory takes it up again with this.
-    pub(super) async fn refresh(&self, state: &mut IngressActorState) -> Result<Ingress, TreeError> {
-        let ingress = &state.ingress;
-        if ingress.status.is_final() {
-            // What made it final may have been written by others.
-            return Ok(self.context.store.ingress(ingress.project_id.clone(), ingress.ingress_id.clone()).await?);
+    ) -> Result<(), TreeError> {
+        let after = state.after.take();
+        if changes_record(state, &observation) {
+            self.wait_for_room(state, after).await;
+            let project = state.ingress.project_id.clone();
+            state.ingress = self.context.store.record_ingress(project, observation, at).await?;
         }
-        let said = self.context.media.ingress(&KnownIngress::from(ingress)).await;
-        self.note(state, &said);
-        let said = said?.unwrap_or_else(|| IngressState {
-            ingress_id: state.ingress.ingress_id.clone(),
-            status: IngressStatus::Error,
-            error: Some(FORGOTTEN.into()),
-        });
-        self.record(state, said, self.context.clock.now()).await?;
-        Ok(state.ingress.clone())
+        Ok(())
+    }
+}
+
+impl IngressActor {
+    /// Polls the media plane. The caller gets the record once the answer is written. A plane that keeps endpoints in memory
+    /// restores this one from what it is asked with.
+    pub(super) async fn refresh(&self, state: &mut IngressActorState, reply: IngressReply) {
+        if state.ingress.status.is_final() {
+            // The status may have become final by a write of another actor.
+            let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
+            let _ = reply.send(self.context.store.ingress(project, id).await.map_err(TreeError::from));
+            return;
+        }
+        match self.ask(state).await {
+            Err(error) => drop(reply.send(Err(error))),
+            Ok(answer) if changes_record(state, &answer) => self.observed(answer, Some(reply)),
+            Ok(_) => drop(reply.send(Ok(state.ingress.clone()))),
+        }
     }
 
-    /// Takes the endpoint off the media plane, so that its key opens nothing from then on, and writes that.
-    pub(super) async fn delete(&self, state: &mut IngressActorState) -> Result<Ingress, TreeError> {
-        let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
-        self.context.media.delete_ingress(&id).await.inspect_err(|error| self.note(state, &Err(error.clone())))?;
-        self.wait_for_room(&state.ingress).await;
-        state.ingress = self.context.store.delete_ingress(project, id).await?;
-        Ok(state.ingress.clone())
+    /// Polls the media plane, in case a report was lost.
+    pub(super) async fn poll(&self, state: &mut IngressActorState) {
+        if state.ingress.status.is_final() {
+            return;
+        }
+        match self.ask(state).await {
+            Ok(answer) if changes_record(state, &answer) => self.observed(answer, None),
+            answer => self.warn_if_failed(answer),
+        }
     }
 
-    /// The room has ended and completed the record. The live side may be away: reconciliation finds what is left of it.
+    /// Deletes the endpoint on the media plane, so that its key admits nobody from then on, and then in the records.
+    pub(super) async fn delete(&self, state: &mut IngressActorState, reply: IngressReply) {
+        match self.context.media.delete_ingress(&state.ingress.ingress_id).await {
+            Ok(()) => self.path.send(IngressObservation::Deleted(reply)),
+            Err(error) => {
+                self.remember(state, &Err(error.clone()));
+                let _ = reply.send(Err(error.into()));
+            }
+        }
+    }
+
+    /// Writes an answer of the media plane.
+    pub(super) async fn write_observation(
+        &self,
+        state: &mut IngressActorState,
+        observation: IngressObservation,
+        after: Option<BarrierWait>,
+    ) {
+        match observation {
+            IngressObservation::Polled { state: polled, at, reply } => {
+                state.after = after;
+                let written = self.record(state, polled, at).await.map(|()| state.ingress.clone());
+                match reply {
+                    Some(reply) => drop(reply.send(written)),
+                    None => self.warn_if_failed(written),
+                }
+            }
+            IngressObservation::Deleted(reply) => {
+                self.wait_for_room(state, after).await;
+                let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
+                let deleted = self.context.store.delete_ingress(project, id).await;
+                if let Ok(ingress) = &deleted {
+                    state.ingress = ingress.clone();
+                }
+                let _ = reply.send(deleted.map_err(TreeError::from));
+            }
+        }
+    }
+
+    /// Completes the endpoint of a room that has ended, and deletes it on the media plane. If the plane is unreachable,
+    /// reconciliation finds what is left of it.
     pub(super) fn complete(&self, state: &mut IngressActorState) {
         if state.ingress.status.is_final() {
             return;
         }
         state.ingress.status = IngressStatus::Complete;
         let (media, id) = (Arc::clone(&self.context.media), state.ingress.ingress_id.clone());
-        tokio::spawn(async move { take_off(&*media, &id).await });
+        tokio::spawn(async move { delete_on_plane(&*media, &id).await });
     }
 
-    /// Looks after the endpoint by itself: a report may have been lost.
-    pub(super) async fn poll(&self, state: &mut IngressActorState) {
-        if let Err(error) = self.refresh(state).await {
-            log::warn!(actor = &*self.info.id; "an ingress could not be looked after and will be again: {error}");
-        }
+    /// Asks the media plane for the endpoint's state. An endpoint that it does not know has failed.
+    async fn ask(&self, state: &mut IngressActorState) -> Result<IngressState, TreeError> {
+        let answer = self.context.media.ingress(&KnownIngress::from(&state.ingress)).await;
+        self.remember(state, &answer);
+        Ok(answer?.unwrap_or_else(|| IngressState {
+            ingress_id: state.ingress.ingress_id.clone(),
+            status: IngressStatus::Error,
+            error: Some(FORGOTTEN.into()),
+        }))
     }
 
-    fn note(&self, state: &mut IngressActorState, said: &Result<Option<IngressState>, MediaError>) {
-        let read = |said: &IngressState| (said.status, said.error.clone());
-        state.last_answer = Some(LastAnswer::of(said, self.context.clock.now(), read));
+    fn observed(&self, state: IngressState, reply: Option<IngressReply>) {
+        let at = self.context.clock.now();
+        self.path.send(IngressObservation::Polled { state, at, reply });
     }
 
-    async fn record(&self, state: &mut IngressActorState, said: IngressState, at: Timestamp) -> Result<(), StoreError> {
-        // Most reports say what is known; an error is held against the record by the store, which knows its words.
-        let known = state.ingress.status == said.status && said.status != IngressStatus::Error;
-        if !known && !state.ingress.status.is_final() {
-            self.wait_for_room(&state.ingress).await;
-            state.ingress = self.context.store.record_ingress(state.ingress.project_id.clone(), said, at).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the room's actor has written what the encoder did before: it reached the room on the same way, ahead of
-    /// this. A room that takes longer than [`TURN`] is in trouble, and the order of two events is not worth more.
-    async fn wait_for_room(&self, ingress: &Ingress) {
-        let turn = |reply| SystemMsg::ToProject {
-            project: ingress.project_id.clone(),
-            message: Box::new(ProjectMsg::RoomBarrier { name: ingress.room.clone(), reply }),
-        };
-        if self.system.call(turn, TURN).await.is_err() {
-            log::warn!(actor = &*self.info.id, room = ingress.room.as_str(); "the room did not give an ingress its turn");
+    /// Waits until the room's actor has written what the encoder did before.
+    async fn wait_for_room(&self, state: &IngressActorState, after: Option<BarrierWait>) {
+        let Some(after) = after else { return };
+        if !after.passed(BARRIER_TIMEOUT).await {
+            let room = state.ingress.room.as_str();
+            log::warn!(actor = &*self.info.id, room = room; "the room did not handle its reports in time");
         }
     }
 }
 
-/// Takes an endpoint off the media plane that has no record any more, or a final one.
-pub(crate) async fn take_off(media: &dyn MediaPlane, id: &IngressId) {
+/// Whether a state is written. Most are known already; the store compares errors, since it knows their texts.
+fn changes_record(state: &IngressActorState, observation: &IngressState) -> bool {
+    let known = state.ingress.status == observation.status && observation.status != IngressStatus::Error;
+    !known && !state.ingress.status.is_final()
+}
+
+/// Deletes an endpoint on the media plane that has no record, or a final one.
+pub(crate) async fn delete_on_plane(media: &dyn MediaPlane, id: &IngressId) {
     if let Err(error) = media.delete_ingress(id).await {
-        log::warn!(ingress_id = id.as_str(); "an ingress was not taken off the media plane: {error}");
+        log::warn!(ingress_id = id.as_str(); "an ingress was not deleted on the media plane: {error}");
     }
 }

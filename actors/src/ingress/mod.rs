@@ -1,104 +1,54 @@
-//! The ingress actor: follows one endpoint until it is final.
+//! The ingress actor: follows one ingress endpoint until its status is final.
 //!
-//! It is the one place where an endpoint's record is moved while its room is open: by reports of the media plane, by answers
-//! to questions it asked, by its owner who deletes it. Each move is written with its event before anybody is told, and after
-//! what its encoder did in the room before it, since the room tells that. The end of the room completes the record in its
-//! own transaction; the actor then takes the endpoint off the media plane, and stops.
+//! While the room is open only this actor changes the record: by reports of the media plane, by the answers to its polls, by
+//! its deletion. Each change is written with its event before anyone is notified, and after what the endpoint's encoder did
+//! in the room before. The end of the room completes the record in its own transaction; the actor then deletes the endpoint
+//! on the media plane.
+//!
+//! Limits: a write waits 2 s at most for the room's earlier reports.
+//!
+//! Supervision: the project actor starts it with the endpoint and rebuilds it from the record after a failure. It stops when
+//! the endpoint is final.
 
 mod follow;
+mod message;
 
 use std::sync::Arc;
 
-use conclave_media::ReportError;
-use conclave_model::ingress::{Ingress, IngressState, IngressStatus};
-use conclave_model::{Secret, Timestamp};
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use conclave_model::ingress::{Ingress, IngressStatus};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use serde_json::json;
-use tokio::sync::oneshot;
 
-use crate::answer::LastAnswer;
+use crate::barrier::BarrierWait;
 use crate::context::ActorContext;
-use crate::error::TreeError;
+use crate::follow::{Follower, LastAnswer};
 use crate::info::ActorInfo;
-use crate::inspection::{InspectMessage, Inspection};
-use crate::mailbox::Mailbox;
-use crate::system::SystemMsg;
+use crate::inspection::Inspection;
+use crate::report_path::ReportPath;
 
-pub(crate) use follow::take_off;
+pub(crate) use follow::delete_on_plane;
+pub use message::{CreatedIngress, IngressMsg, IngressObservation, IngressReply};
 
-/// The reply to whoever asked for an endpoint, or for its end.
-pub type IngressReply = RpcReplyPort<Result<Ingress, TreeError>>;
-
-/// An endpoint that was made and written.
-#[derive(Debug)]
-pub struct CreatedIngress {
-    /// The record.
-    pub ingress: Ingress,
-    /// What lets an encoder in; this is the one time that it is there to be shown.
-    pub stream_key: Secret,
-}
-
-/// What an ingress actor understands.
-#[derive(Debug)]
-pub enum IngressMsg {
-    /// The media plane says how the endpoint stands.
-    Report {
-        /// How.
-        said: IngressState,
-        /// When that was, by the media plane's clock.
-        at: Timestamp,
-        /// Answered once it is durable.
-        answer: oneshot::Sender<Result<(), ReportError>>,
-    },
-    /// Ask the media plane how the endpoint stands, and give the record as it is then.
-    Refresh(IngressReply),
-    /// Take the endpoint away.
-    Delete(IngressReply),
-    /// The room has ended, and the record with it.
-    RoomEnded,
-    /// Ask the media plane how the endpoint stands; it may have said so and not been heard.
-    Poll,
-    /// Tell about yourself.
-    Inspect(RpcReplyPort<Inspection>),
-}
-
-impl IngressMsg {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Report { .. } => "report",
-            Self::Refresh(_) => "refresh",
-            Self::Delete(_) => "delete",
-            Self::RoomEnded => "room_ended",
-            Self::Poll => "poll",
-            Self::Inspect(_) => "inspect",
-        }
-    }
-}
-
-impl InspectMessage for IngressMsg {
-    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
-        Self::Inspect(reply)
-    }
-}
-
-/// The actor's read-only parts.
+/// The parts of an ingress actor that do not change.
 pub struct IngressActor {
-    /// Shared parts.
+    /// What all actors share.
     pub context: Arc<ActorContext>,
-    /// Its info.
+    /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The way to the room's actor that the media plane's reports take, too.
-    pub system: Mailbox<SystemMsg>,
+    /// The path to this actor that reports take.
+    pub path: ReportPath<IngressObservation>,
 }
 
-/// The record as last written, and what the media plane last said.
+/// The record as last written, and the media plane's last answer.
 pub struct IngressActorState {
     ingress: Ingress,
     last_answer: Option<LastAnswer<IngressStatus>>,
+    /// What the write of the state at hand has to wait for.
+    after: Option<BarrierWait>,
 }
 
 impl IngressActorState {
-    /// Never the record as a whole: it holds the hash of the stream key.
+    /// Returns the snapshot; never the whole record, which holds the hash of the stream key.
     fn inspect(&self) -> Inspection {
         let state = json!({
             "room": self.ingress.room,
@@ -122,7 +72,7 @@ impl Actor for IngressActor {
         ingress: Ingress,
     ) -> Result<IngressActorState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
-        Ok(IngressActorState { ingress, last_answer: None })
+        Ok(IngressActorState { ingress, last_answer: None, after: None })
     }
 
     async fn handle(
@@ -133,19 +83,15 @@ impl Actor for IngressActor {
     ) -> Result<(), ActorProcessingErr> {
         self.info.record_message(self.context.clock.now(), message.name());
         match message {
-            IngressMsg::Report { said, at, answer } => {
-                let taken = self.handle_report(state, said, at).await;
-                // A reporter that stopped waiting reports again, or is asked.
-                let _ = answer.send(taken);
+            IngressMsg::Report { state: reported, at, after, answer } => {
+                state.after = after;
+                let result = self.handle_report(state, reported, at).await;
+                // A reporter that stopped waiting reports again, or is polled.
+                let _ = answer.send(result);
             }
-            IngressMsg::Refresh(reply) => {
-                let refreshed = self.refresh(state).await;
-                let _ = reply.send(refreshed);
-            }
-            IngressMsg::Delete(reply) => {
-                let deleted = self.delete(state).await;
-                let _ = reply.send(deleted);
-            }
+            IngressMsg::Observed { observation, after } => self.write_observation(state, observation, after).await,
+            IngressMsg::Refresh(reply) => self.refresh(state, reply).await,
+            IngressMsg::Delete(reply) => self.delete(state, reply).await,
             IngressMsg::RoomEnded => self.complete(state),
             IngressMsg::Poll => self.poll(state).await,
             IngressMsg::Inspect(reply) => {
@@ -154,7 +100,7 @@ impl Actor for IngressActor {
             }
         }
         if state.ingress.status.is_final() {
-            // What has been sent by now is handled first; what comes later finds the record.
+            // Messages sent by now are handled first; later ones are answered from the record.
             myself.drain()?;
         }
         Ok(())

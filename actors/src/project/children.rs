@@ -1,82 +1,107 @@
-//! A project's children: how they come to be, fail, come back and go.
+//! A project's children: how they are started, fail, are rebuilt and stop.
 
-use conclave_db::{RoomSnapshot, StoreError};
-use conclave_model::{EndpointId, RoomName};
+use std::sync::Arc;
+
+use conclave_db::RunningEgress;
+use conclave_model::EndpointId;
+use conclave_model::ingress::Ingress;
 use ractor::actor::messages::BoxedState;
-use ractor::{ActorId, ActorProcessingErr};
+use ractor::{Actor, ActorId, ActorProcessingErr};
 
-use super::child_set::ChildSetOf;
-use super::{ChildKey, ProjectActor, ProjectMsg, ProjectState};
+use super::ProjectActor;
+use super::message::{ChildKey, ProjectMsg};
+use super::state::ProjectState;
 use crate::child::Child;
+use crate::info::ActorInfo;
+use crate::inspection::InspectMessage;
 use crate::mailbox::Mailbox;
-use crate::room::{RoomActor, RoomMsg};
+use crate::registry::ActorStatus;
+use crate::timer::Timer;
 use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg};
 
 impl ProjectActor {
-    /// Takes up everything that lives, and holds it against the media plane at once: nobody reported while we were away.
+    /// Starts the actors of everything live, and reconciles at once: nothing was reported while the server was down.
     pub(super) async fn populate(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        for snapshot in self.context.store.open_rooms(self.id.clone()).await? {
-            // Nobody inside: it rests. A deadline that has passed wakes it at once.
-            let idle = snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);
-            if !idle {
+        let store = &self.context.store;
+        for snapshot in store.open_rooms(self.id.clone()).await? {
+            // An empty room hibernates; a deadline that has passed wakes it at once.
+            let hibernates = snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);
+            if !hibernates {
                 self.spawn_room(me, state, snapshot).await;
             }
         }
-        for running in self.context.store.running_egresses(self.id.clone()).await? {
-            self.spawn_job(me, state, running).await;
+        for record in store.running_egresses(self.id.clone()).await? {
+            self.follow::<RunningEgress>(me, state, record).await;
         }
-        for ingress in self.context.store.live_ingresses(self.id.clone()).await? {
-            self.spawn_ingress(me, state, ingress).await;
+        for record in store.live_ingresses(self.id.clone()).await? {
+            self.follow::<Ingress>(me, state, record).await;
         }
-        for endpoint in self.context.store.active_webhook_endpoint_ids(self.id.clone()).await? {
-            self.spawn_endpoint(me, state, endpoint).await;
+        for id in store.active_webhook_endpoint_ids(self.id.clone()).await? {
+            self.spawn_webhook_endpoint(me, state, id).await;
         }
         self.reconcile(me, state);
         Ok(())
     }
 
-    /// Spawns a room's actor, for the first time or again.
-    pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
-        let children: ChildSetOf<RoomName, RoomActor> = |state| &mut state.rooms;
-        let (name, system) = (snapshot.room.name.clone(), self.system.clone());
-        let make = |context, info| RoomActor { context, info, system };
-        self.spawn(me, state, (children, name), make, snapshot).await;
-    }
-
-    async fn spawn_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
-        let children: ChildSetOf<EndpointId, WebhookEndpointActor> = |state| &mut state.endpoints;
-        self.spawn(me, state, (children, id), |context, info| WebhookEndpointActor { context, info, id }, ()).await;
-    }
-
-    /// Tells endpoints that something is queued. One that has no actor yet gets it now, and looks by itself.
-    pub(super) async fn wake_endpoints(
+    /// Spawns a child's process, for the first time or again. A child that cannot start must not take the project along: it
+    /// is tried again later.
+    pub(super) async fn spawn<A: Actor<Msg: InspectMessage>>(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        endpoints: Vec<EndpointId>,
-    ) {
-        for id in endpoints {
-            if state.endpoints.contains(&id) {
-                state.endpoints.send(&id, WebhookEndpointMsg::Queued);
-            } else {
-                self.spawn_endpoint(me, state, id).await;
+        (key, info): (ChildKey, Arc<ActorInfo>),
+        (actor, arguments): (A, A::Arguments),
+    ) -> Option<Mailbox<A::Msg>> {
+        match Actor::spawn_linked(None, actor, arguments, me.actor().get_cell()).await {
+            Ok((actor, _)) => {
+                state.by_actor.insert(actor.get_id(), key);
+                Some(Mailbox::new(actor, info))
+            }
+            Err(error) => {
+                log::error!(actor = &*info.id; "could not be started: {error}");
+                self.restore_later(me, state, key, &error.to_string());
+                None
             }
         }
     }
 
-    /// Stops the actor of a deleted endpoint.
-    pub(super) fn drop_endpoint(&self, state: &mut ProjectState, id: EndpointId) {
-        let endpoint = state.endpoints.remove(self, &id);
+    async fn spawn_webhook_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
+        let info = state.webhook_endpoints.info(&id);
+        let actor = WebhookEndpointActor { context: Arc::clone(&self.context), info: Arc::clone(&info), id };
+        let key = (ChildKey::WebhookEndpoint(id), info);
+        if let Some(mailbox) = self.spawn(me, state, key, (actor, ())).await {
+            state.webhook_endpoints.spawned(&self.context, id, mailbox);
+        }
+    }
+
+    /// Forwards a message to a webhook endpoint. One without an actor gets it now, and reads its queue by itself.
+    pub(super) async fn forward_to_webhook_endpoint(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        id: EndpointId,
+        message: WebhookEndpointMsg,
+    ) {
+        if state.webhook_endpoints.contains(&id) {
+            state.webhook_endpoints.send(&id, message);
+        } else {
+            self.spawn_webhook_endpoint(me, state, id).await;
+        }
+    }
+
+    /// Stops the actor of a deleted webhook endpoint.
+    pub(super) fn drop_webhook_endpoint(&self, state: &mut ProjectState, id: EndpointId) {
+        let endpoint = state.webhook_endpoints.remove(&self.context, &id);
         if let Some(mailbox) = endpoint.as_ref().and_then(Child::mailbox) {
             mailbox.actor().stop(Some("deleted".into()));
         }
     }
 
-    /// A child stopped by itself: its subject is final, or a room rests.
+    /// Handles a child that stopped by itself: its record is final, or its room hibernates.
     pub(super) async fn child_stopped(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -86,83 +111,51 @@ impl ProjectActor {
     ) {
         match state.by_actor.remove(&actor) {
             Some(ChildKey::Room(name)) => self.room_stopped(me, state, name, last_state).await,
-            Some(ChildKey::Job(id)) => self.forget_job(state, &id),
-            Some(ChildKey::Ingress(id)) => self.forget_ingress(state, &id),
-            Some(ChildKey::Endpoint(id)) => self.drop_endpoint(state, id),
+            Some(ChildKey::Egress(id)) => self.forget::<RunningEgress>(state, &id),
+            Some(ChildKey::Ingress(id)) => self.forget::<Ingress>(state, &id),
+            Some(ChildKey::WebhookEndpoint(id)) => self.drop_webhook_endpoint(state, id),
             None => {}
         }
     }
 
-    /// Strikes a room that has ended from the children. Whoever came too late is told that it has ended.
-    pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
-        self.end_jobs_of(state, name);
-        self.end_ingresses_of(state, name);
-        let Some(child) = state.rooms.remove(self, name) else { return };
-        child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
-    }
-
-    /// A child failed: it is rebuilt from the database after a delay that grows. Its siblings do not notice.
+    /// Handles a child that failed: it is rebuilt from the database, and its siblings do not notice.
     pub(super) fn child_failed(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         actor: ActorId,
-        reason: String,
+        reason: &str,
     ) {
         let Some(key) = state.by_actor.remove(&actor) else { return };
-        log::error!(project = self.id.as_str(); "{key:?} failed and will be restored: {reason}");
-        match key {
-            ChildKey::Room(name) => state.rooms.restore_later(self, me, name, &reason),
-            ChildKey::Job(id) => state.jobs.restore_later(self, me, id, &reason),
-            ChildKey::Ingress(id) => state.ingresses.restore_later(self, me, id, &reason),
-            ChildKey::Endpoint(id) => state.endpoints.restore_later(self, me, id, &reason),
-        }
+        log::error!(project = self.id.as_str(); "{key:?} failed and will be rebuilt: {reason}");
+        self.restore_later(me, state, key, reason);
     }
 
-    /// The wait is over. An endpoint reads its own queue; the records of a room or a job are read first,
-    /// beside the actor.
-    pub(super) async fn restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
-        match key {
-            ChildKey::Endpoint(id) if state.endpoints.contains(&id) => {
-                self.spawn_endpoint(me, state, id).await;
-            }
-            ChildKey::Endpoint(_) => {}
-            ChildKey::Room(name) => self.take_up_again(me, name),
-            ChildKey::Job(id) => self.take_up_job_again(me, id),
-            ChildKey::Ingress(id) => self.take_up_ingress_again(me, id),
-        }
-    }
-
-    /// Reads a room's records, to rebuild its actor from.
-    pub(super) fn take_up_again(&self, me: &Mailbox<ProjectMsg>, name: RoomName) {
-        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
-        tokio::spawn(async move {
-            let snapshot = Box::new(store.open_room(project, name.clone()).await);
-            let _ = me.cast(ProjectMsg::RoomLoaded { name, snapshot });
-        });
-    }
-
-    /// The records of a room that failed, or was woken, are here.
-    pub(super) async fn found(
+    /// Arms the timer that rebuilds a child which failed or could not start. The delay grows with each failure in a row.
+    pub(super) fn restore_later(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        name: &RoomName,
-        snapshot: Result<Option<RoomSnapshot>, StoreError>,
+        key: ChildKey,
+        reason: &str,
     ) {
-        match snapshot {
-            Ok(Some(snapshot)) => {
-                self.spawn_room(me, state, snapshot).await;
-                // Reports may have been lost with the actor.
-                if state.rooms.get(name).is_some_and(Child::has_failed) {
-                    self.send_to_room(me, state, name, RoomMsg::Reconcile);
-                }
-            }
-            Ok(None) => self.forget_room(state, name),
-            Err(error) => {
-                log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
-                state.rooms.restore_later(self, me, name.clone(), &error.to_string());
-            }
+        let (clock, child) = (&self.context.clock, state.child(&key));
+        let now = clock.now();
+        let delay = child.record_failure(now, reason);
+        self.context.registry.register(child.info(), ActorStatus::Restarting);
+        self.context.metrics.restarted(child.info().kind);
+        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, ProjectMsg::Restore(key)));
+    }
+
+    /// Rebuilds a child. A webhook endpoint reads its own queue; the records of the others are read first.
+    pub(super) async fn restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
+        match key {
+            ChildKey::Room(name) => self.load_room(me, name),
+            ChildKey::Egress(id) => self.load::<RunningEgress>(me, id),
+            ChildKey::Ingress(id) => self.load::<Ingress>(me, id),
+            // It may have been deleted meanwhile.
+            ChildKey::WebhookEndpoint(id) if !state.webhook_endpoints.contains(&id) => {}
+            ChildKey::WebhookEndpoint(id) => self.spawn_webhook_endpoint(me, state, id).await,
         }
     }
 }

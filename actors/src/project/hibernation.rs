@@ -1,8 +1,8 @@
-//! Rooms at rest: open, with nobody inside, and no process of their own.
+//! Hibernating rooms: open, empty, and without a process.
 //!
-//! Most open rooms are empty most of the time: made ahead, or left a minute ago. Such a room is a info and a deadline, and
-//! the project keeps one timer for the earliest of them. Whatever comes for the room wakes it: its actor is rebuilt from
-//! the records, as after a failure, and handles what waited.
+//! Most open rooms are empty most of the time. Such a room takes an [`ActorInfo`](crate::info::ActorInfo) and a deadline, and
+//! the project keeps one timer for the earliest deadline. Any message to the room wakes it: its actor is rebuilt from the
+//! records, as after a failure, and handles what waited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,21 @@ use conclave_model::room::Room;
 use conclave_model::{RoomName, Timestamp};
 use ractor::actor::messages::BoxedState;
 
-use super::{ProjectActor, ProjectMsg, ProjectState};
+use super::ProjectActor;
+use super::message::ProjectMsg;
+use super::state::ProjectState;
 use crate::child::{Child, Sent};
 use crate::mailbox::Mailbox;
 use crate::registry::ActorStatus;
 use crate::room::{HibernatingRoom, RoomMsg, RoomState};
 use crate::timer::Timer;
 
-/// How soon a room that could not be ended is woken again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Delay after which a room that could not be ended is woken again.
+const RETRY_END: Duration = Duration::from_secs(1);
 
 impl ProjectActor {
-    /// Lets a room rest until its deadline; one that has passed wakes it at once, but not before `not_before`. Says
-    /// whether it rests: one without a deadline has somebody inside, and one that something waits for is wanted.
+    /// Lets a room hibernate until its deadline, or until `not_before` if that is later. Returns whether it hibernates: a room
+    /// without a deadline is not empty, and a room that messages wait for is needed.
     pub(super) fn hibernate(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -33,10 +35,10 @@ impl ProjectActor {
     ) -> bool {
         let Some(deadline) = room.empty_deadline else { return false };
         let due = not_before.map_or(deadline, |at| at.max(deadline));
-        let info = state.rooms.info(self, &room.name);
+        let info = state.rooms.info(&room.name);
         match state.rooms.get_mut(&room.name) {
             Some(child) => {
-                if !child.rest(due) {
+                if !child.hibernate(due) {
                     return false;
                 }
             }
@@ -47,31 +49,31 @@ impl ProjectActor {
         }
         self.context.registry.register(&info, ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })));
         state.hibernating.insert((due, room.name.clone()));
-        self.arm_rest(me, state);
+        self.arm_deadline(me, state);
         true
     }
 
-    /// Makes the one timer agree with the earliest deadline.
-    fn arm_rest(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
+    /// Arms the timer for the earliest deadline.
+    fn arm_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         let wanted = state.hibernating.first().map(|(deadline, _)| *deadline);
-        if state.rest.as_ref().map(|timer| timer.view().fires_at) != wanted {
+        if state.deadline.as_ref().map(|timer| timer.view().fires_at) != wanted {
             let arm = |at| Timer::arm(&self.context.clock, "rest", at, me, ProjectMsg::HibernationDeadline);
-            state.rest = wanted.map(arm);
+            state.deadline = wanted.map(arm);
         }
     }
 
-    /// Wakes the rooms whose deadline has come; each sees for itself whether it ends.
+    /// Wakes the rooms whose deadline has come. Each of them decides whether it ends.
     pub(super) fn hibernation_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         let now = self.context.clock.now();
         let due: Vec<_> = state.hibernating.iter().take_while(|(deadline, _)| *deadline <= now).cloned().collect();
-        state.rest = None;
-        for entry in due {
-            self.send_to_room(me, state, &entry.1, RoomMsg::EmptyTimeout);
+        state.deadline = None;
+        for (_, name) in due {
+            self.send_to_room(me, state, &name, RoomMsg::EmptyTimeout);
         }
-        self.arm_rest(me, state);
+        self.arm_deadline(me, state);
     }
 
-    /// Sends to a room that is a child, waking it if it rests.
+    /// Sends to a room that is a child, and wakes it if it hibernates.
     pub(super) fn send_to_room(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -82,11 +84,11 @@ impl ProjectActor {
         let Some(room) = state.rooms.get_mut(name) else { return };
         if let Sent::Wake(due) = room.send(message) {
             state.hibernating.remove(&(due, name.clone()));
-            self.take_up_again(me, name.clone());
+            self.load_room(me, name.clone());
         }
     }
 
-    /// A room's actor has stopped. An open room rests, unless something came for it while it was stopping.
+    /// Handles a room's actor that has stopped. An open room hibernates, unless a message came while its actor was stopping.
     pub(super) async fn room_stopped(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -97,9 +99,9 @@ impl ProjectActor {
         let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
         let open = last.filter(RoomState::is_open);
         let Some(last) = open else { return self.forget_room(state, &name) };
-        let again = last.end_failed().then(|| self.context.clock.now().after(AGAIN));
+        let not_before = last.end_failed().then(|| self.context.clock.now().after(RETRY_END));
         let (idle, snapshot) = (last.is_idle(), last.into_snapshot());
-        if !(idle && self.hibernate(me, state, &snapshot.room, again)) {
+        if !(idle && self.hibernate(me, state, &snapshot.room, not_before)) {
             self.spawn_room(me, state, snapshot).await;
         }
     }

@@ -1,12 +1,6 @@
-//! Children that are being made beside their project. What is reported of one before its record is written waits here.
+//! Children that are being created in spawned tasks, and the reports about them that wait until their records are written.
 
-use std::fmt::Display;
-use std::hash::Hash;
-
-use super::child_set::ChildSet;
-use crate::inspection::InspectMessage;
-
-/// Children of one kind that are being made.
+/// The children of one kind that are being created.
 pub(super) struct PendingSpawns<K, M> {
     expected: usize,
     held: Vec<(K, M)>,
@@ -18,37 +12,29 @@ impl<K, M> Default for PendingSpawns<K, M> {
     }
 }
 
-impl<K: Clone + Eq + Hash + Display, M: InspectMessage> PendingSpawns<K, M> {
-    /// How many are being made.
+impl<K, M> PendingSpawns<K, M> {
+    /// Returns the number of children that are being created.
     pub fn len(&self) -> usize {
         self.expected
     }
 
-    /// Notes that one is being made; what it will be called is the media plane's to say.
+    /// Counts a child that is being created. The media plane has not named it yet.
     pub fn expect(&mut self) {
         self.expected += 1;
     }
 
-    /// Passes on what was reported of a child. Of one that nobody knows it waits while any is being made, and is given
-    /// back when none is.
-    pub fn pass(&mut self, children: &mut ChildSet<K, M>, name: K, message: M) -> Option<M> {
-        if children.contains(&name) {
-            children.send(&name, message);
-        } else if self.expected > 0 {
-            self.held.push((name, message));
-        } else {
-            return Some(message);
+    /// Holds a message to an unknown child while any child is being created; gives it back otherwise.
+    pub fn hold(&mut self, name: K, message: M) -> Option<(K, M)> {
+        if self.expected == 0 {
+            return Some((name, message));
         }
+        self.held.push((name, message));
         None
     }
 
-    /// Notes that one was made, and is among the children now, or was not. Passes on what waited for it, and gives back what
-    /// is known to be nobody's.
-    pub fn made(&mut self, children: &mut ChildSet<K, M>) -> Vec<(K, M)> {
+    /// Counts a child whose creation has ended. Returns the held messages, which may know their child now.
+    pub fn finish(&mut self) -> Vec<(K, M)> {
         self.expected -= 1;
-        let held = std::mem::take(&mut self.held);
-        held.into_iter()
-            .filter_map(|(name, message)| Some((name.clone(), self.pass(children, name, message)?)))
-            .collect()
+        std::mem::take(&mut self.held)
     }
 }

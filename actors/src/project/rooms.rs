@@ -1,22 +1,26 @@
-//! What a project actor does about rooms: makes, ends, passes on, counts.
+//! A project's rooms: how they are created, sent to, loaded and forgotten.
 
 use std::sync::Arc;
 
-use conclave_db::{NewRoom, StoreError};
+use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::ingress::Ingress;
 use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Problem, RoomName};
-use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
-use super::{ProjectActor, ProjectMsg, ProjectState, RoomReply};
+use super::ProjectActor;
+use super::message::{ChildKey, ProjectMsg, RoomReply};
+use super::state::ProjectState;
+use crate::barrier::{BarrierWait, barrier};
+use crate::child::Child;
+use crate::egress::EgressMsg;
 use crate::mailbox::Mailbox;
-use crate::room::RoomMsg;
+use crate::room::{RoomActor, RoomMsg};
 
 impl ProjectActor {
-    /// Counts the room against the plan's ceiling and starts writing it. The write runs beside the actor, so that rooms
-    /// made at once share an fsync.
+    /// Counts the room against the plan's limit and writes it in a spawned task, so that rooms created at once share an fsync.
     pub(super) fn create_room(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -25,8 +29,8 @@ impl ProjectActor {
         (limit, keep): (Option<u32>, Option<ResponseRecorder<Room>>),
         reply: RoomReply,
     ) {
-        let taken = state.rooms.len() + state.pending_rooms;
-        if let Some(limit) = limit.filter(|limit| taken >= *limit as usize) {
+        let open = state.rooms.len() + state.pending_rooms;
+        if let Some(limit) = limit.filter(|limit| open >= *limit as usize) {
             let message = format!("the plan lets {limit} rooms be open at once, and they are");
             let problem = Problem::new(ErrorCode::RoomLimitReached, message);
             let _ = reply.send(Err(StoreError::Refused(problem)));
@@ -36,12 +40,12 @@ impl ProjectActor {
         let (context, me) = (Arc::clone(&self.context), me.clone());
         tokio::spawn(async move {
             let result = Box::new(context.store.create_room(new, keep).await);
-            // A project that stops now finds the room in the database when it starts again.
+            // If the project stops now, it finds the room in the database when it starts again.
             let _ = me.cast(ProjectMsg::RoomCreated { result, reply });
         });
     }
 
-    /// Lays a new room to rest, since nobody is in it yet, and gives its maker the answer.
+    /// Lets a new room hibernate, since it is empty, and answers its creator.
     pub(super) fn room_created(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -51,15 +55,27 @@ impl ProjectActor {
     ) {
         state.pending_rooms -= 1;
         if let Ok(room) = &result {
-            // A new room has a deadline and no messages, so it rests.
+            // A new room has a deadline and no messages, so it does hibernate.
             let _ = self.hibernate(me, state, room, None);
         }
         let _ = reply.send(result);
     }
 
-    /// Passes a message on to its room. One that is no child has ended since its sender looked, since every open room is
-    /// among the children, or was never made here.
-    pub(super) fn pass_to_room(
+    /// Spawns a room's actor, for the first time or again.
+    pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
+        let name = snapshot.room.name.clone();
+        let info = state.rooms.info(&name);
+        let to = name.clone();
+        let path = self.path.narrow(move |msg| ProjectMsg::Room { name: to.clone(), msg });
+        let actor = RoomActor { context: Arc::clone(&self.context), info: Arc::clone(&info), path };
+        let key = (ChildKey::Room(name.clone()), info);
+        if let Some(mailbox) = self.spawn(me, state, key, (actor, snapshot)).await {
+            state.rooms.spawned(&self.context, name, mailbox);
+        }
+    }
+
+    /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or never existed here.
+    pub(super) fn forward_to_room(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
@@ -73,22 +89,20 @@ impl ProjectActor {
         }
     }
 
-    /// Lets somebody have a turn with a room's actor. A room at rest has handled everything, and need not be woken.
-    pub(super) fn pass_barrier(
+    /// Puts a barrier behind the messages that a room was sent before. A hibernating room has handled them all.
+    pub(super) fn room_barrier(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         name: &RoomName,
-        reply: RpcReplyPort<()>,
-    ) {
-        let turn = RoomMsg::Barrier(reply);
-        match state.rooms.get(name) {
-            Some(room) if !room.is_hibernating() => self.send_to_room(me, state, name, turn),
-            _ => turn.answer_as_ended(),
-        }
+    ) -> Option<BarrierWait> {
+        state.rooms.get(name).filter(|room| !room.is_hibernating())?;
+        let (barrier, wait) = barrier();
+        self.send_to_room(me, state, name, RoomMsg::Barrier(barrier));
+        Some(wait)
     }
 
-    /// Passes a report on to whom it is about.
+    /// Passes a report to the actor of what it is about.
     pub(super) fn pass_report(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -96,12 +110,55 @@ impl ProjectActor {
         report: Report,
         answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
+        let (_, room) = report.room.split();
         match report.event {
-            MediaEvent::Egress(said) => self.job_reported(state, said, report.at, answer),
-            MediaEvent::Ingress(said) => self.ingress_reported(state, said, report.at, answer),
-            _ => {
-                let (_, name) = report.room.split();
-                self.pass_to_room(me, state, &name, RoomMsg::Report { report, answer });
+            MediaEvent::Egress(egress) => {
+                let id = egress.egress_id.clone();
+                let message = EgressMsg::Report { state: egress, at: report.at, answer };
+                self.deliver_report::<RunningEgress>(state, id, message);
+            }
+            MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, (ingress, report.at), answer),
+            _ => self.forward_to_room(me, state, &room, RoomMsg::Report { report, answer }),
+        }
+    }
+
+    /// Forgets a room that has ended, and answers the messages that waited for it.
+    pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
+        Self::end_followed_of::<RunningEgress>(state, name);
+        Self::end_followed_of::<Ingress>(state, name);
+        let Some(child) = state.rooms.remove(&self.context, name) else { return };
+        child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
+    }
+
+    /// Reads a room's records in a spawned task, to rebuild its actor.
+    pub(super) fn load_room(&self, me: &Mailbox<ProjectMsg>, name: RoomName) {
+        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
+        tokio::spawn(async move {
+            let snapshot = Box::new(store.open_room(project, name.clone()).await);
+            let _ = me.cast(ProjectMsg::RoomLoaded { name, snapshot });
+        });
+    }
+
+    /// Rebuilds a room that failed, or was woken, from its records.
+    pub(super) async fn room_loaded(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        name: &RoomName,
+        snapshot: Result<Option<RoomSnapshot>, StoreError>,
+    ) {
+        match snapshot {
+            Ok(Some(snapshot)) => {
+                self.spawn_room(me, state, snapshot).await;
+                // Reports may have been lost with the actor that failed.
+                if state.rooms.get(name).is_some_and(Child::has_failed) {
+                    self.send_to_room(me, state, name, RoomMsg::Reconcile);
+                }
+            }
+            Ok(None) => self.forget_room(state, name),
+            Err(error) => {
+                log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
+                self.restore_later(me, state, ChildKey::Room(name.clone()), &error.to_string());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a room actor does: takes reports, lets in, ends.
+//! Joins, leaves and tracks as the media plane reports them, and the end of the room.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,29 +16,21 @@ use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
 impl RoomActor {
-    /// Takes a report: durable when this returns `Ok`.
+    /// Writes a reported event. It is durable when this returns `Ok`.
     pub(super) async fn handle_report(
         &self,
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         report: Report,
     ) -> Result<(), ReportError> {
-        if !state.is_open() {
-            return Err(ReportError::RoomEnded);
-        }
         let (store, id, at) = (&self.context.store, state.room.id, report.at);
         let written = match report.event {
             MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, at).await;
             }
             MediaEvent::ParticipantLeft { participant, clean } => {
-                match store.record_leave(id, participant.sid, at, clean).await {
-                    Ok(left) => {
-                        self.apply_leave(me, state, left);
-                        Ok(())
-                    }
-                    Err(error) => Err(error),
-                }
+                let left = store.record_leave(id, participant.sid, at, clean).await;
+                left.map(|left| self.apply_leave(me, state, left))
             }
             MediaEvent::JoinAborted { participant } => store.record_join_aborted(id, participant, at).await,
             MediaEvent::TrackPublished { participant, track } => {
@@ -51,13 +43,13 @@ impl RoomActor {
             MediaEvent::PublishLimit { participant, limit } => {
                 store.record_publish_limit(id, participant, limit, at).await
             }
-            // Not for a room: the project gives the one, and the room passes on the other, before it comes here.
+            // The project passes these to the egress and ingress actors.
             MediaEvent::Egress(_) | MediaEvent::Ingress(_) => Ok(()),
         };
-        written.map_err(|error| self.refusal(&error))
+        written.map_err(|error| self.report_error(&error))
     }
 
-    /// Lets somebody in, unless their role is full.
+    /// Writes a join, unless the participant's role is full.
     pub(super) async fn admit(
         &self,
         me: &Mailbox<RoomMsg>,
@@ -66,42 +58,47 @@ impl RoomActor {
         at: Timestamp,
     ) -> Result<(), ReportError> {
         let roles = self.context.store.room_roles(state.room.template_id.clone()).await;
-        let roles = roles.map_err(|error| self.refusal(&error))?;
+        let roles = roles.map_err(|error| self.report_error(&error))?;
         if role_is_full(state, &participant, &roles) {
-            return self.turn_away(state, &participant, at).await;
+            return self.refuse_join(state, &participant, at).await;
         }
-        // Before the newcomer can receive anybody.
+        // Before the participant can receive anything.
         let ruled = self.set_subscription_rules(state, &roles).await;
         ruled.map_err(|error| {
-            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not taken: {error}");
+            log::warn!(room = state.room.namespaced_name().as_str(); "the media plane did not accept the subscription rules: {error}");
             ReportError::Unavailable
         })?;
         let joined = self.context.store.record_join(state.room.id, participant, at).await;
-        let joined = joined.map_err(|error| self.refusal(&error))?;
+        let joined = joined.map_err(|error| self.report_error(&error))?;
         state.refresh(joined);
         self.arm_empty_timer(me, state);
         Ok(())
     }
 
-    /// Somebody whose token was minted before the role filled up: no session, and the one event of a failed join.
-    async fn turn_away(&self, state: &RoomState, participant: &Participant, at: Timestamp) -> Result<(), ReportError> {
+    /// Writes the one event of a refused join. The role filled up after the participant's token was minted.
+    async fn refuse_join(
+        &self,
+        state: &RoomState,
+        participant: &Participant,
+        at: Timestamp,
+    ) -> Result<(), ReportError> {
         log::warn!(
             room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
-            "a join was turned away: the role is full"
+            "a join was refused: the role is full"
         );
         let aborted =
             self.context.store.record_join_aborted(state.room.id, ParticipantRef::from(participant), at).await;
-        aborted.map_err(|error| self.refusal(&error))?;
+        aborted.map_err(|error| self.report_error(&error))?;
         Err(ReportError::RoleFull)
     }
 
-    /// Somebody left: the people and perhaps the deadline are new.
+    /// Applies a leave that was written: the participants have changed, and perhaps the deadline.
     pub(super) fn apply_leave(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
         state.refresh(left);
         self.arm_empty_timer(me, state);
     }
 
-    /// Makes the timer agree with the deadline of the record.
+    /// Arms the empty timer for the deadline of the record, or disarms it if there is none.
     pub(super) fn arm_empty_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let wanted = state.room.empty_deadline;
         if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
@@ -110,8 +107,8 @@ impl RoomActor {
         }
     }
 
-    /// Ends the room if its deadline has really passed. A store that is away is asked again: the room goes back to rest,
-    /// and its project wakes it a little later.
+    /// Ends the room if its deadline has passed. If the store does not answer, the room hibernates and its project wakes it
+    /// again a little later.
     pub(super) async fn end_if_empty(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let now = self.context.clock.now();
         if state.room.empty_deadline.is_none_or(|deadline| deadline > now) {
@@ -123,7 +120,8 @@ impl RoomActor {
         }
     }
 
-    /// Ends the record, then the live side, then itself. The live side may be away: the record does not wait for it.
+    /// Ends the record, then the room on the media plane, then the actor. The record does not wait for the media plane, which
+    /// may be unreachable; reconciliation closes the room later.
     pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
         let ended = self.context.store.end_room(state.room.id).await?;
         state.refresh(RoomSnapshot { room: ended, participants: Vec::new() });
@@ -131,17 +129,17 @@ impl RoomActor {
         let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
         tokio::spawn(async move {
             if let Err(error) = media.close_room(&room).await {
-                log::warn!(room = room.as_str(); "the live side of an ended room was not closed: {error}");
+                log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
             }
         });
-        // What was sent by now is told that the room has ended; a stop would drop it unanswered.
+        // Messages sent by now are answered that the room has ended; a stop would drop them.
         if me.actor().drain().is_err() {
             me.actor().stop(Some("ended".into()));
         }
         Ok(())
     }
 
-    fn refusal(&self, error: &StoreError) -> ReportError {
+    fn report_error(&self, error: &StoreError) -> ReportError {
         match error {
             StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => ReportError::RoomEnded,
             error => {

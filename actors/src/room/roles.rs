@@ -1,50 +1,71 @@
-//! What a room actor does about roles: tells the media plane who receives whom, and changes the role somebody holds.
+//! Roles in a room: subscription rules on the media plane, and changes of the role that a participant holds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use conclave_db::{NewRoleChange, StoreError};
+use conclave_db::NewRoleChange;
 use conclave_media::{MediaError, RoleGrant};
 use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::participant::Participant;
 use conclave_model::role::Role;
 use conclave_model::role_change::RoleChanged;
-use conclave_model::{ErrorCode, Problem, RoleName};
+use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoleName, TemplateId};
 
+use super::RoomActor;
+use super::media_calls::{AcceptedRole, CallOutcome, Target};
+use super::message::{ChangeRoleRequest, RoleReply, RoomMsg, participant_not_found, refused};
 use super::state::RoomState;
-use super::{ChangeRoleRequest, RoomActor};
+use crate::context::ActorContext;
 use crate::error::TreeError;
+use crate::mailbox::Mailbox;
 
 impl RoomActor {
-    /// Gives somebody another role. The media plane goes first: a change that it did not take is not written. One that it
-    /// took and that could not be written is told as such, and asking for it again sets both right.
-    pub(super) async fn change_role(
+    /// Starts to give a participant another role. The media plane goes first: a change that it refuses is not written.
+    pub(super) fn change_role(
         &self,
+        me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
-        wanted: ChangeRoleRequest,
-        keep: Option<ResponseRecorder<RoleChanged>>,
-    ) -> Result<RoleChanged, TreeError> {
-        if !state.is_open() || !state.holds(&wanted.identity) {
-            return Err(refused(Problem::participant_not_found()));
+        request: ChangeRoleRequest,
+        (keep, reply): (Option<ResponseRecorder<RoleChanged>>, RoleReply),
+    ) {
+        if !state.is_connected(&request.identity) {
+            let _ = reply.send(Err(participant_not_found()));
+            return;
         }
-        let roles = self.context.store.room_roles(state.room.template_id.clone()).await?;
-        let role = role_of(state, &roles, &wanted.role)?;
-        // The template may have changed since the rules were said at the last join, to no rule at all even.
-        let room = state.room.namespaced_name();
-        self.context.media.set_subscription_rules(&room, rules_of(&roles)).await?;
-        let changed = self.context.media.set_role(&room, &wanted.identity, RoleGrant::from(role)).await?;
-        let Some(participant) = changed else { return Err(refused(Problem::participant_not_found())) };
-        let new = NewRoleChange { room: state.room.id, role: wanted.role, participant, by: wanted.by };
-        let changed = self.context.store.record_role_change(new, keep).await?;
-        state.give_role(&changed.change.participant_sid, &changed.change.role);
-        Ok(changed)
+        let (context, room) = (Arc::clone(&self.context), state.room.namespaced_name());
+        let template = state.room.template_id.clone();
+        let target = Target::RoleOf(request.identity.clone());
+        let accepted = Box::new(AcceptedRole { request, keep, reply });
+        self.call_media(me, state, target, async move {
+            let result = set_role(&context, &room, template, &accepted.request).await;
+            CallOutcome::RoleSet(accepted, result)
+        });
     }
 
-    /// Tells the media plane who receives whom, if the template limits that.
+    /// Writes a role change that the media plane has accepted. If it cannot be written, the caller gets the store's error,
+    /// and the same request again brings both sides together.
+    pub(super) async fn write_role_change(
+        &self,
+        state: &mut RoomState,
+        accepted: AcceptedRole,
+        participant: Participant,
+    ) {
+        let AcceptedRole { request, keep, reply } = accepted;
+        let new = NewRoleChange { room: state.room.id, role: request.role, participant, by: request.by };
+        let written = self.context.store.record_role_change(new, keep).await;
+        if let Ok(RoleChanged { change, .. }) = &written {
+            state.set_role(&change.participant_sid, &change.role);
+        }
+        let _ = reply.send(written.map_err(TreeError::from));
+    }
+
+    /// Sends the subscription rules of the room's template to the media plane, if there are any.
     pub(super) async fn set_subscription_rules(
         &self,
         state: &RoomState,
         roles: &BTreeMap<RoleName, Role>,
     ) -> Result<(), MediaError> {
-        let rules = rules_of(roles);
+        let rules = subscription_rules(roles);
         if rules.is_empty() {
             return Ok(());
         }
@@ -52,19 +73,34 @@ impl RoomActor {
     }
 }
 
-/// Whom each role receives that does not receive everyone.
-fn rules_of(roles: &BTreeMap<RoleName, Role>) -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
+/// Gives a participant another role on the media plane. Returns the participant as it is then.
+async fn set_role(
+    context: &ActorContext,
+    room: &NamespacedRoom,
+    template: Option<TemplateId>,
+    request: &ChangeRoleRequest,
+) -> Result<Participant, TreeError> {
+    let roles = context.store.room_roles(template.clone()).await?;
+    let role = find_role(template.as_ref(), &roles, &request.role)?;
+    // The template may have changed since the last join sent its rules, and may have no rule any more.
+    context.media.set_subscription_rules(room, subscription_rules(&roles)).await?;
+    let changed = context.media.set_role(room, &request.identity, RoleGrant::from(role)).await?;
+    changed.ok_or_else(participant_not_found)
+}
+
+/// Returns the roles that each role receives, for the roles that do not receive everyone.
+fn subscription_rules(roles: &BTreeMap<RoleName, Role>) -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
     let limited = roles.iter().filter(|(_, role)| role.subscribe.to_roles.is_some());
     limited.map(|(name, role)| (name.clone(), role.subscribe.to_roles.clone())).collect()
 }
 
-fn refused(problem: Problem) -> TreeError {
-    TreeError::Store(StoreError::Refused(problem))
-}
-
-/// A role of the room's template as it stands now.
-fn role_of<'a>(state: &RoomState, roles: &'a BTreeMap<RoleName, Role>, name: &RoleName) -> Result<&'a Role, TreeError> {
-    if state.room.template_id.is_none() {
+/// Returns a role of the room's template.
+fn find_role<'a>(
+    template: Option<&TemplateId>,
+    roles: &'a BTreeMap<RoleName, Role>,
+    name: &RoleName,
+) -> Result<&'a Role, TreeError> {
+    if template.is_none() {
         let message = "the room resolves to no template, so it has no roles";
         return Err(refused(Problem::new(ErrorCode::TemplateNotFound, message)));
     }

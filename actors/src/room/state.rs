@@ -1,4 +1,4 @@
-//! A room actor's state, and what it shows of itself.
+//! The state of a room actor, and its snapshot for the debug endpoint.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -11,6 +11,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
+use super::media_calls::MediaCalls;
+use super::message::RoomMsg;
 use crate::inspection::{Inspect, Inspection};
 use crate::timer::{Timer, TimerView};
 
@@ -29,76 +31,88 @@ impl Inspect for HibernatingRoom {
     }
 }
 
-/// The record as last written, who is inside, and the timer.
+/// The room's record as last written, its connected participants, its timer and its running calls.
 pub struct RoomState {
     pub(super) room: Box<Room>,
-    pub(super) people: Vec<ConnectedParticipant>,
+    pub(super) participants: Vec<ConnectedParticipant>,
     pub(super) empty_timer: Option<Timer>,
     pub(super) end_failed: bool,
+    pub(super) calls: MediaCalls,
 }
 
 impl RoomState {
-    /// A room taken up from its records.
+    /// Returns the state of a room as its records describe it.
     pub(super) fn new(snapshot: RoomSnapshot) -> Self {
-        Self { room: Box::new(snapshot.room), people: snapshot.participants, empty_timer: None, end_failed: false }
+        Self {
+            room: Box::new(snapshot.room),
+            participants: snapshot.participants,
+            empty_timer: None,
+            end_failed: false,
+            calls: MediaCalls::default(),
+        }
     }
 
-    /// Not ended.
+    /// Whether the room has not ended.
     pub(crate) fn is_open(&self) -> bool {
         self.room.status == RoomStatus::Open
     }
 
-    /// Open, with nobody inside: nothing happens before somebody joins or the deadline comes.
+    /// Whether nothing happens before a message or the deadline: the room is open and empty, and no call is running.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_open() && self.people.is_empty() && self.room.empty_deadline.is_some()
+        self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some() && self.calls.is_empty()
     }
 
-    /// Its deadline has come, and the store was away.
+    /// Whether the room should have ended, and the store did not answer.
     pub(crate) fn end_failed(&self) -> bool {
         self.end_failed
     }
 
-    /// Back to what a room is taken up from.
+    /// Returns what an actor of this room can be rebuilt from.
     pub(crate) fn into_snapshot(self) -> RoomSnapshot {
-        RoomSnapshot { room: *self.room, participants: self.people }
+        RoomSnapshot { room: *self.room, participants: self.participants }
     }
 
-    /// Who holds a role, not counting `except`, who is about to be replaced by a join of its own.
+    /// Counts the holders of a role. `except` does not count: a join of that identity replaces the connected one.
     pub(super) fn holders(&self, role: &RoleName, except: &Identity) -> usize {
-        self.people.iter().filter(|p| p.role.as_ref() == Some(role) && p.identity != *except).count()
+        self.participants.iter().filter(|p| p.role.as_ref() == Some(role) && p.identity != *except).count()
     }
 
-    /// Whether somebody is inside by that join.
-    pub(super) fn has(&self, sid: &ParticipantSid) -> bool {
-        self.people.iter().any(|person| person.sid == *sid)
+    /// Whether this join is connected.
+    pub(super) fn has_session(&self, sid: &ParticipantSid) -> bool {
+        self.participants.iter().any(|participant| participant.sid == *sid)
     }
 
-    /// Whether somebody by that identity is inside.
-    pub(super) fn holds(&self, identity: &Identity) -> bool {
-        self.people.iter().any(|person| person.identity == *identity)
+    /// Whether a participant with this identity is connected.
+    pub(super) fn is_connected(&self, identity: &Identity) -> bool {
+        self.participants.iter().any(|participant| participant.identity == *identity)
     }
 
-    /// Takes over a change of role that was written.
-    pub(super) fn give_role(&mut self, sid: &ParticipantSid, role: &RoleName) {
-        if let Some(person) = self.people.iter_mut().find(|person| person.sid == *sid) {
-            person.role = Some(role.clone());
+    /// Applies a role change that was written.
+    pub(super) fn set_role(&mut self, sid: &ParticipantSid, role: &RoleName) {
+        if let Some(participant) = self.participants.iter_mut().find(|participant| participant.sid == *sid) {
+            participant.role = Some(role.clone());
         }
     }
 
-    /// Takes over what a write gave back.
+    /// Replaces the record and the participants with what a write returned.
     pub(super) fn refresh(&mut self, now: RoomSnapshot) {
         *self.room = now.room;
-        self.people = now.participants;
+        self.participants = now.participants;
     }
 
-    /// What the debug endpoint shows.
+    /// Returns the held messages that can be handled now: all of them once the room has ended.
+    pub(super) fn release(&mut self) -> Vec<RoomMsg> {
+        if self.is_open() { self.calls.release() } else { self.calls.release_all() }
+    }
+
+    /// Returns the snapshot for the debug endpoint.
     pub(super) fn inspect(&self) -> Inspection {
         let mut participants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for person in &self.people {
-            let role = person.role.as_ref().map_or("", RoleName::as_str);
-            participants.entry(role).or_default().push(person.identity.as_str());
+        for participant in &self.participants {
+            let role = participant.role.as_ref().map_or("", RoleName::as_str);
+            participants.entry(role).or_default().push(participant.identity.as_str());
         }
-        let holders: BTreeMap<_, _> = participants.iter().map(|(role, people)| (*role, people.len())).collect();
+        let holders: BTreeMap<_, _> = participants.iter().map(|(role, held)| (*role, held.len())).collect();
         let state = json!({
             "status": self.room.status.as_str(),
             "participants": participants,

@@ -3,6 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use conclave_actors::room::MuteTrackRequest;
 use conclave_media::{MuteOutcome, ServerData};
 use conclave_model::non_null::non_null;
 use conclave_model::participant::{DataKind, Track};
@@ -17,7 +18,7 @@ use crate::http::answer::{self, Response};
 use crate::http::call::{Call, identity};
 use crate::http::openapi::{Doc, Param};
 use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::{Problem, of_media, of_store};
+use crate::http::problem::{Problem, of_store, of_tree};
 
 /// Which way a track is to be muted.
 #[derive(Deserialize, ToSchema)]
@@ -156,10 +157,8 @@ async fn remove(call: Call) -> Result<Response, Problem> {
     let identity = call.identity()?;
     call.no_query()?;
     call.permit(Permission::RemoveOthers).await?;
-    let (room, media) = (live_room(&call).await?.namespaced_name(), &call.state.media);
-    let inside = media.participant(&room, &identity).await.map_err(of_media)?;
-    let inside = inside.ok_or_else(Problem::participant_not_found)?;
-    let removed = media.remove_participant(&room, &inside.sid).await.map_err(of_media)?;
+    let room = live_room(&call).await?;
+    let removed = call.state.tree.remove_participant(room.project_id, room.name, identity).await.map_err(of_tree)?;
     if removed { Ok(answer::no_content()) } else { Err(Problem::participant_not_found()) }
 }
 
@@ -174,8 +173,9 @@ async fn mute(call: Call) -> Result<Response, Problem> {
     let wanted: MuteTrack = call.read()?;
     permit_mute(&call, &wanted).await?;
     let MuteTrack { track_sid, muted } = wanted;
-    let room = live_room(&call).await?.namespaced_name();
-    let outcome = call.state.media.mute_track(&room, &identity, &track_sid, muted).await.map_err(of_media)?;
+    let room = live_room(&call).await?;
+    let request = MuteTrackRequest { identity, track: track_sid, muted };
+    let outcome = call.state.tree.mute_track(room.project_id, room.name, request).await.map_err(of_tree)?;
     match outcome {
         MuteOutcome::Done(track) => Ok(answer::ok(&MutedTrack { track })),
         MuteOutcome::NoSuchParticipant => Err(Problem::participant_not_found()),
@@ -205,6 +205,6 @@ async fn send_data(call: Call) -> Result<Response, Problem> {
         return Err(Problem::new(ErrorCode::RoomNotFound, message));
     }
     let bytes = message.data.len();
-    call.state.media.send_data(&room.namespaced_name(), message).await.map_err(of_media)?;
+    call.state.tree.send_data(room.project_id, room.name, message).await.map_err(of_tree)?;
     Ok(answer::ok(&DataSent { sent: true, bytes }))
 }

@@ -1,0 +1,94 @@
+//! What the egress and the ingress actor share: each follows one thing on the media plane until its status is final.
+//!
+//! The status comes from reports and from answers to polls. Both are remembered for the debug endpoint and written to the
+//! record if they change it.
+
+use conclave_media::{MediaError, ReportError};
+use conclave_model::Timestamp;
+use ractor::Actor;
+use serde::Serialize;
+
+use crate::context::ActorContext;
+use crate::error::TreeError;
+use crate::info::ActorInfo;
+
+/// The media plane's last word on what an actor follows, for the debug endpoint.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LastAnswer<S> {
+    at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<S>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A state on the media plane.
+pub(crate) trait Observation: Clone + Send + Sync + 'static {
+    /// The status in the record.
+    type Status: Serialize + Send + Sync + 'static;
+
+    /// Returns the status.
+    fn status(&self) -> Self::Status;
+
+    /// Returns what went wrong, if anything did.
+    fn error(&self) -> Option<String>;
+}
+
+/// The media plane's answer to a poll; `None` if it does not know what was asked for.
+pub(crate) type PollAnswer<O> = Result<Option<O>, MediaError>;
+
+/// An actor that follows one thing on the media plane.
+pub(crate) trait Follower: Actor {
+    /// The thing's state on the media plane.
+    type Observation: Observation;
+
+    /// Returns what all actors share.
+    fn context(&self) -> &ActorContext;
+
+    /// Returns the actor's identity and counters.
+    fn info(&self) -> &ActorInfo;
+
+    /// Returns the place for the media plane's last answer.
+    fn last_answer(state: &mut Self::State) -> &mut Option<LastAnswer<<Self::Observation as Observation>::Status>>;
+
+    /// Writes a state to the record if it changes it.
+    fn record(
+        &self,
+        state: &mut Self::State,
+        observation: Self::Observation,
+        at: Timestamp,
+    ) -> impl Future<Output = Result<(), TreeError>> + Send;
+
+    /// Remembers an answer for the debug endpoint.
+    fn remember(&self, state: &mut Self::State, answer: &PollAnswer<Self::Observation>) {
+        let (status, error) = match answer {
+            Ok(Some(observation)) => (Some(observation.status()), observation.error()),
+            Ok(None) => (None, Some("not known there".into())),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        *Self::last_answer(state) = Some(LastAnswer { at: self.context().clock.now(), status, error });
+    }
+
+    /// Writes a reported state. It is durable when this returns `Ok`.
+    fn handle_report(
+        &self,
+        state: &mut Self::State,
+        observation: Self::Observation,
+        at: Timestamp,
+    ) -> impl Future<Output = Result<(), ReportError>> + Send {
+        async move {
+            self.remember(state, &Ok(Some(observation.clone())));
+            self.record(state, observation, at).await.map_err(|error| {
+                log::error!(actor = &*self.info().id; "a report could not be written: {error}");
+                ReportError::Unavailable
+            })
+        }
+    }
+
+    /// Logs a poll that failed. The next reconciliation polls again.
+    fn warn_if_failed<T>(&self, polled: Result<T, TreeError>) {
+        if let Err(error) = polled {
+            log::warn!(actor = &*self.info().id; "the media plane's state could not be recorded; it is polled again later: {error}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The messages of a project actor.
+
+use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
+use conclave_media::{EgressRequest, IngressRequest, MediaError, Report, ReportError, Survey};
+use conclave_model::egress::{Egress, EgressDetail, UsedDestination};
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::ingress::Ingress;
+use conclave_model::room::Room;
+use conclave_model::{EgressId, EndpointId, IngressId, RoomId, RoomName};
+use ractor::RpcReplyPort;
+use tokio::sync::oneshot;
+
+use crate::egress::{EgressMsg, EgressReply};
+use crate::error::TreeError;
+use crate::ingress::{CreatedIngress, IngressMsg, IngressObservation};
+use crate::inspection::{InspectMessage, Inspection};
+use crate::room::RoomMsg;
+use crate::webhook_endpoint::WebhookEndpointMsg;
+
+/// The reply to the creation of a room.
+pub type RoomReply = RpcReplyPort<Result<Room, StoreError>>;
+/// The reply to the creation of an ingress endpoint.
+pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
+
+/// A request to start a recording or a broadcast.
+#[derive(Debug)]
+pub struct StartEgressRequest {
+    /// The room.
+    pub room: RoomId,
+    /// The request to the media plane.
+    pub egress: EgressRequest,
+    /// The part of the record that differs between recordings and broadcasts.
+    pub detail: EgressDetail,
+    /// The destination that the request named, if it named one.
+    pub destination: Option<UsedDestination>,
+}
+
+/// A request to create an ingress endpoint.
+#[derive(Debug)]
+pub struct CreateIngressRequest {
+    /// The room.
+    pub room: RoomId,
+    /// The request to the media plane.
+    pub ingress: IngressRequest,
+}
+
+/// The name of a project's child.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ChildKey {
+    /// A room.
+    Room(RoomName),
+    /// A recording or a broadcast.
+    Egress(EgressId),
+    /// An ingress endpoint.
+    Ingress(IngressId),
+    /// A webhook endpoint.
+    WebhookEndpoint(EndpointId),
+}
+
+/// A message to a project actor.
+#[derive(Debug)]
+pub enum ProjectMsg {
+    /// Start the actors of everything live. The first message of a project actor.
+    Populate,
+    /// Create a room.
+    CreateRoom {
+        /// The room.
+        new: Box<NewRoom>,
+        /// Maximum number of open rooms in the plan; absent if unlimited.
+        limit: Option<u32>,
+        /// The response to store with the room.
+        keep: Option<ResponseRecorder<Room>>,
+        /// Answered once the room is durable.
+        reply: RoomReply,
+    },
+    /// The write of a new room has ended.
+    RoomCreated {
+        /// The room, or the store's error.
+        result: Box<Result<Room, StoreError>>,
+        /// The caller.
+        reply: RoomReply,
+    },
+    /// Start a recording or a broadcast.
+    StartEgress {
+        /// The recording or broadcast.
+        request: Box<StartEgressRequest>,
+        /// The response to store with the record.
+        keep: Option<ResponseRecorder<Egress>>,
+        /// Answered once the record is durable.
+        reply: EgressReply,
+    },
+    /// The start of a recording or a broadcast has ended.
+    EgressStarted {
+        /// The record, or the error.
+        result: Box<Result<Egress, TreeError>>,
+        /// The caller.
+        reply: EgressReply,
+    },
+    /// Create an ingress endpoint.
+    CreateIngress {
+        /// The endpoint.
+        request: Box<CreateIngressRequest>,
+        /// Answered once the record is durable.
+        reply: CreateIngressReply,
+    },
+    /// The creation of an ingress endpoint has ended.
+    IngressCreated {
+        /// The record and the stream key, or the error.
+        result: Box<Result<CreatedIngress, TreeError>>,
+        /// The caller.
+        reply: CreateIngressReply,
+    },
+    /// Forward a message to a room.
+    Room {
+        /// The room.
+        name: RoomName,
+        /// The message.
+        msg: RoomMsg,
+    },
+    /// Forward a message to a recording or a broadcast.
+    Egress {
+        /// The recording or broadcast.
+        id: EgressId,
+        /// The message.
+        msg: EgressMsg,
+    },
+    /// Forward a message to an ingress endpoint.
+    Ingress {
+        /// The endpoint.
+        id: IngressId,
+        /// The message.
+        msg: IngressMsg,
+    },
+    /// Forward a message to a webhook endpoint.
+    WebhookEndpoint {
+        /// The endpoint.
+        id: EndpointId,
+        /// The message.
+        msg: WebhookEndpointMsg,
+    },
+    /// Forward the media plane's answer to an ingress actor, after the reports that its room was sent before.
+    IngressObserved {
+        /// The endpoint.
+        id: IngressId,
+        /// The answer.
+        observation: IngressObservation,
+    },
+    /// The media plane reports an event of a room.
+    Report {
+        /// The event.
+        report: Report,
+        /// Answered once the event is durable, or refused.
+        answer: oneshot::Sender<Result<(), ReportError>>,
+    },
+    /// A webhook endpoint was deleted.
+    WebhookEndpointDeleted(EndpointId),
+    /// Rebuild a child: the delay after its failure is over.
+    Restore(ChildKey),
+    /// The records of a room without an actor were read.
+    RoomLoaded {
+        /// The room.
+        name: RoomName,
+        /// The records; absent if the room has ended.
+        snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
+    },
+    /// The record of a recording or a broadcast without an actor was read.
+    EgressLoaded {
+        /// The recording or broadcast.
+        id: EgressId,
+        /// The record; absent if it is final.
+        record: Box<Result<Option<RunningEgress>, StoreError>>,
+    },
+    /// The record of an ingress endpoint without an actor was read.
+    IngressLoaded {
+        /// The endpoint.
+        id: IngressId,
+        /// The record; absent if it is final.
+        record: Box<Result<Option<Ingress>, StoreError>>,
+    },
+    /// The earliest deadline of a hibernating room has come.
+    HibernationDeadline,
+    /// Reconcile the records with the media plane, and arm the timer for the next time.
+    Reconcile,
+    /// What is live on the media plane.
+    Surveyed(Box<Result<Survey, MediaError>>),
+    /// Return a snapshot.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl ProjectMsg {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Populate => "populate",
+            Self::CreateRoom { .. } => "create_room",
+            Self::RoomCreated { .. } => "room_created",
+            Self::StartEgress { .. } => "start_egress",
+            Self::EgressStarted { .. } => "egress_started",
+            Self::CreateIngress { .. } => "create_ingress",
+            Self::IngressCreated { .. } => "ingress_created",
+            Self::Room { .. } => "room",
+            Self::Egress { .. } => "egress",
+            Self::Ingress { .. } => "ingress",
+            Self::WebhookEndpoint { .. } => "webhook_endpoint",
+            Self::IngressObserved { .. } => "ingress_observed",
+            Self::Report { .. } => "report",
+            Self::WebhookEndpointDeleted(_) => "webhook_endpoint_deleted",
+            Self::Restore(_) => "restore",
+            Self::RoomLoaded { .. } => "room_loaded",
+            Self::EgressLoaded { .. } => "egress_loaded",
+            Self::IngressLoaded { .. } => "ingress_loaded",
+            Self::HibernationDeadline => "hibernation_deadline",
+            Self::Reconcile => "reconcile",
+            Self::Surveyed(_) => "surveyed",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+impl InspectMessage for ProjectMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
+    }
+}

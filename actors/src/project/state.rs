@@ -1,0 +1,82 @@
+//! The state of a project actor: its children, what is being created, and its timers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use conclave_db::RunningEgress;
+use conclave_model::ingress::Ingress;
+use conclave_model::{EndpointId, IngressId, ProjectId, RoomName, Timestamp};
+use ractor::ActorId;
+use serde_json::json;
+
+use super::child_set::ChildSet;
+use super::followed::FollowedSet;
+use super::message::ChildKey;
+use crate::child::Supervised;
+use crate::info::ActorKind;
+use crate::inspection::Inspection;
+use crate::room::RoomMsg;
+use crate::timer::Timer;
+use crate::webhook_endpoint::WebhookEndpointMsg;
+
+/// A project's children, and what is counted before it becomes one.
+pub struct ProjectState {
+    pub(super) rooms: ChildSet<RoomName, RoomMsg>,
+    pub(super) egresses: FollowedSet<RunningEgress>,
+    pub(super) ingresses: FollowedSet<Ingress>,
+    pub(super) webhook_endpoints: ChildSet<EndpointId, WebhookEndpointMsg>,
+    pub(super) by_actor: HashMap<ActorId, ChildKey>,
+    /// Number of rooms that are being written. They count against the plan's limit before they exist.
+    pub(super) pending_rooms: usize,
+    /// Ingress endpoints on the media plane without an actor, and the instant since which they have been seen.
+    pub(super) strays: HashMap<IngressId, Timestamp>,
+    /// Hibernating rooms by their deadline.
+    pub(super) hibernating: BTreeSet<(Timestamp, RoomName)>,
+    pub(super) deadline: Option<Timer>,
+    pub(super) reconcile: Option<Timer>,
+}
+
+impl ProjectState {
+    /// Returns the state of a project without children, whose path is `parent`.
+    pub(super) fn new(project: &ProjectId, parent: &Arc<str>) -> Self {
+        let egresses = ChildSet::new(ActorKind::Egress, "egress", project, parent);
+        let ingresses = ChildSet::new(ActorKind::Ingress, "ingress", project, parent);
+        Self {
+            rooms: ChildSet::new(ActorKind::Room, "room", project, parent),
+            egresses: FollowedSet::new(egresses),
+            ingresses: FollowedSet::new(ingresses),
+            webhook_endpoints: ChildSet::new(ActorKind::WebhookEndpoint, "webhook", project, parent),
+            by_actor: HashMap::new(),
+            pending_rooms: 0,
+            strays: HashMap::new(),
+            hibernating: BTreeSet::new(),
+            deadline: None,
+            reconcile: None,
+        }
+    }
+
+    /// Returns the child with this name; a new one that failed to start if there is none.
+    pub(super) fn child(&mut self, key: &ChildKey) -> &mut dyn Supervised {
+        match key {
+            ChildKey::Room(name) => self.rooms.supervised(name),
+            ChildKey::Egress(id) => self.egresses.children.supervised(id),
+            ChildKey::Ingress(id) => self.ingresses.children.supervised(id),
+            ChildKey::WebhookEndpoint(id) => self.webhook_endpoints.supervised(id),
+        }
+    }
+
+    /// Returns the snapshot for the debug endpoint.
+    pub(super) fn inspect(&self) -> Inspection {
+        let state = json!({
+            "open_rooms": self.rooms.len(),
+            "rooms_at_rest": self.hibernating.len(),
+            "rooms_in_making": self.pending_rooms,
+            "jobs": self.egresses.children.len(),
+            "jobs_in_making": self.egresses.pending.len(),
+            "ingresses": self.ingresses.children.len(),
+            "ingresses_in_making": self.ingresses.pending.len(),
+            "webhook_endpoints": self.webhook_endpoints.len(),
+        });
+        Inspection { timers: self.deadline.iter().chain(&self.reconcile).map(Timer::view).collect(), state }
+    }
+}

@@ -1,0 +1,163 @@
+//! The messages of a room actor.
+
+use conclave_db::StoreError;
+use conclave_media::{MuteOutcome, Report, ReportError, ServerData};
+use conclave_model::event::ChangedBy;
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::role_change::RoleChanged;
+use conclave_model::{ErrorCode, Identity, Problem, RoleName, TrackSid};
+use ractor::RpcReplyPort;
+use tokio::sync::oneshot;
+
+use super::media_calls::{CallId, CallOutcome};
+use super::reconcile::RoomObservation;
+use crate::barrier::Barrier;
+use crate::error::TreeError;
+use crate::inspection::{InspectMessage, Inspection};
+
+/// The reply to a request for another role.
+pub type RoleReply = RpcReplyPort<Result<RoleChanged, TreeError>>;
+/// The reply to a removal: false when the participant is not connected.
+pub type RemoveReply = RpcReplyPort<Result<bool, TreeError>>;
+/// The reply to muting or unmuting a track.
+pub type MuteReply = RpcReplyPort<Result<MuteOutcome, TreeError>>;
+/// The reply to sending data.
+pub type SendDataReply = RpcReplyPort<Result<(), TreeError>>;
+
+/// A request to give a participant another role.
+#[derive(Debug, Clone)]
+pub struct ChangeRoleRequest {
+    /// The participant, who must be connected.
+    pub identity: Identity,
+    /// A role of the room's template.
+    pub role: RoleName,
+    /// The participant or the API key that makes the request.
+    pub by: ChangedBy,
+}
+
+/// A request to mute or unmute a participant's track.
+#[derive(Debug, Clone)]
+pub struct MuteTrackRequest {
+    /// The publisher.
+    pub identity: Identity,
+    /// The track.
+    pub track: TrackSid,
+    /// True mutes, false unmutes.
+    pub muted: bool,
+}
+
+/// A message to a room actor.
+#[derive(Debug)]
+pub enum RoomMsg {
+    /// The media plane reports an event of the room.
+    Report {
+        /// The event.
+        report: Report,
+        /// Answered once the event is durable, or refused.
+        answer: oneshot::Sender<Result<(), ReportError>>,
+    },
+    /// Release whoever waits until the messages before this one are handled.
+    Barrier(Barrier),
+    /// End the room.
+    End(RpcReplyPort<Result<(), StoreError>>),
+    /// Give a participant another role.
+    ChangeRole {
+        /// The participant and the role.
+        request: Box<ChangeRoleRequest>,
+        /// The response to store with the change.
+        keep: Option<ResponseRecorder<RoleChanged>>,
+        /// Answered once the change is durable.
+        reply: RoleReply,
+    },
+    /// Disconnect a participant.
+    RemoveParticipant {
+        /// The participant.
+        identity: Identity,
+        /// Answered once the media plane has done it.
+        reply: RemoveReply,
+    },
+    /// Mute or unmute a participant's track.
+    MuteTrack {
+        /// The track.
+        request: Box<MuteTrackRequest>,
+        /// Answered once the media plane has done it.
+        reply: MuteReply,
+    },
+    /// Send data to the participants.
+    SendData {
+        /// The data and its recipients.
+        data: Box<ServerData>,
+        /// Answered once the media plane has accepted it.
+        reply: SendDataReply,
+    },
+    /// A call to the media plane has returned.
+    MediaCallEnded {
+        /// The call.
+        call: CallId,
+        /// Its result; absent if the call panicked.
+        outcome: Option<Box<CallOutcome>>,
+    },
+    /// The empty timer fired. The state decides whether the room ends.
+    EmptyTimeout,
+    /// Reconcile the records with the media plane.
+    Reconcile,
+    /// The media plane's participants, for reconciliation.
+    Observed(Box<RoomObservation>),
+    /// Return a snapshot.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl RoomMsg {
+    /// Answers on behalf of a room that has ended.
+    pub(crate) fn answer_as_ended(self) {
+        match self {
+            Self::Report { answer, .. } => drop(answer.send(Err(ReportError::RoomEnded))),
+            Self::Barrier(barrier) => barrier.pass(),
+            Self::End(reply) => drop(reply.send(Ok(()))),
+            Self::ChangeRole { reply, .. } => drop(reply.send(Err(participant_not_found()))),
+            Self::RemoveParticipant { reply, .. } => drop(reply.send(Ok(false))),
+            Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
+            Self::SendData { reply, .. } => drop(reply.send(Err(ended()))),
+            Self::MediaCallEnded { outcome, .. } => outcome.into_iter().for_each(|outcome| outcome.answer_as_ended()),
+            Self::EmptyTimeout | Self::Reconcile | Self::Observed(_) | Self::Inspect(_) => {}
+        }
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Report { .. } => "report",
+            Self::Barrier(_) => "barrier",
+            Self::End(_) => "end",
+            Self::ChangeRole { .. } => "change_role",
+            Self::RemoveParticipant { .. } => "remove_participant",
+            Self::MuteTrack { .. } => "mute_track",
+            Self::SendData { .. } => "send_data",
+            Self::MediaCallEnded { .. } => "media_call_ended",
+            Self::EmptyTimeout => "empty_timeout",
+            Self::Reconcile => "reconcile",
+            Self::Observed(_) => "observed",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+impl InspectMessage for RoomMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
+    }
+}
+
+/// Returns the error for a participant who is not connected.
+pub(super) fn participant_not_found() -> TreeError {
+    refused(Problem::participant_not_found())
+}
+
+/// Returns the error for a refusal.
+pub(super) fn refused(problem: Problem) -> TreeError {
+    TreeError::Store(StoreError::Refused(problem))
+}
+
+fn ended() -> TreeError {
+    let message = "the room has ended, so nobody is there to receive data";
+    refused(Problem::new(ErrorCode::RoomNotFound, message))
+}

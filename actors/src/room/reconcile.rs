@@ -1,0 +1,207 @@
+//! Reconciliation of a room: compares its participants and tracks on the media plane with the records, and repairs what lost
+//! reports left behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_media::{MediaError, ReportError};
+use conclave_model::event::{ParticipantRef, TrackSummary};
+use conclave_model::participant::{Participant, ParticipantState};
+use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
+
+use super::RoomActor;
+use super::message::RoomMsg;
+use super::state::RoomState;
+use crate::context::ActorContext;
+use crate::mailbox::Mailbox;
+
+/// Time that a join may take to complete on the media plane after it was written.
+const JOIN_GRACE: Duration = Duration::from_secs(5);
+
+/// A track that has not ended in the records, with the join that publishes it.
+type OpenTrack = (ParticipantSid, TrackSummary);
+
+/// A room on the media plane, and in the records at the moment when the plane was asked.
+#[derive(Debug)]
+pub struct RoomObservation {
+    /// Joins in the records that had had the time to complete.
+    known: Vec<ParticipantSid>,
+    /// Open tracks in the records.
+    tracks: Vec<OpenTrack>,
+    /// Participants on the media plane.
+    participants: Vec<Participant>,
+}
+
+/// A report about a track that was lost.
+#[derive(Debug, PartialEq, Eq)]
+enum MissedReport {
+    Published(TrackSummary),
+    Unpublished(TrackSummary),
+    Muted(TrackSummary),
+}
+
+/// Returns the lost reports about a participant's tracks. A track that is not in the records may have ended in the meantime;
+/// writing it again changes nothing then.
+fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> {
+    let open = || known.iter().filter(|(sid, _)| *sid == seen.sid).map(|(_, track)| track);
+    let gone = open().filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid)).cloned();
+    let found = seen.tracks.iter().map(TrackSummary::from).filter_map(|track| {
+        match open().find(|known| known.sid == track.sid) {
+            None => Some(MissedReport::Published(track)),
+            Some(known) if known.muted != track.muted => Some(MissedReport::Muted(track)),
+            Some(_) => None,
+        }
+    });
+    gone.map(MissedReport::Unpublished).chain(found).collect()
+}
+
+/// Reads the open tracks, then asks the media plane: a track that ends in between was not lost.
+async fn observe(
+    context: &ActorContext,
+    (id, room): (RoomId, &NamespacedRoom),
+    known: Vec<ParticipantSid>,
+) -> Result<RoomObservation, MediaError> {
+    let tracks = context.store.open_tracks(id).await.map_err(|error| MediaError::Unavailable(error.to_string()))?;
+    let participants = context.media.participants(room).await?;
+    Ok(RoomObservation { known, tracks, participants })
+}
+
+impl RoomActor {
+    /// Asks the media plane for the room's participants, in a spawned task. The answer takes the path of the reports: if it
+    /// overtook one that the plane sent before it, a clean leave would be written as a lost connection.
+    pub(super) fn observe(&self, state: &RoomState) {
+        let now = self.context.clock.now();
+        // A join is written before it completes on the media plane, so a recent one may be missing there.
+        let settled = |joined_at: Timestamp| joined_at <= self.info.started_at() || joined_at.after(JOIN_GRACE) <= now;
+        let known = state.participants.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
+        let (context, path) = (Arc::clone(&self.context), self.path.clone());
+        let (id, room) = (state.room.id, state.room.namespaced_name());
+        tokio::spawn(async move {
+            match observe(&context, (id, &room), known).await {
+                Ok(observation) => path.send(RoomMsg::Observed(Box::new(observation))),
+                Err(error) => log::warn!(room = room.as_str(); "a room could not be reconciled: {error}"),
+            }
+        });
+    }
+
+    /// Closes the sessions of participants who are gone, and writes joins and tracks whose reports were lost. Participants
+    /// who joined or left after the media plane was asked are left to their own reports.
+    pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, observation: RoomObservation) {
+        let RoomObservation { known, tracks, participants } = observation;
+        let gone = known.iter().filter(|sid| participants.iter().all(|seen| seen.sid != **sid)).cloned().collect();
+        self.close_lost(me, state, gone).await;
+        if !participants.is_empty() {
+            self.resend_subscription_rules(state).await;
+        }
+        // A join that has not completed may still fail; its own report says which.
+        let joined = |seen: &Participant| seen.state == ParticipantState::Active && seen.kind.makes_session();
+        for participant in participants.into_iter().filter(joined) {
+            let missed = missed_reports(&tracks, &participant);
+            let who = ParticipantRef::from(&participant);
+            if !known.contains(&participant.sid) && !state.has_session(&participant.sid) {
+                self.admit_missed(me, state, participant).await;
+            }
+            self.write_missed(state, &who, missed).await;
+        }
+    }
+
+    /// Sends the subscription rules to the media plane again. A plane in another process keeps participants connected while
+    /// this server restarts, and its clients may have found a way around the rules.
+    async fn resend_subscription_rules(&self, state: &RoomState) {
+        let sent = match self.context.store.room_roles(state.room.template_id.clone()).await {
+            Ok(roles) => self.set_subscription_rules(state, &roles).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = sent {
+            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not sent again: {error}");
+        }
+    }
+
+    /// Closes the sessions of participants who are not on the media plane any more.
+    async fn close_lost(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, lost: Vec<ParticipantSid>) {
+        if lost.is_empty() {
+            return;
+        }
+        match self.context.store.record_lost(state.room.id, lost, self.context.clock.now()).await {
+            Ok(left) => self.apply_leave(me, state, left),
+            Err(error) => log::error!("lost participants could not be written: {error}"),
+        }
+    }
+
+    /// Writes a join whose report was lost. A participant whose join would have been refused is removed.
+    async fn admit_missed(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, participant: Participant) {
+        let at = participant.joined_at.unwrap_or_else(|| self.context.clock.now());
+        let (sid, room) = (participant.sid.clone(), state.room.namespaced_name());
+        // Any other error has been logged; the next reconciliation tries again.
+        if self.admit(me, state, participant, at).await == Err(ReportError::RoleFull)
+            && let Err(error) = self.context.media.remove_participant(&room, &sid).await
+        {
+            log::warn!(room = room.as_str(); "a participant over the role's limit could not be removed: {error}");
+        }
+    }
+
+    async fn write_missed(&self, state: &RoomState, who: &ParticipantRef, missed: Vec<MissedReport>) {
+        let (store, room, at) = (&self.context.store, state.room.id, self.context.clock.now());
+        for report in missed {
+            let written = match report {
+                MissedReport::Published(track) => store.record_track(room, who.clone(), track, true, at).await,
+                MissedReport::Unpublished(track) => store.record_track(room, who.clone(), track, false, at).await,
+                MissedReport::Muted(track) => store.record_track_muted(room, who.sid.clone(), track).await,
+            };
+            if let Err(error) = written {
+                log::error!(room = state.room.namespaced_name().as_str(); "a track could not be written: {error}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::participant::{ParticipantKind, Track, TrackKind, TrackSource};
+
+    use super::*;
+
+    fn track(sid: &str, muted: bool) -> Track {
+        Track {
+            sid: sid.parse().unwrap(),
+            kind: TrackKind::Audio,
+            source: TrackSource::Microphone,
+            muted,
+            name: None,
+            width: None,
+            height: None,
+            simulcast: None,
+            mime_type: None,
+        }
+    }
+
+    fn participant(tracks: Vec<Track>) -> Participant {
+        Participant {
+            sid: "PA_1".parse().unwrap(),
+            identity: "alice".parse().unwrap(),
+            name: String::new(),
+            state: ParticipantState::Active,
+            kind: ParticipantKind::Standard,
+            metadata: String::new(),
+            attributes: std::collections::BTreeMap::new(),
+            is_publisher: !tracks.is_empty(),
+            joined_at: None,
+            tracks,
+        }
+    }
+
+    #[test]
+    fn missed_track_reports_are_the_differences_between_records_and_media_plane() {
+        let facts = |sid: &str, muted| TrackSummary::from(&track(sid, muted));
+        let of = |sid_of: &str, sid: &str, muted| (sid_of.parse().unwrap(), facts(sid, muted));
+        let known = [of("PA_1", "a", false), of("PA_1", "b", false), of("PA_1", "c", true), of("PA_2", "d", false)];
+        let seen = participant(vec![track("a", false), track("b", true), track("e", false)]);
+        let expected = [
+            MissedReport::Unpublished(facts("c", true)),
+            MissedReport::Muted(facts("b", true)),
+            MissedReport::Published(facts("e", false)),
+        ];
+        assert_eq!(missed_reports(&known, &seen), expected);
+        assert_eq!(missed_reports(&known[..1], &participant(vec![track("a", false)])), []);
+    }
+}

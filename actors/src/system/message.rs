@@ -1,0 +1,66 @@
+//! The messages of the system actor.
+
+use conclave_media::{Report, ReportError};
+use conclave_model::{EndpointId, ProjectId};
+use ractor::RpcReplyPort;
+use tokio::sync::oneshot;
+
+use crate::inspection::{InspectMessage, Inspection};
+use crate::project::ProjectMsg;
+
+/// A message to the system actor.
+#[derive(Debug)]
+pub enum SystemMsg {
+    /// Start the projects that have something live. The first message.
+    Populate,
+    /// Forward a message to a project, which is started if it does not run.
+    Project {
+        /// The project.
+        id: ProjectId,
+        /// The message.
+        msg: Box<ProjectMsg>,
+    },
+    /// The media plane reports an event.
+    Report {
+        /// The event.
+        report: Report,
+        /// Answered once the event is durable, or refused.
+        answer: oneshot::Sender<Result<(), ReportError>>,
+    },
+    /// Deliveries were queued for webhook endpoints.
+    DeliveriesQueued {
+        /// The project of the endpoints.
+        project: ProjectId,
+        /// The endpoints.
+        endpoints: Vec<EndpointId>,
+    },
+    /// The media plane answers again after an outage.
+    MediaReturned,
+    /// Rebuild a project: the delay after its failure is over.
+    Restore(ProjectId),
+    /// Delete expired records.
+    RunHousekeeping,
+    /// Return a snapshot.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl SystemMsg {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Populate => "populate",
+            Self::Project { .. } => "project",
+            Self::Report { .. } => "report",
+            Self::DeliveriesQueued { .. } => "deliveries_queued",
+            Self::MediaReturned => "media_returned",
+            Self::Restore(_) => "restore",
+            Self::RunHousekeeping => "run_housekeeping",
+            Self::Inspect(_) => "inspect",
+        }
+    }
+}
+
+impl InspectMessage for SystemMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
+    }
+}
