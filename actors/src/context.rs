@@ -1,4 +1,4 @@
-//! What every actor may use, made once and shared.
+//! What all actors share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use crate::delivery::sender::Sender;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 
-/// The shared parts.
+/// The services and settings that all actors share.
 pub struct ActorContext {
-    /// Durable records.
+    /// The durable records.
     pub store: Store,
-    /// Live state.
+    /// The media plane.
     pub media: Arc<dyn MediaPlane>,
-    /// Time.
+    /// The source of time.
     pub clock: Clock,
     /// Posts webhooks.
     pub sender: Arc<Sender>,
-    /// Numbers an operator may set.
+    /// The settings of the actors.
     pub settings: Settings,
-    /// Who is alive, for the debug endpoint.
+    /// The list of all actors, for the debug endpoint.
     pub registry: ActorRegistry,
-    /// Where they count.
+    /// The metrics of the actors.
     pub metrics: ActorMetrics,
 }
 
-/// Numbers an operator may set.
+/// The settings of the actors.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How often an endpoint looks for due deliveries.
+    /// Interval at which webhook endpoints look for due deliveries; 5 s by default.
     pub webhook_tick: Duration,
-    /// When a failed delivery is posted again.
+    /// The delays before a failed delivery is posted again.
     pub retry: RetrySchedule,
-    /// How long final deliveries and their events are kept.
+    /// Time that final deliveries and their events are kept; 30 days by default.
     pub retention: Duration,
-    /// How often the records are held against the media plane.
+    /// Interval at which the records are reconciled with the media plane; 60 s by default.
     pub reconcile: Duration,
 }
 

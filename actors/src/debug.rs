@@ -1,7 +1,7 @@
-//! What the debug endpoint shows: every actor with its info, and with its own snapshot where it is asked for.
+//! The debug endpoint's view of the actors.
 //!
-//! The list is made of cards, which cost no message. Only the actors on the page shown are asked, one message each, and
-//! one that does not answer in time is shown without its state.
+//! The list comes from the registry and sends no messages. Only the actors on the requested page are asked for a snapshot, by
+//! one message each; an actor that does not answer in time is shown without its state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,60 +16,61 @@ use crate::registry::{ActorStatus, RegistryEntry};
 use crate::timer::TimerView;
 use crate::tree::Tree;
 
-const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// Time that an actor has to return its snapshot.
+const INSPECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Which actors are wanted.
+/// A filter of actors; an absent field matches all.
 #[derive(Debug, Clone, Default)]
 pub struct ActorFilter {
-    /// Of this kind.
+    /// Only actors of this kind.
     pub kind: Option<ActorKind>,
-    /// Of this project.
+    /// Only actors of this project.
     pub project: Option<ProjectId>,
-    /// With this in their path.
+    /// Only actors whose path contains this text.
     pub q: Option<String>,
 }
 
-/// An actor as it is shown.
+/// An actor in the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub struct ActorView {
-    /// The path.
+    /// The actor's path.
     pub id: String,
-    /// What it is.
+    /// The type of the actor.
     pub kind: ActorKind,
-    /// Its supervisor's path.
+    /// The supervisor's path; absent for the root.
     pub parent: Option<String>,
-    /// Whose it is.
+    /// The project; absent for the root.
     pub project_id: Option<ProjectId>,
-    /// The last part of the path.
+    /// The last segment of the path.
     pub name: String,
     /// `running`, `hibernating`, `restarting`, or `busy` when it did not answer in time.
     pub status: &'static str,
-    /// When it was last started.
+    /// The instant of the last start.
     pub started_at: Timestamp,
-    /// Times it failed and was restored.
+    /// Number of times it failed and was rebuilt.
     pub restarts: u32,
-    /// How it last failed.
+    /// The last failure; absent if it never failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
-    /// Messages waiting.
+    /// Number of messages that wait in its mailbox.
     pub mailbox: u64,
-    /// Messages handled.
+    /// Number of messages handled.
     pub handled: u64,
-    /// Its timers.
+    /// Armed timers.
     pub timers: Vec<TimerView>,
-    /// Its own snapshot.
+    /// The actor's snapshot; null if it did not answer.
     pub state: serde_json::Value,
-    /// The latest messages, when one actor is asked for.
+    /// The most recent messages, oldest first; only when a single actor is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<HandledMessage>>,
 }
 
-/// A page of actors, and how many there are of each kind.
+/// A page of actors, and the totals.
 #[derive(Debug, Clone)]
 pub struct ActorList {
-    /// The page.
+    /// The requested page.
     pub page: Page<ActorView>,
-    /// All that match the filter, by kind.
+    /// Number of matching actors of each kind.
     pub totals: BTreeMap<ActorKind, usize>,
 }
 
@@ -83,7 +84,7 @@ impl ActorFilter {
 }
 
 impl Tree {
-    /// A page of the actors that match.
+    /// Returns a page of the actors that match the filter.
     pub async fn actors(&self, filter: &ActorFilter, page: PageRequest) -> ActorList {
         let mut totals = BTreeMap::new();
         let mut shown = Vec::new();
@@ -98,7 +99,7 @@ impl Tree {
                 seen += 1;
             }
         };
-        // The root has no project and sorts last by path; a tree is read from its root.
+        // The root sorts last by path, and is shown first.
         if let Some(root) = self.registry().find("system") {
             visit(&root);
         }
@@ -113,7 +114,7 @@ impl Tree {
         ActorList { page: Page { items, request, has_more }, totals }
     }
 
-    /// One actor with its recent history.
+    /// Returns one actor with its recent messages.
     pub async fn actor(&self, id: &str) -> Option<ActorView> {
         let entry = self.registry().find(id)?;
         Some(view(entry, true).await)
@@ -124,8 +125,8 @@ async fn view(entry: RegistryEntry, history: bool) -> ActorView {
     let RegistryEntry { info, status } = entry;
     let (status, inspection) = match status {
         ActorStatus::Restarting => ("restarting", None),
-        ActorStatus::Hibernating(room) => ("hibernating", room.inspect(ANSWER_WITHIN).await),
-        ActorStatus::Running(actor) => match actor.inspect(ANSWER_WITHIN).await {
+        ActorStatus::Hibernating(room) => ("hibernating", room.inspect(INSPECT_TIMEOUT).await),
+        ActorStatus::Running(actor) => match actor.inspect(INSPECT_TIMEOUT).await {
             Some(inspection) => ("running", Some(inspection)),
             None => ("busy", None),
         },

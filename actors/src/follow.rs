@@ -12,7 +12,7 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
 
-/// The media plane's last word on what an actor follows, for the debug endpoint.
+/// The media plane's last answer about what an actor follows, for the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LastAnswer<S> {
     at: Timestamp,

@@ -25,7 +25,7 @@ pub trait InspectMessage: Message {
     fn inspect(reply: RpcReplyPort<Inspection>) -> Self;
 }
 
-/// A source of snapshots: an actor's mailbox, or what stands for an actor without a process.
+/// A source of snapshots: an actor's mailbox, or a substitute for one that has no process.
 pub trait Inspect: Send + Sync {
     /// Returns a snapshot, or `None` if there is none within `timeout`.
     fn inspect(&self, timeout: Duration) -> BoxFuture<'_, Option<Inspection>>;

@@ -1,22 +1,27 @@
-//! The living part of Conclave: who owns what state, which timer, who restarts whom.
+//! The actors of Conclave: each owns the state and the timers of one live thing, and a tree of supervisors restarts them.
 //!
 //! ```text
-//! system ─┬─ project ─┬─ room                 live people by role, the empty timer
+//! system ─┬─ project ─┬─ room                 connected participants by role, the empty timer
 //!         │           ├─ egress               one recording or broadcast, until it is final
-//!         │           ├─ ingress              one endpoint for an encoder, until it is final
-//!         │           └─ webhook_endpoint     the due queue and its tick
-//!         └─ project …                        counts rooms, restores a failed child from the database
+//!         │           ├─ ingress              one ingress endpoint, until it is final
+//!         │           └─ webhook_endpoint     the due deliveries of one endpoint, and its tick
+//!         └─ project …                        counts rooms, rebuilds a failed child from the database
 //! ```
 //!
-//! Each actor has a folder: its messages and its thin `handle` in `mod.rs`, what it does beside it. Around them stand:
+//! Each actor has a folder: the actor in `mod.rs`, its messages in `message.rs` if they are many, its handlers in the other
+//! files. Around the actors:
 //!
-//! - [`tree`]: the one door for callers outside; HTTP handlers know nothing else of this crate.
-//! - [`context`]: what every actor may use: the store, the media plane, the clock, the settings.
-//! - [`info`] and [`debug`]: what the debug endpoint shows of each actor.
-//! - [`child`], [`timer`], [`relay`]: supervision, timers, and the way of committed events.
+//! - [`tree`]: the entry for callers outside this crate. HTTP handlers hold no mailbox.
+//! - [`ActorContext`]: the store, the media plane, the clock and the settings that all actors share.
+//! - [`mailbox`], [`timer`], [`child`]: messages, timers and supervision.
+//! - [`report_path`], `barrier`: the order between reports and the media plane's answers.
+//! - [`relay`]: committed events on their way to webhook endpoints.
+//! - [`delivery`]: posts a signed webhook to a checked address.
+//! - [`info`], [`inspection`], [`registry`], [`debug`], [`metrics`]: what operators see.
 //!
-//! Calls go down the tree and have timeouts; news goes up as casts. A state is persisted before it is acted on, so an
-//! actor can be rebuilt from the database at any moment.
+//! Calls go down the tree and have timeouts. Upward, an actor only sends: to itself along its [`report_path`]. A change is
+//! persisted before an actor acts on it, so each actor can be rebuilt from the database at any moment. Imports between files
+//! go one way, except between a module and its own submodules.
 
 mod barrier;
 pub mod child;

@@ -1,4 +1,4 @@
-//! What the actors count for their operator. How many there are, and what waits for them, is counted when it is asked for.
+//! The metrics of the actors. The number of actors and of waiting messages is counted when the metrics are read.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use prometheus::{Error, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Op
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
 
-/// The actors' numbers.
+/// The metrics of the actors.
 #[derive(Clone)]
 pub struct ActorMetrics {
-    /// Attempts to deliver, by what came of them.
+    /// Delivery attempts by outcome.
     pub(crate) deliveries: IntCounterVec,
-    /// Seconds from when an attempt was due until its outcome was written.
+    /// Seconds from the instant at which an attempt was due until its outcome was written.
     pub(crate) delivery_lag: Histogram,
     actors: IntGaugeVec,
     mailbox: IntGaugeVec,
@@ -20,10 +20,10 @@ pub struct ActorMetrics {
 }
 
 impl ActorMetrics {
-    /// Numbers that show in `registry`.
+    /// Registers the metrics in `registry`.
     ///
     /// # Errors
-    /// They are there already.
+    /// `registry` has metrics of these names already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let lag = HistogramOpts::new(
             "conclave_webhook_delivery_lag_seconds",
@@ -56,12 +56,12 @@ impl ActorMetrics {
         Ok(metrics)
     }
 
-    /// Notes an actor that failed and will be rebuilt.
+    /// Counts an actor that failed and will be rebuilt.
     pub(crate) fn restarted(&self, kind: ActorKind) {
         self.restarts.with_label_values(&[kind.as_str()]).inc();
     }
 
-    /// Counts who is alive now.
+    /// Sets the gauges to the current number of actors and of waiting messages.
     pub fn update_gauges(&self, registry: &ActorRegistry) {
         let mut alive: BTreeMap<(ActorKind, &str), i64> = BTreeMap::new();
         let mut waiting: BTreeMap<ActorKind, i64> = ActorKind::ALL.map(|kind| (kind, 0)).into();

@@ -1,4 +1,4 @@
-//! Timers that actors own: named, on the injected clock, and gone when dropped.
+//! Timers that actors own. They follow the injected clock and are cancelled when dropped.
 
 use conclave_model::{Clock, Timestamp};
 use ractor::Message;
@@ -7,8 +7,8 @@ use tokio::task::JoinHandle;
 
 use crate::mailbox::Mailbox;
 
-/// A message an actor gets at an instant. Dropping the timer cancels it; a message that was already on its way may still
-/// arrive, so its handler looks at the state and not at the message.
+/// Sends a message to an actor at an instant. Dropping the timer cancels it, but a message that was already sent still
+/// arrives, so its handler must check the state.
 #[derive(Debug)]
 pub struct Timer {
     name: &'static str,
@@ -16,17 +16,17 @@ pub struct Timer {
     task: JoinHandle<()>,
 }
 
-/// A timer as the debug endpoint shows it.
+/// A timer in the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub struct TimerView {
-    /// What it is for.
+    /// The purpose of the timer.
     pub name: &'static str,
-    /// When it fires.
+    /// The instant at which it fires.
     pub fires_at: Timestamp,
 }
 
 impl Timer {
-    /// Sends `message` to `to` at `fires_at`, or at once when that is past.
+    /// Arms a timer that sends `message` to `to` at `fires_at`, or at once if that has passed.
     pub fn arm<M: Message>(
         clock: &Clock,
         name: &'static str,
@@ -37,13 +37,13 @@ impl Timer {
         let (clock, to) = (clock.clone(), to.clone());
         let task = tokio::spawn(async move {
             clock.sleep_until(fires_at).await;
-            // The actor may be gone; then nobody wants the message.
+            // The actor may have stopped.
             let _ = to.cast(message);
         });
         Self { name, fires_at, task }
     }
 
-    /// As the debug endpoint shows it.
+    /// Returns the timer for the debug endpoint.
     #[must_use]
     pub fn view(&self) -> TimerView {
         TimerView { name: self.name, fires_at: self.fires_at }

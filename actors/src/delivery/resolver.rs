@@ -1,4 +1,4 @@
-//! Names to addresses, with every address checked before it can be dialled.
+//! Resolves host names, and checks every address before it is dialled.
 //!
 //! A check at registration alone is worth little: a name can point elsewhere by the time of the attempt, or between a
 //! check and the dial. So the filter sits inside the resolver that the HTTP client asks on each attempt, and the client
@@ -13,7 +13,7 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::NextTimeout;
 use url::Url;
 
-/// The system's resolver, behind an [`AddressFilter`].
+/// The system's resolver with an [`AddressFilter`].
 #[derive(Debug)]
 pub struct FilteredResolver {
     filter: AddressFilter,
@@ -21,7 +21,7 @@ pub struct FilteredResolver {
 }
 
 impl FilteredResolver {
-    /// A resolver that returns only what `filter` permits.
+    /// Returns a resolver that returns only addresses that `filter` permits.
     #[must_use]
     pub fn new(filter: AddressFilter) -> Self {
         Self { filter, system: DefaultResolver::default() }
@@ -40,7 +40,7 @@ impl Resolver for FilteredResolver {
     }
 }
 
-/// The system reports a failed look-up as an I/O error, which could not be told from one of the connection.
+/// The system reports a failed look-up as an I/O error, which looks like an error of the connection.
 fn lookup_error(error: ureq::Error) -> ureq::Error {
     match error {
         ureq::Error::Io(_) => ureq::Error::HostNotFound,
@@ -48,19 +48,19 @@ fn lookup_error(error: ureq::Error) -> ureq::Error {
     }
 }
 
-/// A host that is, or resolves to, an address that is not permitted. It names the host and keeps the address to itself:
-/// what a name means inside the operator's network is not for the url's author.
+/// A host is, or resolves to, an address that is not permitted. The error names the host and not the address, which would
+/// show the url's author how names resolve inside the operator's network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("address blocked: {host}")]
 pub struct AddressBlocked {
-    /// The host as the url says it.
+    /// The host as written in the url.
     pub host: String,
 }
 
-/// Why a url cannot be a receiver's.
+/// A url cannot be the url of a webhook endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Not an http(s) url with a host; says what is wrong.
+    /// It is not an http(s) url with a host; holds the reason.
     #[error("{0}")]
     Invalid(&'static str),
     /// It is, or resolves to, an address that is not permitted.
@@ -68,12 +68,12 @@ pub enum UrlError {
     Blocked,
 }
 
-/// Checks a receiver's url when it is registered.
+/// Checks the url of a webhook endpoint when it is registered.
 ///
 /// A name that does not resolve is accepted: it may exist by the time of the first event, and the delivery shows the
 /// failure if it does not.
 ///
-/// Blocks for as long as the system's resolver takes, so it belongs on a blocking thread.
+/// Blocks for as long as the system's resolver takes, so call it on a blocking thread.
 ///
 /// # Errors
 /// [`UrlError::Invalid`] for a text that is no usable url, [`UrlError::Blocked`] when any address behind it is not
@@ -88,7 +88,7 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
 /// Whether `filter` permits every address behind a host (an IPv6 address in brackets). A name that does not resolve has
 /// none to refuse.
 ///
-/// Blocks for as long as the system's resolver takes, so it belongs on a blocking thread.
+/// Blocks for as long as the system's resolver takes, so call it on a blocking thread.
 #[must_use]
 pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
     // A dot at the end changes nothing about what is dialled, and keeps some resolvers from seeing an address.
@@ -100,18 +100,18 @@ pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
     found.iter().all(|address| filter.permits(address.ip()))
 }
 
-/// Names that mean this machine to some resolver or other (RFC 6761, section 6.3, and the usual hosts file).
+/// Whether a name means this machine to some resolver (RFC 6761, section 6.3, and the usual hosts file).
 fn is_loopback_name(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost") || host == "ip6-localhost" || host == "ip6-loopback"
 }
 
-/// The part of [`check_url`] that asks nobody: an http(s) url with a host and no credentials in it.
+/// Parses an http(s) url with a host and without credentials. Does not resolve the host.
 ///
 /// # Errors
-/// [`UrlError::Invalid`], and never the other.
+/// Always [`UrlError::Invalid`].
 pub fn parse_url(url: &str) -> Result<Url, UrlError> {
-    // The parser repairs what follows silently, and others repair it otherwise.
+    // The parser repairs these silently, and other parsers repair them differently.
     if url.split_once("://").is_none_or(|(_, rest)| rest.starts_with('/')) {
         return Err(UrlError::Invalid("must be an absolute http or https url"));
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_resolve_is_told_from_a_connection_that_fails() {
+    fn a_name_that_does_not_resolve_differs_from_a_connection_that_fails() {
         assert_eq!(resolve("http://nowhere.invalid/", AddressFilter::default()), Err("host not found".to_owned()));
     }
 }

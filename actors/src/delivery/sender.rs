@@ -1,6 +1,6 @@
-//! One attempt at one delivery: a signed POST and what became of it (contract "Delivery request").
+//! One attempt at one delivery: a signed POST and its outcome (contract "Delivery request").
 //!
-//! Every limit here stands against a receiver that is slow, endless or hostile. The whole attempt, from the look-up of
+//! The limits protect against a receiver that is slow, endless or hostile. The whole attempt, from the look-up of
 //! the name to the last byte read, has one deadline; headers and body are read up to a bound; redirects are not
 //! followed, since the place they lead to was never registered. Connections are not kept: a kept one would skip the
 //! resolver's address check, and a stale one would fail deliveries for no fault of the receiver.
@@ -27,34 +27,34 @@ const BUFFER: usize = 32 * 1024;
 /// Characters of an error that are kept: some of them quote what the receiver sent.
 const MAX_ERROR: usize = 200;
 
-/// What to post, and where.
+/// A delivery to post.
 #[derive(Debug, Clone)]
 pub struct DeliveryRequest {
-    /// The receiver.
+    /// The url of the webhook endpoint.
     pub url: String,
-    /// What both signatures are keyed with.
+    /// The signing secret, the key of both signatures.
     pub secret: Secret,
-    /// The delivery, the same on each of its attempts.
+    /// The delivery's id, the same on each attempt.
     pub delivery_id: DeliveryId,
-    /// The event's name.
+    /// The event's type, as in `room.started`.
     pub event_type: String,
-    /// The exact body.
+    /// The body, byte for byte.
     pub payload: Box<str>,
-    /// When this attempt is made.
+    /// The instant of this attempt.
     pub at: Timestamp,
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptOutcome {
-    /// What the receiver answered; `None` when the request never completed.
+    /// The status of the response; `None` if the request did not complete.
     pub response_status: Option<u16>,
-    /// Why it is a failure, in a few words that hold neither secret nor payload; `None` when it was delivered.
+    /// The cause of the failure, without secrets or payload; `None` if the attempt succeeded.
     pub error: Option<String>,
 }
 
 impl AttemptOutcome {
-    /// Whether the receiver took it: any 2xx.
+    /// Whether the attempt succeeded: any 2xx.
     #[must_use]
     pub const fn delivered(&self) -> bool {
         matches!(self.response_status, Some(200..=299))
@@ -71,7 +71,7 @@ impl AttemptOutcome {
     }
 }
 
-/// Makes attempts. Cheap to clone; one serves all receivers, from as many threads as there are attempts under way.
+/// Posts deliveries. Cheap to clone; one sender serves all endpoints from any number of threads.
 #[derive(Debug, Clone)]
 pub struct Sender {
     agent: Agent,
@@ -79,7 +79,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that dials only what `filter` permits and gives each attempt `timeout` as a whole.
+    /// Returns a sender that dials only addresses that `filter` permits. `timeout` covers a whole attempt.
     #[must_use]
     pub fn new(filter: AddressFilter, timeout: Duration) -> Self {
         let config = Agent::config_builder()
@@ -98,7 +98,7 @@ impl Sender {
         Self { agent, timeout }
     }
 
-    /// Posts once and says what became of it. Blocks, for the timeout at most, so it belongs on a blocking thread.
+    /// Makes one attempt. Blocks for the timeout at most, so call it on a blocking thread.
     #[must_use]
     pub fn post(&self, request: &DeliveryRequest) -> AttemptOutcome {
         // The same parser as at registration, so that both read the same host in a url.

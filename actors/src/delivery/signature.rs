@@ -1,8 +1,8 @@
-//! How a delivery proves where it comes from: two signatures over the same bytes, keyed with the same secret.
+//! The two signatures of a delivery, keyed with the same secret.
 //!
 //! `X-Svc-Signature` is the contract's ("Delivery request") and covers the body alone. The Standard Webhooks signature
-//! stands beside it for receivers who also want the id and the time to be covered. They read the secret differently:
-//! the first is keyed with the secret as shown, the second with the bytes that its base64 stands for.
+//! also covers the id and the time. They read the secret differently: the key of the first is the secret as shown, the key
+//! of the second the bytes that its base64 encodes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,16 +11,16 @@ use conclave_model::secret::random_bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// What every signing secret starts with.
+/// The prefix of every signing secret.
 const PREFIX: &str = "whsec_";
 
-/// A fresh signing secret: `whsec_` and the base64 of 32 random bytes.
+/// Returns a new signing secret: `whsec_` and the base64 of 32 random bytes.
 #[must_use]
 pub fn generate_secret() -> Secret {
     Secret::new(format!("{PREFIX}{}", STANDARD.encode(random_bytes::<32>())))
 }
 
-/// The value of `X-Svc-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the raw `body`, keyed with the whole
+/// Returns the value of `X-Svc-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the raw `body`, keyed with the whole
 /// secret as text.
 #[must_use]
 pub fn svc_signature(secret: &Secret, body: &[u8]) -> String {
@@ -28,7 +28,7 @@ pub fn svc_signature(secret: &Secret, body: &[u8]) -> String {
     format!("sha256={hex}")
 }
 
-/// The value of `webhook-signature`: `v1,` and the base64 HMAC-SHA256 of `{id}.{timestamp}.{body}`, keyed with the bytes
+/// Returns the value of `webhook-signature`: `v1,` and the base64 HMAC-SHA256 of `{id}.{timestamp}.{body}`, keyed with the bytes
 /// behind `whsec_`. The timestamp is in Unix seconds and must be the one sent in `webhook-timestamp`.
 #[must_use]
 pub fn standard_signature(secret: &Secret, id: &str, timestamp_seconds: i64, body: &[u8]) -> String {
@@ -37,7 +37,7 @@ pub fn standard_signature(secret: &Secret, id: &str, timestamp_seconds: i64, bod
     format!("v1,{}", STANDARD.encode(mac))
 }
 
-/// The bytes behind the prefix. A secret of another make has none, and its text is the next best that both sides know.
+/// Returns the bytes behind the prefix. The key of a secret in another format is its text.
 fn standard_key(secret: &Secret) -> Vec<u8> {
     let text = secret.reveal();
     let decoded = text.strip_prefix(PREFIX).and_then(|base64| STANDARD.decode(base64).ok());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_another_make_keys_with_its_text() {
+    fn a_secret_in_another_format_keys_with_its_text() {
         let signed = standard_signature(&Secret::new("plain"), "a", 1, b"x");
         assert_eq!(signed, "v1,bQYE8Bwu7W8gQ5jiJox+yEi3HQPJ7tszffrpx95TI7c=");
     }

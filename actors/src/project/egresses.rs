@@ -8,7 +8,7 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, ErrorCode, ProjectId, RoomName};
 
 use super::ProjectActor;
-use super::followed::{Followed, FollowedSet};
+use super::followed::{Followed, SetOf};
 use super::message::{ChildKey, ProjectMsg, StartEgressRequest};
 use super::state::ProjectState;
 use crate::context::ActorContext;
@@ -21,7 +21,7 @@ impl Followed for RunningEgress {
     type Id = EgressId;
     type Actor = EgressActor;
 
-    fn set(state: &mut ProjectState) -> &mut FollowedSet<Self> {
+    fn set(state: &mut ProjectState) -> &mut SetOf<Self> {
         &mut state.egresses
     }
 

@@ -1,7 +1,6 @@
 //! Children that follow something on the media plane until its status is final: recordings, broadcasts and ingress
 //! endpoints. How they are created, sent to, loaded and forgotten is the same for all of them.
 
-use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -11,9 +10,8 @@ use conclave_model::{ProjectId, RoomName};
 use ractor::Actor;
 
 use super::ProjectActor;
-use super::child_set::ChildSet;
+use super::followed_set::FollowedSet;
 use super::message::{ChildKey, ProjectMsg};
-use super::pending::PendingSpawns;
 use super::state::ProjectState;
 use crate::info::ActorInfo;
 use crate::inspection::InspectMessage;
@@ -21,6 +19,8 @@ use crate::mailbox::Mailbox;
 
 /// The messages of the actor that follows `F`.
 pub(super) type MsgOf<F> = <<F as Followed>::Actor as Actor>::Msg;
+/// The children that follow records of type `F`.
+pub(super) type SetOf<F> = FollowedSet<<F as Followed>::Id, MsgOf<F>>;
 
 /// The record of something that an actor follows until its status is final.
 pub(super) trait Followed: Sized + Send + 'static {
@@ -30,7 +30,7 @@ pub(super) trait Followed: Sized + Send + 'static {
     type Actor: Actor<Msg: InspectMessage, Arguments = Self>;
 
     /// Returns the children that follow records of this type.
-    fn set(state: &mut ProjectState) -> &mut FollowedSet<Self>;
+    fn set(state: &mut ProjectState) -> &mut SetOf<Self>;
 
     /// Returns the record's id.
     fn id(&self) -> &Self::Id;
@@ -67,40 +67,12 @@ pub(super) trait Followed: Sized + Send + 'static {
     fn clean_up(_project: &ProjectActor, _id: &Self::Id) {}
 }
 
-/// The children that follow records of one type.
-pub(super) struct FollowedSet<F: Followed> {
-    pub children: ChildSet<F::Id, MsgOf<F>>,
-    pub pending: PendingSpawns<F::Id, MsgOf<F>>,
-    rooms: HashMap<F::Id, RoomName>,
-}
-
-impl<F: Followed> FollowedSet<F> {
-    /// Returns a set without pending spawns.
-    pub fn new(children: ChildSet<F::Id, MsgOf<F>>) -> Self {
-        Self { children, pending: PendingSpawns::default(), rooms: HashMap::new() }
-    }
-
-    /// Returns the room of a child.
-    pub fn room(&self, id: &F::Id) -> Option<&RoomName> {
-        self.rooms.get(id)
-    }
-
-    /// Sends to a child. A message to an unknown child waits while one is being created; otherwise it is given back.
-    fn deliver(&mut self, id: F::Id, message: MsgOf<F>) -> Option<(F::Id, MsgOf<F>)> {
-        if !self.children.contains(&id) {
-            return self.pending.hold(id, message);
-        }
-        self.children.send(&id, message);
-        None
-    }
-}
-
 impl ProjectActor {
     /// Spawns a child, for the first time or again.
     pub(super) async fn follow<F: Followed>(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, record: F) {
         let (id, room) = (record.id().clone(), record.room().clone());
         let set = F::set(state);
-        set.rooms.insert(id.clone(), room);
+        set.set_room(id.clone(), room);
         let info = set.children.info(&id);
         let actor = F::actor(self, id.clone(), Arc::clone(&info));
         let spawned = self.spawn(me, state, (F::key(id.clone()), info), (actor, record)).await;
@@ -136,15 +108,14 @@ impl ProjectActor {
     /// Tells the children of a room that it has ended.
     pub(super) fn end_followed_of<F: Followed>(state: &mut ProjectState, room: &RoomName) {
         let set = F::set(state);
-        let ids: Vec<_> = set.rooms.iter().filter(|(_, of)| *of == room).map(|(id, _)| id.clone()).collect();
-        ids.iter().for_each(|id| set.children.send(id, F::room_ended()));
+        for id in set.ids_of_room(room) {
+            set.children.send(&id, F::room_ended());
+        }
     }
 
     /// Forgets a child whose record is final, and answers the messages that waited for it.
     pub(super) fn forget<F: Followed>(&self, state: &mut ProjectState, id: &F::Id) {
-        let set = F::set(state);
-        set.rooms.remove(id);
-        let Some(child) = set.children.remove(&self.context, id) else { return };
+        let Some(child) = F::set(state).remove(&self.context, id) else { return };
         for message in child.into_waiting() {
             F::answer_without_actor(self, id.clone(), message);
         }

@@ -9,7 +9,7 @@ use conclave_model::{ErrorCode, IngressId, ProjectId, RoomName, Timestamp};
 use tokio::sync::oneshot;
 
 use super::ProjectActor;
-use super::followed::{Followed, FollowedSet};
+use super::followed::{Followed, SetOf};
 use super::message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg};
 use super::state::ProjectState;
 use crate::context::ActorContext;
@@ -22,7 +22,7 @@ impl Followed for Ingress {
     type Id = IngressId;
     type Actor = IngressActor;
 
-    fn set(state: &mut ProjectState) -> &mut FollowedSet<Self> {
+    fn set(state: &mut ProjectState) -> &mut SetOf<Self> {
         &mut state.ingresses
     }
 

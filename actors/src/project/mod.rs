@@ -6,7 +6,7 @@
 //! - [`message`], [`state`]: the messages and the state.
 //! - [`children`], [`child_set`], [`pending`]: how children are spawned, fail and are rebuilt.
 //! - [`rooms`], [`hibernation`]: rooms, with or without a process.
-//! - [`followed`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
+//! - [`followed`], [`followed_set`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
 //! - [`reconcile`]: reconciliation of the records with the media plane.
 //!
 //! Limits: the plan's maximum number of open rooms; 1,000 messages that wait for one child.
@@ -18,6 +18,7 @@ mod child_set;
 mod children;
 mod egresses;
 mod followed;
+mod followed_set;
 mod hibernation;
 mod ingresses;
 mod message;

@@ -3,17 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use conclave_db::RunningEgress;
-use conclave_model::ingress::Ingress;
-use conclave_model::{EndpointId, IngressId, ProjectId, RoomName, Timestamp};
+use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName, Timestamp};
 use ractor::ActorId;
 use serde_json::json;
 
 use super::child_set::ChildSet;
-use super::followed::FollowedSet;
+use super::followed_set::FollowedSet;
 use super::message::ChildKey;
 use crate::child::Supervised;
+use crate::egress::EgressMsg;
 use crate::info::ActorKind;
+use crate::ingress::IngressMsg;
 use crate::inspection::Inspection;
 use crate::room::RoomMsg;
 use crate::timer::Timer;
@@ -22,8 +22,8 @@ use crate::webhook_endpoint::WebhookEndpointMsg;
 /// A project's children, and what is counted before it becomes one.
 pub struct ProjectState {
     pub(super) rooms: ChildSet<RoomName, RoomMsg>,
-    pub(super) egresses: FollowedSet<RunningEgress>,
-    pub(super) ingresses: FollowedSet<Ingress>,
+    pub(super) egresses: FollowedSet<EgressId, EgressMsg>,
+    pub(super) ingresses: FollowedSet<IngressId, IngressMsg>,
     pub(super) webhook_endpoints: ChildSet<EndpointId, WebhookEndpointMsg>,
     pub(super) by_actor: HashMap<ActorId, ChildKey>,
     /// Number of rooms that are being written. They count against the plan's limit before they exist.

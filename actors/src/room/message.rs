@@ -2,49 +2,20 @@
 
 use conclave_db::StoreError;
 use conclave_media::{MuteOutcome, Report, ReportError, ServerData};
-use conclave_model::event::ChangedBy;
+use conclave_model::Identity;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::role_change::RoleChanged;
-use conclave_model::{ErrorCode, Identity, Problem, RoleName, TrackSid};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
-use super::media_calls::{CallId, CallOutcome};
-use super::reconcile::RoomObservation;
+use super::observation::RoomObservation;
+use super::outcome::{CallId, CallOutcome};
+use super::requests::{
+    ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply, participant_not_found,
+    room_ended,
+};
 use crate::barrier::Barrier;
-use crate::error::TreeError;
 use crate::inspection::{InspectMessage, Inspection};
-
-/// The reply to a request for another role.
-pub type RoleReply = RpcReplyPort<Result<RoleChanged, TreeError>>;
-/// The reply to a removal: false when the participant is not connected.
-pub type RemoveReply = RpcReplyPort<Result<bool, TreeError>>;
-/// The reply to muting or unmuting a track.
-pub type MuteReply = RpcReplyPort<Result<MuteOutcome, TreeError>>;
-/// The reply to sending data.
-pub type SendDataReply = RpcReplyPort<Result<(), TreeError>>;
-
-/// A request to give a participant another role.
-#[derive(Debug, Clone)]
-pub struct ChangeRoleRequest {
-    /// The participant, who must be connected.
-    pub identity: Identity,
-    /// A role of the room's template.
-    pub role: RoleName,
-    /// The participant or the API key that makes the request.
-    pub by: ChangedBy,
-}
-
-/// A request to mute or unmute a participant's track.
-#[derive(Debug, Clone)]
-pub struct MuteTrackRequest {
-    /// The publisher.
-    pub identity: Identity,
-    /// The track.
-    pub track: TrackSid,
-    /// True mutes, false unmutes.
-    pub muted: bool,
-}
 
 /// A message to a room actor.
 #[derive(Debug)]
@@ -56,7 +27,7 @@ pub enum RoomMsg {
         /// Answered once the event is durable, or refused.
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
-    /// Release whoever waits until the messages before this one are handled.
+    /// Release the actor that waits until the messages before this one are handled.
     Barrier(Barrier),
     /// End the room.
     End(RpcReplyPort<Result<(), StoreError>>),
@@ -117,7 +88,7 @@ impl RoomMsg {
             Self::ChangeRole { reply, .. } => drop(reply.send(Err(participant_not_found()))),
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Ok(false))),
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
-            Self::SendData { reply, .. } => drop(reply.send(Err(ended()))),
+            Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
             Self::MediaCallEnded { outcome, .. } => outcome.into_iter().for_each(|outcome| outcome.answer_as_ended()),
             Self::EmptyTimeout | Self::Reconcile | Self::Observed(_) | Self::Inspect(_) => {}
         }
@@ -145,19 +116,4 @@ impl InspectMessage for RoomMsg {
     fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
         Self::Inspect(reply)
     }
-}
-
-/// Returns the error for a participant who is not connected.
-pub(super) fn participant_not_found() -> TreeError {
-    refused(Problem::participant_not_found())
-}
-
-/// Returns the error for a refusal.
-pub(super) fn refused(problem: Problem) -> TreeError {
-    TreeError::Store(StoreError::Refused(problem))
-}
-
-fn ended() -> TreeError {
-    let message = "the room has ended, so nobody is there to receive data";
-    refused(Problem::new(ErrorCode::RoomNotFound, message))
 }

@@ -4,9 +4,9 @@
 //! plane reports, and the commands of callers (another role, a removal, a mute, data, the end of the room). Each change is
 //! persisted with its events before the actor acts on it, so the actor can be rebuilt from the database at any moment.
 //!
-//! - [`message`]: the messages.
+//! - [`message`], [`requests`], [`state`]: the messages, the requests of callers, and the state.
 //! - [`reports`]: joins, leaves and tracks as the media plane reports them; the end of the room.
-//! - [`media_calls`] and [`roles`]: commands that call the media plane, in spawned tasks.
+//! - [`commands`], [`roles`]: commands that call the media plane, in spawned tasks; [`media_calls`] keeps their order.
 //! - [`reconcile`]: repairs what lost reports left behind.
 //!
 //! Limits: a join waits for the media plane if the room's template has subscription rules, and so do the messages behind it.
@@ -15,10 +15,14 @@
 //! a failure. It stops when the room has ended, and when the room is empty and no call is running: the room then
 //! hibernates, which takes no more memory than a deadline that the project keeps.
 
+mod commands;
 mod media_calls;
 mod message;
+mod observation;
+mod outcome;
 mod reconcile;
 mod reports;
+mod requests;
 mod roles;
 mod state;
 
@@ -32,9 +36,10 @@ use crate::context::ActorContext;
 use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
-pub use media_calls::{AcceptedRole, CallId, CallOutcome};
-pub use message::{ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, RoomMsg, SendDataReply};
-pub use reconcile::RoomObservation;
+pub use message::RoomMsg;
+pub use observation::RoomObservation;
+pub use outcome::{AcceptedRole, CallId, CallOutcome};
+pub use requests::{ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply};
 pub(crate) use state::{HibernatingRoom, RoomState};
 
 /// The parts of a room actor that do not change.

@@ -11,26 +11,13 @@ use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
 use super::RoomActor;
 use super::message::RoomMsg;
+use super::observation::{OpenTrack, RoomObservation};
 use super::state::RoomState;
 use crate::context::ActorContext;
 use crate::mailbox::Mailbox;
 
 /// Time that a join may take to complete on the media plane after it was written.
 const JOIN_GRACE: Duration = Duration::from_secs(5);
-
-/// A track that has not ended in the records, with the join that publishes it.
-type OpenTrack = (ParticipantSid, TrackSummary);
-
-/// A room on the media plane, and in the records at the moment when the plane was asked.
-#[derive(Debug)]
-pub struct RoomObservation {
-    /// Joins in the records that had had the time to complete.
-    known: Vec<ParticipantSid>,
-    /// Open tracks in the records.
-    tracks: Vec<OpenTrack>,
-    /// Participants on the media plane.
-    participants: Vec<Participant>,
-}
 
 /// A report about a track that was lost.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,8 +12,10 @@ use conclave_model::role_change::RoleChanged;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoleName, TemplateId};
 
 use super::RoomActor;
-use super::media_calls::{AcceptedRole, CallOutcome, Target};
-use super::message::{ChangeRoleRequest, RoleReply, RoomMsg, participant_not_found, refused};
+use super::media_calls::Target;
+use super::message::RoomMsg;
+use super::outcome::{AcceptedRole, CallOutcome};
+use super::requests::{ChangeRoleRequest, RoleReply, participant_not_found, refused};
 use super::state::RoomState;
 use crate::context::ActorContext;
 use crate::error::TreeError;

@@ -1,8 +1,13 @@
-//! The webhook endpoint actor: one receiver's due queue, driven by a tick.
+//! The webhook endpoint actor: posts the deliveries of one webhook endpoint when they are due.
 //!
-//! The state of a delivery lives in its table; this actor only drives it. At each tick something is due it starts one run
-//! ([`run`]), which takes batches until none is due; then it sleeps until the tick after the next due instant. An endpoint
-//! with nothing on its way costs nothing.
+//! The state of a delivery is in its table; this actor only drives it. At each tick at which a delivery is due it starts one
+//! run ([`run`]), which posts batches until none is due. Then it sleeps until the tick after the next due instant, so an
+//! endpoint without pending deliveries costs nothing.
+//!
+//! Limits: one run at a time; ticks lie at multiples of `webhooks.tick`.
+//!
+//! Supervision: the project actor starts it for each active endpoint and rebuilds it after a failure; it then reads its queue
+//! from the table. It stops when the endpoint was deleted. A stopping actor waits 10 s at most for the posts in flight.
 
 mod run;
 
@@ -25,19 +30,19 @@ use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 use run::Run;
 
-/// How long a stopping endpoint waits for the posts that are on their way.
-const LAST_POSTS: Duration = Duration::from_secs(10);
+/// Time that a stopping actor waits for the posts in flight.
+const STOP_POSTS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an endpoint actor understands.
+/// A message to a webhook endpoint actor.
 #[derive(Debug)]
 pub enum WebhookEndpointMsg {
-    /// Something was queued for this receiver.
+    /// A delivery was queued for this endpoint.
     Queued,
-    /// The tick something is due at.
+    /// The tick at which a delivery is due.
     Tick,
-    /// A run is over.
+    /// A run has finished.
     RunFinished(RunFinished),
-    /// Tell about yourself.
+    /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
 
@@ -52,18 +57,18 @@ impl WebhookEndpointMsg {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunFinished {
-    /// When something is due next.
+    /// The instant at which the next delivery is due; absent if none is pending.
     next_due: Option<Timestamp>,
-    /// The receiver was deleted: there is nothing left to do.
-    gone: bool,
-    /// The last answer, if anything was posted.
+    /// The endpoint was deleted.
+    deleted: bool,
+    /// The last response, if anything was posted.
     last_response: Option<LastResponse>,
 }
 
-/// What a receiver last answered.
+/// The result of the last post, for the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub struct LastResponse {
     at: Timestamp,
@@ -78,26 +83,26 @@ impl InspectMessage for WebhookEndpointMsg {
     }
 }
 
-/// The actor's read-only parts.
+/// The parts of a webhook endpoint actor that do not change.
 pub struct WebhookEndpointActor {
-    /// Shared parts.
+    /// What all actors share.
     pub context: Arc<ActorContext>,
-    /// Its info.
+    /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Which receiver.
+    /// The endpoint.
     pub id: EndpointId,
 }
 
-/// When it works next, what it does now, and how it last went.
+/// The next tick, the current run, and the last response.
 pub struct WebhookEndpointState {
     tick: Option<Timer>,
     run: Option<Running>,
-    /// Something was queued while a run was on; the run may have looked already.
+    /// A delivery was queued during the current run, which may not find it.
     queued_meanwhile: bool,
     last_response: Option<LastResponse>,
 }
 
-/// A run that is on, and the flag that asks it to stop after the posts on their way.
+/// The current run, and the flag that stops it after the posts in flight.
 struct Running {
     task: JoinHandle<()>,
     stopping: Arc<AtomicBool>,
@@ -105,7 +110,7 @@ struct Running {
 }
 
 impl WebhookEndpointActor {
-    /// Sleeps until the first tick to come at which `due` has passed. Ticks lie at whole multiples of the interval.
+    /// Arms the timer for the first tick at or after `due`, unless it is armed for an earlier one.
     fn sleep_until(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, due: Timestamp) {
         let at = next_tick(self.context.clock.now(), due, self.context.settings.webhook_tick);
         if state.tick.as_ref().is_none_or(|tick| tick.view().fires_at > at) {
@@ -116,38 +121,38 @@ impl WebhookEndpointActor {
     fn start_run(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState) {
         let stopping = Arc::new(AtomicBool::new(false));
         let in_flight = Arc::default();
-        let good_standing = state.last_response.as_ref().is_some_and(|last| last.error.is_none());
+        let last_was_success = state.last_response.as_ref().is_some_and(|last| last.error.is_none());
         let run = Run {
             context: Arc::clone(&self.context),
             endpoint: self.id,
             stopping: Arc::clone(&stopping),
             in_flight: Arc::clone(&in_flight),
-            good_standing,
+            last_was_success,
         };
         let me = me.clone();
         let task = tokio::spawn(async move {
-            // A run that panics must not leave its endpoint waiting for it: the next tick starts another.
-            let rested = AssertUnwindSafe(run.drain_due()).catch_unwind().await;
-            let rested = rested.unwrap_or(RunFinished {
+            // After a run that panicked, the next tick starts another.
+            let finished = AssertUnwindSafe(run.drain_due()).catch_unwind().await;
+            let finished = finished.unwrap_or(RunFinished {
                 next_due: Some(Timestamp::from_millis(0)),
-                gone: false,
+                deleted: false,
                 last_response: None,
             });
-            let _ = me.cast(WebhookEndpointMsg::RunFinished(rested));
+            let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
         state.run = Some(Running { task, stopping, in_flight });
         state.queued_meanwhile = false;
     }
 
-    fn rest(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, rested: RunFinished) {
+    fn run_finished(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, finished: RunFinished) {
         state.run = None;
-        if rested.gone {
+        if finished.deleted {
             return me.actor().stop(Some("deleted".into()));
         }
-        if rested.last_response.is_some() {
-            state.last_response = rested.last_response;
+        if finished.last_response.is_some() {
+            state.last_response = finished.last_response;
         }
-        let due = if state.queued_meanwhile { Some(self.context.clock.now()) } else { rested.next_due };
+        let due = if state.queued_meanwhile { Some(self.context.clock.now()) } else { finished.next_due };
         if let Some(due) = due {
             self.sleep_until(me, state, due);
         }
@@ -181,7 +186,7 @@ impl Actor for WebhookEndpointActor {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         let mut state = WebhookEndpointState { tick: None, run: None, queued_meanwhile: false, last_response: None };
-        // What is pending from before is found by looking; the first tick looks.
+        // Deliveries may be pending from before.
         let queue = self.context.store.endpoint_queue(self.id).await?;
         if let Some(due) = queue.next_due {
             self.sleep_until(&me, &mut state, due);
@@ -206,7 +211,7 @@ impl Actor for WebhookEndpointActor {
                     self.start_run(&me, state);
                 }
             }
-            WebhookEndpointMsg::RunFinished(rested) => self.rest(&me, state, rested),
+            WebhookEndpointMsg::RunFinished(finished) => self.run_finished(&me, state, finished),
             WebhookEndpointMsg::Inspect(reply) => {
                 let _ = reply.send(Self::inspect(state));
             }
@@ -214,7 +219,7 @@ impl Actor for WebhookEndpointActor {
         Ok(())
     }
 
-    /// Lets the posts on their way finish, so that what was taken is written down as taken.
+    /// Lets the posts in flight finish, so that their outcomes are written.
     async fn post_stop(
         &self,
         _: ActorRef<WebhookEndpointMsg>,
@@ -222,13 +227,13 @@ impl Actor for WebhookEndpointActor {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(run) = state.run.take() {
             run.stopping.store(true, Ordering::Relaxed);
-            let _ = tokio::time::timeout(LAST_POSTS, run.task).await;
+            let _ = tokio::time::timeout(STOP_POSTS_TIMEOUT, run.task).await;
         }
         Ok(())
     }
 }
 
-/// The first whole multiple of `tick` that lies after `now` and not before `due`.
+/// Returns the first multiple of `tick` after `now` and not before `due`.
 fn next_tick(now: Timestamp, due: Timestamp, tick: Duration) -> Timestamp {
     let tick = i64::try_from(tick.as_millis()).unwrap_or(i64::MAX).max(1);
     let (after_now, at_due) = (now.millis() / tick + 1, due.millis().saturating_add(tick - 1) / tick);
@@ -245,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_waits_for_a_tick_after_now_at_most_one_interval_away() {
+    fn a_due_delivery_waits_for_the_next_tick() {
         assert_eq!((next(0, 0), next(1, 0), next(4_999, 4_999), next(5_000, 5_000)), (5_000, 5_000, 5_000, 10_000));
     }
 
     #[test]
-    fn what_comes_due_at_a_tick_goes_at_that_tick() {
+    fn a_delivery_that_becomes_due_at_a_tick_is_posted_at_that_tick() {
         assert_eq!((next(1, 60_000), next(1, 60_001), next(1, 64_999)), (60_000, 65_000, 65_000));
     }
 }

@@ -1,8 +1,8 @@
-//! One run of an endpoint: batches of what is due, until none is.
+//! One run of a webhook endpoint: posts batches of due deliveries until none is due.
 //!
-//! Posts block, so each takes a thread of the runtime's blocking pool, which grows on demand: a fixed pool could be used
-//! up by receivers that hang, and then hold up those that do not. Within one room posts go one after another, so first
-//! attempts keep the order of events; rooms go side by side once the receiver has answered well.
+//! Posts block, so each takes a thread of the runtime's blocking pool, which grows on demand: receivers that hang could
+//! use up a fixed pool and delay all others. Posts of one room go one after another, so first attempts keep the order of
+//! events; rooms are posted in parallel while the receiver answers with success.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,32 +18,32 @@ use super::{LastResponse, RunFinished};
 use crate::context::ActorContext;
 use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
 
-/// Deliveries taken at a time (contract "Retry schedule").
+/// Number of deliveries in a batch (contract "Retry schedule").
 const BATCH: u32 = 50;
-/// Rooms posted side by side to a receiver that answers well. One that does not gets one post at a time.
+/// Number of rooms posted in parallel to a receiver whose last response was a success; one otherwise.
 const ROOMS_AT_ONCE: usize = 4;
 
-/// What a run needs.
+/// A run that has not started.
 pub(super) struct Run {
     pub(super) context: Arc<ActorContext>,
     pub(super) endpoint: EndpointId,
     pub(super) stopping: Arc<AtomicBool>,
     pub(super) in_flight: Arc<AtomicUsize>,
-    pub(super) good_standing: bool,
+    pub(super) last_was_success: bool,
 }
 
-/// Why a run goes no further before nothing is due.
+/// The reason why a run ends while deliveries are due.
 enum Halt {
-    /// The receiver was deleted.
-    Gone,
+    /// The endpoint was deleted.
+    Deleted,
     /// The actor is stopping.
     Stopping,
-    /// The store does not answer; the next tick tries again.
+    /// The store did not answer; the next tick tries again.
     Store(StoreError),
 }
 
 impl Run {
-    /// Takes batches until none is due.
+    /// Posts batches until none is due.
     pub(super) async fn drain_due(self) -> RunFinished {
         let mut last_response = None;
         let halted = loop {
@@ -54,7 +54,7 @@ impl Run {
             }
         };
         let next_due = match halted {
-            Some(Halt::Gone) => return RunFinished { next_due: None, gone: true, last_response },
+            Some(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_response },
             Some(Halt::Stopping) => None,
             Some(Halt::Store(error)) => {
                 log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
@@ -62,26 +62,26 @@ impl Run {
             }
             None => self.next_due().await,
         };
-        RunFinished { next_due, gone: false, last_response }
+        RunFinished { next_due, deleted: false, last_response }
     }
 
     async fn next_due(&self) -> Option<Timestamp> {
         match self.context.store.endpoint_queue(self.endpoint).await {
             Ok(queue) => queue.next_due,
-            // Not knowing is no reason to forget: the next tick looks again.
+            // The next tick looks again.
             Err(_) => Some(self.context.clock.now()),
         }
     }
 
-    /// Posts one batch and says how many it held.
+    /// Posts one batch. Returns the number of deliveries in it.
     async fn batch(&self, last: &mut Option<LastResponse>) -> Result<usize, Halt> {
         let store = &self.context.store;
-        // Read anew for each batch: a receiver that was deleted gets nothing more.
-        let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Gone)?;
+        // Read again for each batch, since a deleted endpoint gets nothing more.
+        let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Deleted)?;
         let due = store.due_deliveries(self.endpoint, self.context.clock.now(), BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
         let at_once =
-            if last.as_ref().map_or(self.good_standing, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
+            if last.as_ref().map_or(self.last_was_success, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
         let mut posted = stream::iter(rooms).map(|room| self.room(&endpoint, room)).buffer_unordered(at_once);
         while let Some(response) = posted.next().await {
             *last = response?.or(last.take());
@@ -89,7 +89,7 @@ impl Run {
         Ok(count)
     }
 
-    /// Posts one room's deliveries in order.
+    /// Posts the deliveries of one room in order.
     async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>) -> Result<Option<LastResponse>, Halt> {
         let mut last = None;
         for delivery in due {
@@ -140,12 +140,12 @@ impl Run {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let outcome = tokio::task::spawn_blocking(move || sender.post(&request)).await;
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A panic, or no thread to be had, is a failed attempt like any other.
+        // A panic, or the lack of a thread, is a failed attempt.
         outcome.unwrap_or_else(|error| AttemptOutcome { response_status: None, error: Some(error.to_string()) })
     }
 }
 
-/// Groups a batch by room, each in the order it was queued.
+/// Groups a batch by room, in the order in which the deliveries were queued.
 fn by_room(due: Vec<DueDelivery>) -> Vec<Vec<DueDelivery>> {
     let mut rooms: BTreeMap<String, Vec<DueDelivery>> = BTreeMap::new();
     for delivery in due {

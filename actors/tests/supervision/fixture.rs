@@ -1,0 +1,174 @@
+//! A project on a store, with a faulty media plane and a clock that the tests move.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use conclave_actors::debug::ActorView;
+use conclave_actors::delivery::sender::Sender;
+use conclave_actors::metrics::ActorMetrics;
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree};
+use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
+use conclave_model::address::AddressFilter;
+use conclave_model::event::ParticipantRef;
+use conclave_model::page::PageRequest;
+use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
+use conclave_model::project::Environment;
+use conclave_model::role::RoleInput;
+use conclave_model::template::Region;
+use conclave_model::{Clock, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
+
+use super::plane::FaultyPlane;
+
+/// Where the clock starts, in milliseconds.
+pub const START: i64 = 1_700_000_000_000;
+
+pub struct Fixture {
+    pub tree: Tree,
+    pub store: Store,
+    pub clock: Clock,
+    pub plane: Arc<FaultyPlane>,
+    pub project: ProjectId,
+    _dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
+    pub async fn new() -> Self {
+        let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
+        let clock = Clock::manual(Timestamp::from_millis(START));
+        let options = StoreOptions {
+            path: dir.path().join("conclave.db"),
+            clock: clock.clone(),
+            vault: Vault::open(Some(&dir.path().join("encryption.key")), &Secret::new("media")).unwrap(),
+            on_commit: relay.hook(),
+            readers: 1,
+            metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+        };
+        let (store, plane) = (Store::open(options).unwrap(), Arc::new(FaultyPlane::default()));
+        let context = ActorContext {
+            store: store.clone(),
+            media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
+            clock: clock.clone(),
+            sender: Arc::new(Sender::new(AddressFilter::new(Vec::new()), Duration::from_secs(1))),
+            settings: Settings::default(),
+            registry: ActorRegistry::default(),
+            metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
+        };
+        let tree = Tree::start(context, &relay).await.unwrap();
+        let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;
+        let template = store.create_template(template(&project), None).await.unwrap();
+        for name in ["stage", "sibling"] {
+            let new = NewRoom {
+                project_id: project.clone(),
+                name: name.parse().unwrap(),
+                max_participants: 0,
+                empty_timeout_seconds: 3_600,
+                metadata: None,
+                template_id: Some(template.id.clone()),
+            };
+            tree.create_room(new, None, None).await.unwrap();
+        }
+        Self { tree, store, clock, plane, project, _dir: dir }
+    }
+
+    pub fn room(&self, name: &str) -> NamespacedRoom {
+        NamespacedRoom::new(&self.project, &name.parse().unwrap())
+    }
+
+    pub fn report(&self, room: &str, event: MediaEvent) -> ReportAnswer {
+        self.tree.report(Report { room: self.room(room), at: self.clock.now(), event })
+    }
+
+    pub fn join(&self, room: &str, identity: &str) -> ReportAnswer {
+        let participant = participant(identity, self.clock.now());
+        self.plane.participants.lock().unwrap().push((self.room(room), participant.clone()));
+        self.report(room, MediaEvent::ParticipantJoined(Box::new(participant)))
+    }
+
+    /// Makes the next join fail its room's actor, and waits until that has been noticed.
+    pub async fn fail(&self, room: &str) {
+        let before = self.actor(room).await.restarts;
+        self.plane.panics.store(1, Ordering::SeqCst);
+        let victim = MediaEvent::ParticipantJoined(Box::new(participant("victim", self.clock.now())));
+        let refused = tokio::time::timeout(Duration::from_secs(20), self.report(room, victim)).await;
+        assert!(refused.unwrap().is_err(), "a report that failed its actor is not taken");
+        self.until(room, |actor| actor.restarts == before + 1 && actor.status == "restarting").await;
+    }
+
+    pub async fn actor(&self, room: &str) -> ActorView {
+        self.tree.actor(&format!("{}/room/{room}", self.project)).await.expect("an open room has an actor")
+    }
+
+    pub async fn until(&self, room: &str, holds: impl Fn(&ActorView) -> bool) -> ActorView {
+        wait_until(async || self.actor(room).await, holds).await
+    }
+
+    pub async fn open_sessions(&self) -> Vec<String> {
+        let filter = SessionFilter { active: Some(true), ..SessionFilter::default() };
+        let page = PageRequest { limit: 50, offset: 0 };
+        let page = self.store.sessions(self.project.clone(), filter, page).await.unwrap();
+        let mut identities: Vec<_> =
+            page.items.iter().map(|session| session.participant_identity.to_string()).collect();
+        identities.sort_unstable();
+        identities
+    }
+}
+
+fn template(project: &ProjectId) -> NewTemplate {
+    let role = |name: &str, input: &str| {
+        let (name, input): (RoleName, RoleInput) = (name.parse().unwrap(), serde_json::from_str(input).unwrap());
+        (name.clone(), input.with_defaults(name).unwrap())
+    };
+    NewTemplate {
+        project_id: project.clone(),
+        name: "brittle".parse().unwrap(),
+        region: Region::Auto,
+        roles: BTreeMap::from([role("host", "{}"), role("guest", r#"{"subscribe": {"to_roles": ["host"]}}"#)]),
+    }
+}
+
+pub fn participant(identity: &str, at: Timestamp) -> Participant {
+    Participant {
+        sid: sid(identity),
+        identity: identity.parse().unwrap(),
+        name: String::new(),
+        state: ParticipantState::Active,
+        kind: ParticipantKind::Standard,
+        metadata: String::new(),
+        attributes: BTreeMap::from([(ROLE_ATTRIBUTE.to_owned(), "host".to_owned())]),
+        is_publisher: false,
+        joined_at: Some(at),
+        tracks: Vec::new(),
+    }
+}
+
+pub fn sid(identity: &str) -> ParticipantSid {
+    format!("PA_{identity}").parse().unwrap()
+}
+
+pub fn participant_ref(identity: &str) -> ParticipantRef {
+    ParticipantRef { identity: identity.parse().unwrap(), sid: sid(identity), role: Some("host".parse().unwrap()) }
+}
+
+/// Polls until a condition holds. Returns what was polled last.
+pub async fn wait_until<T: Debug>(poll: impl AsyncFn() -> T, holds: impl Fn(&T) -> bool) -> T {
+    let started = Instant::now();
+    loop {
+        let seen = poll().await;
+        if holds(&seen) {
+            return seen;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "waited in vain: {seen:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Runs a test in an actix system for the store, on the multi-threaded runtime that actors need.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    actix::System::with_tokio_rt(runtime).block_on(test);
+}

@@ -1,0 +1,189 @@
+//! A media plane that fails as the tests tell it to.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use conclave_media::{
+    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
+    ServerData, Survey,
+};
+use conclave_model::egress::{EgressState, EgressStatus};
+use conclave_model::ingress::{IngressState, IngressStatus};
+use conclave_model::participant::Participant;
+use conclave_model::{
+    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp, TrackSid,
+};
+use tokio::sync::Semaphore;
+
+use super::fixture::START;
+
+/// A media plane that panics as often as it is told to, inside the handler of a join, a poll or a deletion, and whose
+/// commands hang until they are released.
+pub struct FaultyPlane {
+    /// Number of calls that panic from now on.
+    pub panics: AtomicU32,
+    pub participants: Mutex<Vec<(NamespacedRoom, Participant)>>,
+    pub egresses: Mutex<Vec<EgressState>>,
+    pub ingresses: Mutex<Vec<IngressState>>,
+    /// The commands that have begun, as in `mute alice`.
+    pub commands: Mutex<Vec<String>>,
+    /// Whether changes of roles are accepted.
+    pub accepts_roles: Mutex<bool>,
+    gate: Semaphore,
+}
+
+impl Default for FaultyPlane {
+    fn default() -> Self {
+        Self {
+            panics: AtomicU32::default(),
+            participants: Mutex::default(),
+            egresses: Mutex::default(),
+            ingresses: Mutex::default(),
+            commands: Mutex::default(),
+            accepts_roles: Mutex::default(),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+        }
+    }
+}
+
+impl FaultyPlane {
+    fn panic_if_told(&self) {
+        let told = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(told.is_err(), "the plane was told to panic");
+    }
+
+    /// Lets every command hang from now on.
+    pub fn hang(&self) {
+        self.gate.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// Lets this many hanging commands return.
+    pub fn release(&self, commands: usize) {
+        self.gate.add_permits(commands);
+    }
+
+    /// Records that a command has begun, and waits while commands hang.
+    async fn begin(&self, command: String) {
+        self.commands.lock().unwrap().push(command);
+        self.gate.acquire().await.unwrap().forget();
+    }
+}
+
+#[async_trait]
+impl MediaPlane for FaultyPlane {
+    fn kind(&self) -> &'static str {
+        "faulty"
+    }
+
+    async fn health(&self) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+        let participants = self.participants.lock().unwrap();
+        Ok(participants
+            .iter()
+            .filter(|(inside, _)| inside == room)
+            .map(|(_, participant)| participant.clone())
+            .collect())
+    }
+
+    async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {
+        Ok(self.participants(room).await?.into_iter().find(|participant| participant.identity == *who))
+    }
+
+    async fn remove_participant(&self, _: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
+        self.begin(format!("remove {sid}")).await;
+        Ok(true)
+    }
+
+    async fn mute_track(
+        &self,
+        _: &NamespacedRoom,
+        publisher: &Identity,
+        _: &TrackSid,
+        _: bool,
+    ) -> Result<MuteOutcome, MediaError> {
+        self.begin(format!("mute {publisher}")).await;
+        Ok(MuteOutcome::NoSuchTrack)
+    }
+
+    async fn send_data(&self, _: &NamespacedRoom, _: ServerData) -> Result<(), MediaError> {
+        self.begin("send".into()).await;
+        Ok(())
+    }
+
+    async fn set_role(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+        _: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        self.begin(format!("role {identity}")).await;
+        if *self.accepts_roles.lock().unwrap() {
+            return self.participant(room, identity).await;
+        }
+        Err(MediaError::Unavailable("unreachable".into()))
+    }
+
+    async fn close_room(&self, _: &NamespacedRoom) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    async fn start_egress(&self, _: EgressRequest) -> Result<EgressState, MediaError> {
+        let mut egresses = self.egresses.lock().unwrap();
+        let state = EgressState {
+            egress_id: format!("EG_{}", egresses.len()).parse().unwrap(),
+            status: EgressStatus::Starting,
+            error: None,
+            started_at: Timestamp::from_millis(START),
+            ended_at: None,
+        };
+        egresses.push(state.clone());
+        Ok(state)
+    }
+
+    async fn egress(&self, _: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        self.panic_if_told();
+        Ok(self.egresses.lock().unwrap().iter().find(|egress| egress.egress_id == *id).cloned())
+    }
+
+    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+        self.egress(room, id).await
+    }
+
+    async fn create_ingress(&self, _: IngressRequest) -> Result<IngressCredentials, MediaError> {
+        let mut ingresses = self.ingresses.lock().unwrap();
+        let ingress_id: IngressId = format!("IN_{}", ingresses.len()).parse().unwrap();
+        let status = IngressStatus::Inactive;
+        ingresses.push(IngressState { ingress_id: ingress_id.clone(), status, error: None });
+        Ok(IngressCredentials { ingress_id, url: "rtmp://media/live".into(), stream_key: Secret::new("stream-key") })
+    }
+
+    async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
+        self.panic_if_told();
+        Ok(self.ingresses.lock().unwrap().iter().find(|seen| seen.ingress_id == known.ingress_id).cloned())
+    }
+
+    async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
+        self.panic_if_told();
+        self.ingresses.lock().unwrap().retain(|seen| seen.ingress_id != *id);
+        Ok(())
+    }
+
+    async fn survey(&self, _: &ProjectId) -> Result<Survey, MediaError> {
+        let participants = self.participants.lock().unwrap();
+        Ok(Survey { rooms: participants.iter().map(|(room, _)| room.clone()).collect(), ..Survey::default() })
+    }
+
+    async fn set_subscription_rules(
+        &self,
+        _: &NamespacedRoom,
+        _: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+    ) -> Result<(), MediaError> {
+        self.panic_if_told();
+        Ok(())
+    }
+}
