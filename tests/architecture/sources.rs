@@ -75,7 +75,7 @@ impl Reader<'_> {
     fn read_child(&mut self, parent: usize, child: syn::ItemMod, folder: &Path) {
         let name = child.ident.to_string();
         let Module { path, file, .. } = &self.parsed.modules[parent];
-        let (path, file) = ([path.as_slice(), &[name.clone()]].concat(), file.clone());
+        let (path, file) = ([path.as_slice(), std::slice::from_ref(&name)].concat(), file.clone());
         let folder_of_child = folder.join(&name);
         let index = if let Some((_, items)) = child.content {
             self.read_items(Module::new(path, Some(parent), file), items, &folder_of_child)
