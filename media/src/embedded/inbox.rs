@@ -15,12 +15,12 @@ const CAPACITY: usize = 1_000;
 pub struct InboxEntry {
     /// When the client received it.
     pub at: Timestamp,
-    /// What the client received.
+    /// The notice that the client received.
     #[serde(flatten)]
     pub notice: Notice,
 }
 
-/// What a client received.
+/// A notice to a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Notice {

@@ -127,7 +127,7 @@ impl Inner {
         self.lock().outage_until = Some(self.clock.now().after(duration));
     }
 
-    /// Drops the next reports.
+    /// Drops the next `count` reports.
     pub fn drop_reports(&self, count: u32) {
         self.lock().reports_to_drop = count;
     }

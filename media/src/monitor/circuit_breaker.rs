@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use conclave_model::Timestamp;
 
-/// When a circuit breaker opens, and for how long.
+/// The settings of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitSettings {
     /// Number of failures in a row that open it.

@@ -18,7 +18,7 @@ pub struct Report {
     pub event: MediaEvent,
 }
 
-/// What happened in a room.
+/// An event in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaEvent {
     /// A participant connected. If this report is refused, the media plane disconnects it.
