@@ -41,6 +41,7 @@ word_enum! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "`word_enum!` accepts only doc comments as attributes")]
 impl Default for Region {
     fn default() -> Self {
         Self::Auto
