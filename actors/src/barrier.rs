@@ -1,7 +1,7 @@
 //! A barrier in an actor's mailbox: one actor waits until a sibling has handled everything that it was sent before.
 //!
 //! Their supervisor puts the [`Barrier`] into the mailbox of the one and hands the [`BarrierWait`] to the other, so neither
-//! needs to know the other, and nobody calls upward.
+//! needs to know the other, and no actor calls upward.
 
 use std::time::Duration;
 

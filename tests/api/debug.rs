@@ -113,10 +113,12 @@ fn one_actor_is_read_by_its_path_with_its_recent_history() {
     let app = TestApp::start();
     app.room("standup");
     app.join("standup", "alice", "host");
+    app.delete("/v1/rooms/standup/participants/alice").send().expect_empty(204);
     let actor = app.actors(&format!("/{}/room/standup", app.project));
     let steps: Vec<_> =
         actor["history"].as_array().unwrap().iter().map(|step| step["message"].as_str().unwrap()).collect();
     assert_eq!(steps.first(), Some(&"report"));
+    assert!(steps.contains(&"remove_participant"), "{steps:?}");
     assert_eq!(keys(&actor["history"][0]), ["at", "message"]);
     assert_eq!(app.admin("GET", "/debug/actors/system").send().expect(200)["kind"], "system");
     let project = app.actors(&format!("/{}", app.project));

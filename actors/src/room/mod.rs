@@ -104,10 +104,11 @@ impl Actor for RoomActor {
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), message.name());
-        let mut ready: VecDeque<_> = state.calls.hold(message).into_iter().collect();
-        while let Some(message) = ready.pop_front() {
+        let (mut next, mut released) = (state.calls.hold(message), VecDeque::new());
+        while let Some(message) = next {
             self.dispatch(&me, state, message).await;
-            ready.extend(state.release());
+            released.extend(state.release());
+            next = released.pop_front();
         }
         if state.is_idle() {
             // Messages sent by now are handled first; later ones find the room hibernating and wake it.

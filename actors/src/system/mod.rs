@@ -5,7 +5,7 @@
 //!
 //! Limits: expired records are deleted every 10 minutes.
 //!
-//! Supervision: nobody restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
+//! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
 //! rebuilds projects that fail, and stops all actors when the server stops.
 
 mod message;

@@ -107,7 +107,7 @@ fn every_2xx_is_delivered() {
 }
 
 #[test]
-fn any_other_status_is_a_failure_that_says_which() {
+fn any_other_status_is_a_failure_that_names_it() {
     for (answer, status) in [
         ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", 500),
         ("HTTP/1.1 404 Gone\r\ncontent-length: 0\r\n\r\n", 404),
@@ -143,7 +143,7 @@ fn a_receiver_that_never_answers_ends_at_the_timeout() {
 fn a_tls_receiver_that_never_shakes_hands_ends_at_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
-    // The backlog takes the connection; nobody ever reads from it.
+    // The backlog accepts the connection; nothing is ever read from it.
     assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
 }
 
@@ -154,7 +154,7 @@ fn headers_that_drip_end_at_the_timeout() {
 }
 
 #[test]
-fn a_body_that_drips_past_the_timeout_leaves_the_status_standing() {
+fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
     let (url, _seen) = receiver(|mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").unwrap();
         drip(stream, b"x");
@@ -183,15 +183,15 @@ fn endless_headers_are_cut_off() {
 }
 
 #[test]
-fn what_is_no_http_and_what_is_no_answer_are_failures() {
+fn responses_that_are_not_http_and_missing_responses_are_failures() {
     assert_eq!(outcome_of("220 mail.example ESMTP\r\n\r\n"), failed("the answer is not valid HTTP"));
     assert_eq!(outcome_of(""), failed("connection closed before an answer"));
 }
 
 #[test]
-fn a_refused_connection_says_so() {
+fn a_refused_connection_is_named_as_the_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // The near end of a connection holds a port on which nobody listens, and nobody else can come to listen.
+    // The near end of a connection holds a port without a listener, and no listener can take it.
     let held = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let url = format!("http://{}/", held.local_addr().unwrap());
     assert_eq!(local_sender(AMPLE).post(&request(&url)), failed("connection refused"));
@@ -210,7 +210,7 @@ fn a_blocked_address_is_never_dialled() {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_says_so() {
+fn a_name_that_does_not_resolve_is_named_as_the_cause() {
     assert_eq!(local_sender(AMPLE).post(&request("https://nowhere.invalid/")), failed("name not resolved"));
 }
 
