@@ -1,80 +1,89 @@
-//! API keys: who a credential stands for, in the state of the database at that moment.
+//! API keys: creating, revoking and authenticating them.
 
 use conclave_model::key::{ApiKey, ApiKeyHash, ApiKeyPrefix, ApiKeyRecord};
 use conclave_model::project::ProjectStatus;
 use conclave_model::{ErrorCode, Problem, ProjectId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 use crate::projects::no_such_project;
-use crate::{Store, StoreError};
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::values::args;
 
-/// What a request learns from its key.
+/// An API key and its project, as a request is authenticated with them.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// Whose key it is.
+    /// The project that the key belongs to.
     pub project_id: ProjectId,
-    /// Which key.
+    /// The first characters of the key, which name it.
     pub prefix: ApiKeyPrefix,
-    /// It has stopped working.
+    /// Whether the key was revoked.
     pub revoked: bool,
-    /// Whether the project may start work.
+    /// Whether the project may start new work.
     pub project_status: ProjectStatus,
-    /// The project's plan.
+    /// The name of the project's plan.
     pub plan: String,
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<ApiKeyRecord> {
+macro_rules! select {
+    ($rest:literal) => {
+        concat!("SELECT project_id, prefix, label, created_at, revoked_at FROM api_keys WHERE ", $rest)
+    };
+}
+
+const SELECT_BY_PREFIX: &str = select!("prefix = ?1");
+const SELECT_OF_PROJECT: &str = select!("project_id = ?1 ORDER BY created_at, prefix");
+const SELECT_CREDENTIAL: &str = "SELECT k.hash, k.revoked_at IS NOT NULL, p.id, p.status, p.plan
+     FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
+const INSERT: &str = "INSERT INTO api_keys (prefix, project_id, hash, label, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?3 WHERE prefix = ?1 AND project_id = ?2 AND revoked_at IS NULL";
+
+fn record(row: &Row<'_>) -> Result<ApiKeyRecord, StoreError> {
     Ok(ApiKeyRecord {
-        project_id: row.parsed(0)?,
-        prefix: row.parsed(1)?,
+        project_id: row.get(0)?,
+        prefix: row.get(1)?,
         label: row.get(2)?,
-        created_at: row.time(3)?,
-        revoked_at: row.time_opt(4)?,
+        created_at: row.get(3)?,
+        revoked_at: row.get(4)?,
     })
 }
 
-const COLUMNS: &str = "project_id, prefix, label, created_at, revoked_at";
-
-fn of_prefix(sql: &Connection, prefix: &ApiKeyPrefix) -> Result<Option<ApiKeyRecord>, StoreError> {
-    sql.query_row(&format!("SELECT {COLUMNS} FROM api_keys WHERE prefix = ?1"), [prefix.as_str()], record)
-        .optional()
-        .or_store_error()
+fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<ApiKeyRecord>, StoreError> {
+    sql.one(SELECT_BY_PREFIX, args![prefix], record)
 }
 
-fn authenticate(sql: &Connection, key: &ApiKey) -> rusqlite::Result<Option<Credential>> {
+fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
+    let not_found = || Problem::new(ErrorCode::NotFound, format!("no key with the prefix {prefix}"));
+    Ok(find(sql, prefix)?.ok_or_else(not_found)?)
+}
+
+fn authenticate(sql: Sql<'_>, key: &ApiKey) -> Result<Option<Credential>, StoreError> {
     let prefix = key.prefix();
-    let mut statement = sql.prepare_cached(
-        "SELECT k.hash, k.revoked_at IS NOT NULL, p.id, p.status, p.plan
-         FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1",
-    )?;
-    let found = statement
-        .query_row([prefix.as_str()], |row| {
-            let credential = Credential {
-                project_id: row.parsed(2)?,
-                prefix: key.prefix(),
-                revoked: row.get(1)?,
-                project_status: row.word(3, |word| word.parse().ok())?,
-                plan: row.get(4)?,
-            };
-            Ok((ApiKeyHash(row.get(0)?), credential))
-        })
-        .optional()?;
-    // The prefix finds the row, the comparison of the hashes decides, in constant time.
+    let read = |row: &Row<'_>| {
+        let credential = Credential {
+            project_id: row.get(2)?,
+            prefix: prefix.clone(),
+            revoked: row.get(1)?,
+            project_status: row.get(3)?,
+            plan: row.get(4)?,
+        };
+        Ok((row.get::<ApiKeyHash>(0)?, credential))
+    };
+    let found = sql.one(SELECT_CREDENTIAL, args![&prefix], read)?;
+    // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
     Ok(found.filter(|(hash, _)| *hash == key.hash()).map(|(_, credential)| credential))
 }
 
 impl Store {
-    /// Who a key stands for; `None` for an unknown one.
+    /// Finds the project of a key, revoked or not; `None` for an unknown key.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
-        self.read(move |sql| authenticate(sql, &key).or_store_error()).await
+        self.read(move |sql| authenticate(sql, &key)).await
     }
 
-    /// Makes a key and gives it back whole, for the one time it is shown.
+    /// Creates a key and returns it in full. Only its hash is stored.
     ///
     /// # Errors
     /// Refused when there is no such project.
@@ -87,54 +96,35 @@ impl Store {
             return Err(no_such_project(&project));
         };
         self.write(move |tx| {
-            // Prefixes name keys, so one that is taken is drawn again.
+            // A prefix names one key, so a key with a known prefix is generated again.
             let mut key = ApiKey::generate(owner.env);
-            while of_prefix(tx.sql, &key.prefix())?.is_some() {
+            while find(tx.sql, &key.prefix())?.is_some() {
                 key = ApiKey::generate(owner.env);
             }
-            tx.sql
-                .execute(
-                    "INSERT INTO api_keys (prefix, project_id, hash, label, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-                    params![key.prefix().as_str(), project.as_str(), key.hash().0, label, tx.now.millis()],
-                )
-                .or_store_error()?;
-            let record = of_prefix(tx.sql, &key.prefix())?.ok_or_else(|| no_such_key(&key.prefix()))?;
-            Ok((record, key))
+            tx.sql.put(INSERT, args![&key.prefix(), &project, &key.hash(), &label, tx.now])?;
+            Ok((existing(tx.sql, &key.prefix())?, key))
         })
         .await
     }
 
-    /// A project's keys, oldest first.
+    /// Lists a project's keys, oldest first, revoked ones too.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn api_keys(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
-        self.read(move |sql| {
-            let query = format!("SELECT {COLUMNS} FROM api_keys WHERE project_id = ?1 ORDER BY created_at, prefix");
-            let mut statement = sql.prepare_cached(&query).or_store_error()?;
-            statement.query_map([project.as_str()], record).and_then(Iterator::collect).or_store_error()
-        })
-        .await
+        self.read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record)).await
     }
 
-    /// Revokes a key, from the next request on. Revoking it again changes nothing.
+    /// Revokes a key; requests with it fail from then on. A revoked key does not change.
     ///
     /// # Errors
     /// Refused when there is no such key.
     pub async fn revoke_api_key(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
         self.write(move |tx| {
-            tx.sql
-                .execute(
-                    "UPDATE api_keys SET revoked_at = ?2 WHERE prefix = ?1 AND revoked_at IS NULL",
-                    params![prefix.as_str(), tx.now.millis()],
-                )
-                .or_store_error()?;
-            of_prefix(tx.sql, &prefix)?.ok_or_else(|| no_such_key(&prefix))
+            let key = existing(tx.sql, &prefix)?;
+            tx.sql.put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
+            existing(tx.sql, &prefix)
         })
         .await
     }
-}
-
-fn no_such_key(prefix: &ApiKeyPrefix) -> StoreError {
-    StoreError::Refused(Problem::new(ErrorCode::NotFound, format!("no key with the prefix {prefix}")))
 }

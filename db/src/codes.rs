@@ -1,5 +1,5 @@
-//! Room codes. A code is looked up by its SHA-256, which is all that is kept of it beside the first four characters: it
-//! is drawn at random and long, so a hash says nothing about the codes near it, and an index can be searched for it.
+//! Room codes. Only the SHA-256 of a code and its first four characters are stored. A code is long and random, so its hash tells
+//! nothing about other codes and can be looked up by an index.
 
 use conclave_model::code::{RoomCode, RoomCodeHash, RoomCodeRecord};
 use conclave_model::idempotency::ResponseRecorder;
@@ -8,96 +8,123 @@ use conclave_model::project::ProjectStatus;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::usage::MonthUse;
 use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomId, RoomName, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
-use crate::rooms::{TokenContext, by_id, by_name, context_of, room_role};
+use crate::room_roles::{TokenContext, room_role, token_context};
+use crate::room_rows::{by_id, by_name};
+use crate::sql::{Row, Sql, no_row};
+use crate::store::Store;
+use crate::templates;
+use crate::tx::Tx;
 use crate::usage::month_use;
-use crate::writer::Tx;
-use crate::{Store, StoreError, templates};
+use crate::values::args;
 
-/// A code to be made.
+/// A room code to be created.
 #[derive(Debug, Clone)]
 pub struct NewCode {
-    /// Whose.
+    /// The project that the room belongs to.
     pub project_id: ProjectId,
-    /// The room it admits to, which must be open.
+    /// The room that the code admits to, which must be open.
     pub room: RoomName,
-    /// The role it admits with, which the room's template must have.
+    /// The role that the code admits with, which the room's template must have.
     pub role: RoleName,
-    /// Locks it to one identity.
+    /// The only identity that the code admits; `None` for any.
     pub identity: Option<Identity>,
-    /// From this instant on it admits nobody.
+    /// The instant from which on the code admits nobody.
     pub expires_at: Timestamp,
-    /// How often it can be exchanged.
+    /// How often the code can be exchanged; `None` for no limit.
     pub max_uses: Option<u32>,
 }
 
-/// A code that was made, whole for the one time it is shown.
+/// A room code that was created, in full.
 #[derive(Debug, Clone)]
 pub struct CreatedCode {
-    /// What is kept of it.
+    /// The record of the code.
     pub record: RoomCodeRecord,
-    /// The code.
+    /// The code itself, which is not stored.
     pub code: RoomCode,
 }
 
-/// What exchanging a usable code has to know, read in the transaction that counts the use.
+/// What the exchange of a usable code needs to know, read in the transaction that counts the use.
 #[derive(Debug, Clone)]
 pub struct CodeExchange {
-    /// The identity that the code is locked to.
+    /// The only identity that the code admits; `None` for any.
     pub identity: Option<Identity>,
-    /// Whether the project may start work.
+    /// Whether the project may start new work.
     pub project_status: ProjectStatus,
-    /// The project's plan.
+    /// The name of the project's plan.
     pub plan: String,
-    /// The month so far. A wallet that the months before are still to be taken from shows more than it holds until the
-    /// project's own next call settles them.
+    /// The project's usage in the current month. Past months may not be settled yet; then the balance is higher than it will be
+    /// after the project's next request with its API key, which settles them.
     pub month: MonthUse,
-    /// The room and the role. No role is one that the room's template has lost since the code was made.
+    /// The room and the role; no role when the room's template has lost it since the code was created.
     pub context: TokenContext,
 }
 
-const COLUMNS: &str = "id, project_id, room, role, prefix, identity, expires_at, max_uses, uses, disabled, created_at, \
-                       updated_at";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, project_id, room, role, prefix, identity, expires_at, max_uses, uses, disabled, created_at, updated_at,
+                    room_id
+             FROM codes",
+            $rest
+        )
+    };
+}
 
-fn record(row: &Row<'_>) -> rusqlite::Result<RoomCodeRecord> {
+const SELECT: &str = select!("");
+const SELECT_BY_HASH: &str = select!(" WHERE hash = ?1");
+const SELECT_PROJECT: &str = "SELECT status, plan FROM projects WHERE id = ?1";
+const INSERT: &str =
+    "INSERT INTO codes (id, project_id, room_id, room, role, hash, prefix, identity, expires_at, max_uses,
+                        created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)";
+const USE: &str = "UPDATE codes SET uses = uses + 1, updated_at = ?3
+     WHERE id = ?1 AND project_id = ?2 AND disabled = 0 AND expires_at > ?3 AND (max_uses IS NULL OR uses < max_uses)";
+const DISABLE: &str =
+    "UPDATE codes SET disabled = 1, updated_at = ?3 WHERE hash = ?1 AND project_id = ?2 AND disabled = 0";
+
+fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
     Ok(RoomCodeRecord {
-        id: CodeId(row.get(0)?),
-        project_id: row.parsed(1)?,
-        room: row.parsed(2)?,
-        role: row.parsed(3)?,
-        prefix: row.parsed(4)?,
-        identity: row.parsed_opt(5)?,
-        expires_at: row.time(6)?,
+        id: row.get(0)?,
+        project_id: row.get(1)?,
+        room: row.get(2)?,
+        role: row.get(3)?,
+        prefix: row.get(4)?,
+        identity: row.get(5)?,
+        expires_at: row.get(6)?,
         max_uses: row.get(7)?,
         uses: row.get(8)?,
         disabled: row.get(9)?,
-        created_at: row.time(10)?,
-        updated_at: row.time(11)?,
+        created_at: row.get(10)?,
+        updated_at: row.get(11)?,
     })
 }
 
-fn by_hash(sql: &Connection, hash: RoomCodeHash) -> Result<Option<(RoomCodeRecord, RoomId)>, StoreError> {
-    sql.prepare_cached(&format!("SELECT {COLUMNS}, room_id FROM codes WHERE hash = ?1"))
-        .and_then(|mut s| s.query_row([hash.0], |row| Ok((record(row)?, RoomId(row.get(12)?)))).optional())
-        .or_store_error()
+/// Finds a code and its room. A code is secret, so it is looked up in all projects.
+fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<(RoomCodeRecord, RoomId)>, StoreError> {
+    sql.one(SELECT_BY_HASH, args![hash], |row| Ok((record(row)?, row.get(12)?)))
 }
 
-/// A code that is not in the file yet, whichever project's.
-fn fresh(sql: &Connection) -> Result<RoomCode, StoreError> {
+/// Finds a code that can be exchanged now. Refuses alike one that is unknown, disabled, expired or used up.
+fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<(RoomCodeRecord, RoomId), StoreError> {
+    let found = by_hash(sql, hash)?.filter(|(code, _)| code.usable(now));
+    Ok(found.ok_or_else(Problem::code_not_found)?)
+}
+
+/// Generates a code that no project has.
+fn generate(sql: Sql<'_>) -> Result<RoomCode, StoreError> {
     let mut code = RoomCode::generate();
-    while by_hash(sql, code.hash())?.is_some() {
+    while by_hash(sql, &code.hash())?.is_some() {
         code = RoomCode::generate();
     }
     Ok(code)
 }
 
-/// The room a new code is for. One that has ended admits nobody, so it is as if it were not there.
-fn open_room(sql: &Connection, project: &ProjectId, name: &RoomName) -> Result<Room, StoreError> {
-    let room = by_name(sql, project, name)?.ok_or_else(|| StoreError::Refused(Problem::room_not_found()))?;
+/// Finds the room of a new code. An ended room is refused like an unknown one, because it admits nobody.
+fn open_room(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Room, StoreError> {
+    let room = by_name(sql, project, name)?.ok_or_else(Problem::room_not_found)?;
     if room.status == RoomStatus::Ended {
         let message = "the room by that name has ended; it gets no new codes";
         return StoreError::refuse(Problem::new(ErrorCode::RoomNotFound, message));
@@ -105,80 +132,59 @@ fn open_room(sql: &Connection, project: &ProjectId, name: &RoomName) -> Result<R
     Ok(room)
 }
 
-fn insert(tx: &Tx<'_>, room: RoomId, code: &RoomCode, made: &RoomCodeRecord) -> Result<(), StoreError> {
-    tx.sql
-        .prepare_cached(
-            "INSERT INTO codes (id, project_id, room_id, room, role, hash, prefix, identity, expires_at, max_uses,
-                                created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
-                made.id.0,
-                made.project_id.as_str(),
-                room.0,
-                made.room.as_str(),
-                made.role.as_str(),
-                code.hash().0,
-                made.prefix.as_str(),
-                made.identity.as_ref().map(Identity::as_str),
-                made.expires_at.millis(),
-                made.max_uses,
-                made.created_at.millis(),
-            ])
-        })
-        .or_store_error()?;
+fn insert(tx: &Tx<'_>, room: RoomId, code: &RoomCode, record: &RoomCodeRecord) -> Result<(), StoreError> {
+    let hash = code.hash();
+    let row = args![
+        record.id,
+        &record.project_id,
+        room,
+        &record.room,
+        &record.role,
+        &hash,
+        &record.prefix,
+        record.identity.as_ref(),
+        record.expires_at,
+        record.max_uses,
+        record.created_at,
+    ];
+    tx.sql.put(INSERT, row)
+}
+
+/// Counts a use, if one is left. The condition of the update is the whole rule, so no two exchanges can take the last use.
+fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreError> {
+    if tx.sql.change(USE, args![id, project, tx.now])? == 0 {
+        return StoreError::refuse(Problem::code_not_found());
+    }
     Ok(())
 }
 
-/// Counts a use, if there is one left. The condition is the whole rule, so that no two can take the last one.
-fn take_use(tx: &Tx<'_>, id: CodeId) -> Result<(), StoreError> {
-    let taken = tx
-        .sql
-        .prepare_cached(
-            "UPDATE codes SET uses = uses + 1, updated_at = ?2
-             WHERE id = ?1 AND disabled = 0 AND expires_at > ?2 AND (max_uses IS NULL OR uses < max_uses)",
-        )
-        .and_then(|mut s| s.execute(params![id.0, tx.now.millis()]))
-        .or_store_error()?;
-    if taken == 0 { StoreError::refuse(Problem::code_not_found()) } else { Ok(()) }
-}
-
-/// How a code's project stands, and its plan.
-fn standing(sql: &Connection, project: &ProjectId) -> Result<(ProjectStatus, String), StoreError> {
-    sql.prepare_cached("SELECT status, plan FROM projects WHERE id = ?1")
-        .and_then(|mut s| {
-            s.query_row([project.as_str()], |row| Ok((row.word(0, |word| word.parse().ok())?, row.get(1)?)))
-        })
-        .or_store_error()
-}
-
-fn exchange_of(tx: &Tx<'_>, code: RoomCodeRecord, room: RoomId) -> Result<CodeExchange, StoreError> {
-    let sql = tx.sql;
-    let (project_status, plan) = standing(sql, &code.project_id)?;
-    let month = month_use(sql, &code.project_id, tx.now)?;
-    let room = by_id(sql, room)?;
+fn exchange(tx: &Tx<'_>, code: RoomCodeRecord, room: RoomId) -> Result<CodeExchange, StoreError> {
+    let (sql, project) = (tx.sql, &code.project_id);
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (project_status, plan) = sql.one(SELECT_PROJECT, args![project], read)?.ok_or_else(no_row)?;
+    let month = month_use(sql, project, tx.now)?;
+    let room = by_id(sql, project, room)?;
     let role = match &room.template_id {
-        Some(template) => templates::role_of(sql, template, &code.role)?,
+        Some(template) => templates::find_role(sql, project, template, &code.role)?,
         None => None,
     };
-    Ok(CodeExchange { identity: code.identity, project_status, plan, month, context: context_of(sql, room, role)? })
+    Ok(CodeExchange { identity: code.identity, project_status, plan, month, context: token_context(sql, room, role)? })
 }
 
 impl Store {
-    /// Makes a code and gives it back whole, for the one time it is shown.
+    /// Creates a code and returns it in full. Only its hash is stored.
     ///
     /// # Errors
     /// Refused when the project has no open room by that name, or the room's template no such role.
     pub async fn create_code(
         &self,
         new: NewCode,
-        keep: Option<ResponseRecorder<CreatedCode>>,
+        recorder: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
         self.write(move |tx| {
             let room = open_room(tx.sql, &new.project_id, &new.room)?;
             room_role(tx.sql, &room, &new.role)?;
-            let code = fresh(tx.sql)?;
+            let code = generate(tx.sql)?;
             let record = RoomCodeRecord {
                 id: CodeId::new(),
                 project_id: new.project_id,
@@ -195,13 +201,13 @@ impl Store {
             };
             insert(tx, room.id, &code, &record)?;
             let created = CreatedCode { record, code };
-            tx.store_response(keep.as_ref(), &created)?;
+            tx.store_response(recorder.as_ref(), &created)?;
             Ok(created)
         })
         .await
     }
 
-    /// A room's codes, newest first, those that cannot be used any more too.
+    /// Lists a room's codes, newest first, also those that can no longer be exchanged.
     ///
     /// # Errors
     /// Refused when the project has no room by that name.
@@ -212,49 +218,37 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<RoomCodeRecord>, StoreError> {
         self.read(move |sql| {
-            let room = by_name(sql, &project, &room)?.ok_or_else(|| StoreError::Refused(Problem::room_not_found()))?;
-            let mut wanted = QueryBuilder::of_project("project_id", &project);
-            wanted.and("room_id = ?", Some(room.id.0));
-            wanted.page(sql, &format!("SELECT {COLUMNS} FROM codes"), "created_at DESC, id DESC", page, record)
+            let room = by_name(sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
+            let query = QueryBuilder::new(SELECT, "project_id", &project).and("room_id =", Some(room.id));
+            query.page(sql, "created_at DESC, id DESC", page, record)
         })
         .await
     }
 
-    /// Disables a code. Doing so again changes nothing.
+    /// Disables a code. A disabled code does not change.
     ///
     /// # Errors
     /// Refused when the project has no such code.
     pub async fn disable_code(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
         self.write(move |tx| {
-            let known = by_hash(tx.sql, code)?.filter(|(code, _)| code.project_id == project);
-            let (code, _) = known.ok_or_else(|| StoreError::Refused(Problem::code_not_found()))?;
-            tx.sql
-                .execute(
-                    "UPDATE codes SET disabled = 1, updated_at = ?2 WHERE id = ?1 AND disabled = 0",
-                    params![code.id.0, tx.now.millis()],
-                )
-                .or_store_error()?;
-            Ok(())
+            let known = by_hash(tx.sql, &code)?.filter(|(code, _)| code.project_id == project);
+            known.ok_or_else(Problem::code_not_found)?;
+            tx.sql.put(DISABLE, args![&code, &project, tx.now])
         })
         .await
     }
 
-    /// Whose a usable code is.
+    /// Finds the project of a usable code.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up.
     pub async fn project_of_code(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
         let now = self.clock().now();
-        self.read(move |sql| {
-            let usable = by_hash(sql, code)?.filter(|(code, _)| code.usable(now));
-            let (code, _) = usable.ok_or_else(|| StoreError::Refused(Problem::code_not_found()))?;
-            Ok(code.project_id)
-        })
-        .await
+        self.read(move |sql| usable(sql, &code, now).map(|(code, _)| code.project_id)).await
     }
 
-    /// Takes one use of a code, if it has one and `admit` lets its holder in; whoever is refused uses nothing up. It is
-    /// one write, so of any number of exchanges at once no more than `max_uses` succeed.
+    /// Counts one use of a code, if one is left and `admit` returns no problem. A refused exchange counts no use. It is one write,
+    /// so at most `max_uses` of any number of concurrent exchanges succeed.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up; or as `admit` refuses.
@@ -264,12 +258,11 @@ impl Store {
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
         self.write(move |tx| {
-            let usable = by_hash(tx.sql, code)?.filter(|(code, _)| code.usable(tx.now));
-            let (code, room) = usable.ok_or_else(|| StoreError::Refused(Problem::code_not_found()))?;
-            let id = code.id;
-            let exchange = exchange_of(tx, code, room)?;
-            admit(&exchange).map_err(StoreError::Refused)?;
-            take_use(tx, id)?;
+            let (code, room) = usable(tx.sql, &code, tx.now)?;
+            let (id, project) = (code.id, code.project_id.clone());
+            let exchange = exchange(tx, code, room)?;
+            admit(&exchange)?;
+            count_use(tx, &project, id)?;
             Ok(exchange)
         })
         .await

@@ -1,271 +1,250 @@
-//! Recordings and broadcasts. A status moves forward only: the `WHERE` of its update names what it may come from, and the
-//! event that tells of the move stands in the same transaction.
+//! The records of egresses: recordings and broadcasts. A status only moves forward: its `UPDATE` names the statuses that it may
+//! leave. A change of status and its event are one transaction.
 
 use std::sync::LazyLock;
 
 use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressState, EgressStatus, UsedDestination};
 use conclave_model::event::{Event, EventContext};
-use conclave_model::filepath::FilePath;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{EgressId, EgressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp};
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use conclave_model::room::Room;
+use conclave_model::{EgressId, EgressRowId, ProjectId, RoomId, RoomName, Timestamp};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
-use crate::live::event_context;
+use crate::destinations;
+use crate::error::StoreError;
+use crate::open_sessions::event_context;
 use crate::query_builder::QueryBuilder;
-use crate::rooms::by_id;
-use crate::writer::Tx;
-use crate::{Store, StoreError, destinations};
+use crate::room_rows::open_by_id;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
 
-/// A job that the media plane has accepted.
+/// An egress that the media plane has accepted.
 #[derive(Debug, Clone)]
 pub struct NewEgress {
-    /// Of which room.
+    /// The project that the egress belongs to.
+    pub project_id: ProjectId,
+    /// The room that it records or broadcasts.
     pub room: RoomId,
-    /// What it is.
+    /// Whether it is a recording or a broadcast, and of what.
     pub detail: EgressDetail,
-    /// The destination it was started with, if one was named.
+    /// The destination that the request named, if any.
     pub destination: Option<UsedDestination>,
-    /// What the media plane said when it accepted it.
+    /// The state that the media plane returned when it accepted the egress.
     pub state: EgressState,
 }
 
-/// Which jobs are wanted.
+/// The filters of a list of egresses; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct EgressFilter {
-    /// Of this room.
+    /// Only egresses of the room with this name.
     pub room: Option<RoomName>,
-    /// In this status.
+    /// Only egresses in this status.
     pub status: Option<EgressStatus>,
-    /// Started then or later.
+    /// Only egresses started at this instant or later.
     pub after: Option<Timestamp>,
-    /// Started then or earlier.
+    /// Only egresses started at this instant or earlier.
     pub before: Option<Timestamp>,
 }
 
-/// A job that is not final, and whether its room is still open.
+/// An egress that is not final.
 #[derive(Debug, Clone)]
 pub struct RunningEgress {
-    /// The record.
+    /// The egress's record.
     pub egress: Egress,
     /// Whether its room is open.
     pub room_open: bool,
 }
 
-const COLUMNS: &str = "id, project_id, room, egress_id, kind, recording_type, filepath, urls, destination, \
-                       destination_id, status, error, started_at, ended_at, created_at";
+/// The error of an egress that failed without a reason from the media plane.
+const NO_REASON: &str = "the media plane gave no reason";
 
-fn unreadable(column: usize, name: &str) -> rusqlite::Error {
-    rusqlite::Error::InvalidColumnType(column, name.into(), Type::Null)
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT e.id, e.project_id, e.room, e.egress_id, e.kind, e.recording_type, e.filepath, e.urls, e.destination,
+                    e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at",
+            $rest
+        )
+    };
 }
 
-fn detail(row: &Row<'_>) -> rusqlite::Result<EgressDetail> {
-    match row.word(4, |word| word.parse().ok())? {
-        EgressKind::Recording => {
-            let recording_type = row.word(5, |word| word.parse().ok())?;
-            Ok(EgressDetail::Recording { recording_type, filepath: row.parsed(6)? })
-        }
-        EgressKind::Broadcast => {
-            let urls = serde_json::from_str(row.get_ref(7)?.as_str()?).map_err(|_| unreadable(7, "urls"))?;
-            Ok(EgressDetail::Broadcast { urls })
-        }
+const SELECT: &str = select!(" FROM egresses e");
+const SELECT_ONE: &str = select!(" FROM egresses e WHERE e.project_id = ?1 AND e.egress_id = ?2");
+const SELECT_RUNNING: &str = select!(
+    ", r.status = 'open' FROM egresses e JOIN rooms r ON r.id = e.room_id WHERE e.project_id = ?1 AND e.ended_at IS NULL"
+);
+const SELECT_ONE_RUNNING: &str = select!(
+    ", r.status = 'open' FROM egresses e JOIN rooms r ON r.id = e.room_id
+     WHERE e.project_id = ?1 AND e.ended_at IS NULL AND e.egress_id = ?2"
+);
+const INSERT: &str =
+    "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
+                           destination, destination_id, status, started_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'starting', ?12, ?13)
+     ON CONFLICT (egress_id) DO NOTHING";
+
+/// For each status, the update that moves an egress to it from one of its legal predecessors.
+static UPDATES: LazyLock<Vec<(EgressStatus, String)>> =
+    LazyLock::new(|| EgressStatus::ALL.iter().map(|status| (*status, update_to(*status))).collect());
+
+fn update_to(status: EgressStatus) -> String {
+    let from: Vec<_> = status.predecessors().iter().map(|status| format!("'{}'", status.as_str())).collect();
+    format!(
+        "UPDATE egresses
+         SET status = ?3, error = ?4, ended_at = CASE WHEN ?5 < started_at THEN started_at ELSE ?5 END
+         WHERE project_id = ?1 AND egress_id = ?2 AND status IN ({})",
+        from.join(", ")
+    )
+}
+
+fn detail(row: &Row<'_>) -> Result<EgressDetail, StoreError> {
+    match row.get(4)? {
+        EgressKind::Recording => Ok(EgressDetail::Recording { recording_type: row.get(5)?, filepath: row.get(6)? }),
+        EgressKind::Broadcast => Ok(EgressDetail::Broadcast { urls: row.json(7)? }),
     }
 }
 
-fn job(row: &Row<'_>) -> rusqlite::Result<Egress> {
-    let (name, id) = (row.parsed_opt(8)?, row.parsed_opt(9)?);
+fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
+    let (name, id): (Option<_>, Option<_>) = (row.get(8)?, row.get(9)?);
     Ok(Egress {
-        id: EgressRowId(row.get(0)?),
-        project_id: row.parsed(1)?,
-        room: row.parsed(2)?,
-        egress_id: row.parsed(3)?,
+        id: row.get(0)?,
+        project_id: row.get(1)?,
+        room: row.get(2)?,
+        egress_id: row.get(3)?,
         detail: detail(row)?,
         destination: name.zip(id).map(|(name, id)| UsedDestination { id, name }),
-        status: row.word(10, |word| word.parse().ok())?,
+        status: row.get(10)?,
         error: row.get(11)?,
-        started_at: row.time(12)?,
-        ended_at: row.time_opt(13)?,
-        created_at: row.time(14)?,
+        started_at: row.get(12)?,
+        ended_at: row.get(13)?,
+        created_at: row.get(14)?,
     })
 }
 
-/// Jobs of a project that are not final, and whether their rooms are open.
-static SELECT_RUNNING: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {COLUMNS}, (SELECT status = 'open' FROM rooms r WHERE r.id = room_id) FROM egresses
-         WHERE project_id = ?1 AND ended_at IS NULL"
-    )
-});
-
-fn running(row: &Row<'_>) -> rusqlite::Result<RunningEgress> {
-    Ok(RunningEgress { egress: job(row)?, room_open: row.get(15)? })
+fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
+    Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)? })
 }
 
-fn find(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Option<Egress>, StoreError> {
-    sql.prepare_cached(&format!("SELECT {COLUMNS} FROM egresses WHERE project_id = ?1 AND egress_id = ?2"))
-        .and_then(|mut s| s.query_row([project.as_str(), egress.as_str()], job).optional())
-        .or_store_error()
+fn find(sql: Sql<'_>, project: &ProjectId, id: &EgressId) -> Result<Option<Egress>, StoreError> {
+    sql.one(SELECT_ONE, args![project, id], egress)
 }
 
-fn existing(sql: &Connection, project: &ProjectId, egress: &EgressId) -> Result<Egress, StoreError> {
-    find(sql, project, egress)?.ok_or_else(|| StoreError::Fault("a job that ran has no record".into()))
+fn existing(sql: Sql<'_>, project: &ProjectId, id: &EgressId) -> Result<Egress, StoreError> {
+    find(sql, project, id)?.ok_or_else(|| StoreError::Fault("an egress that was started has no record".into()))
 }
 
 fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
     let (recording_type, filepath, urls) = match &new.detail {
-        EgressDetail::Recording { recording_type, filepath } => {
-            (Some(recording_type.as_str()), Some(FilePath::as_str(filepath)), None)
-        }
-        EgressDetail::Broadcast { urls } => {
-            let urls = serde_json::to_string(urls).map_err(|error| StoreError::Fault(error.to_string()))?;
-            (None, None, Some(urls))
-        }
+        EgressDetail::Recording { recording_type, filepath } => (Some(*recording_type), Some(filepath), None),
+        EgressDetail::Broadcast { urls } => (None, None, Some(serde_json::to_string(urls)?)),
     };
     let destination = new.destination.as_ref();
-    let inserted = tx
-        .sql
-        .prepare_cached(
-            "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
-                                   destination, destination_id, status, started_at, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'starting', ?12, ?13)
-             ON CONFLICT (egress_id) DO NOTHING",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
-                EgressRowId::new().0,
-                room.project_id.as_str(),
-                room.id.0,
-                room.name.as_str(),
-                new.state.egress_id.as_str(),
-                new.detail.kind().as_str(),
-                recording_type,
-                filepath,
-                urls,
-                destination.map(|used| used.name.as_str()),
-                destination.map(|used| used.id.as_str()),
-                new.state.started_at.millis(),
-                tx.now.millis(),
-            ])
-        })
-        .or_store_error()?;
-    if inserted == 0 { StoreError::refuse(new.detail.kind().already_exists()) } else { Ok(()) }
-}
-
-/// The job by that id, of the kind that is asked for.
-fn of_kind(
-    sql: &Connection,
-    project: &ProjectId,
-    kind: EgressKind,
-    egress: &EgressId,
-) -> Result<Option<Egress>, StoreError> {
-    Ok(find(sql, project, egress)?.filter(|job| job.kind() == kind))
+    let row = args![
+        EgressRowId::new(),
+        &room.project_id,
+        room.id,
+        &room.name,
+        &new.state.egress_id,
+        new.detail.kind(),
+        recording_type,
+        filepath,
+        urls.as_deref(),
+        destination.map(|used| &used.name),
+        destination.map(|used| &used.id),
+        new.state.started_at,
+        tx.now,
+    ];
+    if tx.sql.change(INSERT, row)? == 0 { StoreError::refuse(new.detail.kind().already_exists()) } else { Ok(()) }
 }
 
 fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Egress, StoreError> {
-    let room = by_id(tx.sql, new.room)?;
-    if room.status == RoomStatus::Ended {
-        return StoreError::refuse(Problem::room_ended());
-    }
+    let room = open_by_id(tx.sql, &new.project_id, new.room)?;
     if let Some(used) = &new.destination
-        && !destinations::exists(tx.sql, &used.id)?
+        && !destinations::exists(tx.sql, &new.project_id, &used.id)?
     {
         return StoreError::refuse(destinations::not_found().at("destination"));
     }
     insert(tx, &room, new)?;
-    let (egress, at) = (&new.state.egress_id, new.state.started_at);
-    tx.emit(&Event::egress_started(event_context(&room, at), new.detail.kind(), egress))?;
-    existing(tx.sql, &room.project_id, egress)
+    let (id, at) = (&new.state.egress_id, new.state.started_at);
+    tx.emit(&Event::egress_started(event_context(&room, at), new.detail.kind(), id))?;
+    existing(tx.sql, &room.project_id, id)
 }
 
-/// Moves a job forward if it may, with the event of the move. One that may not stays as it is.
+/// Moves an egress forward, and emits the event of the move. An egress that may not move to that status does not change.
 fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timestamp) -> Result<Egress, StoreError> {
-    let before: Vec<_> = state.status.predecessors().iter().map(|status| format!("'{}'", status.as_str())).collect();
-    // A record says why, and of nothing but a failure.
-    let why = || state.error.clone().unwrap_or_else(|| "the media plane gave no reason".into());
-    let error = (state.status == EgressStatus::Failed).then(why);
+    let Some((_, update)) = UPDATES.iter().find(|(status, _)| *status == state.status) else {
+        return existing(tx.sql, project, &state.egress_id);
+    };
+    // Only a failed egress has an error, and it always has one.
+    let failed = state.status == EgressStatus::Failed;
+    let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
     let ended_at = state.status.is_final().then(|| state.ended_at.unwrap_or(at));
-    let moved = tx
-        .sql
-        .prepare_cached(&format!(
-            "UPDATE egresses SET status = ?3, error = ?4, ended_at = max(?5, started_at)
-             WHERE project_id = ?1 AND egress_id = ?2 AND status IN ({})",
-            before.join(", ")
-        ))
-        .and_then(|mut s| {
-            s.execute(params![
-                project.as_str(),
-                state.egress_id.as_str(),
-                state.status.as_str(),
-                error,
-                ended_at.map(Timestamp::millis),
-            ])
-        })
-        .or_store_error()?;
-    let job = existing(tx.sql, project, &state.egress_id)?;
-    if moved > 0 {
-        let context = EventContext { project_id: job.project_id.clone(), room: job.room.clone(), occurred_at: at };
-        tx.emit(&Event::egress_updated(context, job.kind(), &job.egress_id, job.status))?;
+    let moved = tx.sql.change(update, args![project, &state.egress_id, state.status, error, ended_at])? > 0;
+    let egress = existing(tx.sql, project, &state.egress_id)?;
+    if moved {
+        let context =
+            EventContext { project_id: egress.project_id.clone(), room: egress.room.clone(), occurred_at: at };
+        tx.emit(&Event::egress_updated(context, egress.kind(), &egress.egress_id, egress.status))?;
     }
-    Ok(job)
+    Ok(egress)
 }
 
 impl Store {
-    /// Writes a job that the media plane has accepted, with its event and the answer to keep.
+    /// Records an egress that the media plane has accepted, with its event.
     ///
     /// # Errors
-    /// Refused when the room has ended, or the egress is known already.
+    /// Refused when the room has ended, the destination was deleted, or the egress is recorded already.
     pub async fn start_egress(
         &self,
         new: NewEgress,
-        keep: Option<ResponseRecorder<Egress>>,
+        record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.write(move |tx| {
-            let job = start(tx, &new)?;
-            tx.store_response(keep.as_ref(), &job)?;
-            Ok(job)
+            let egress = start(tx, &new)?;
+            tx.store_response(record.as_ref(), &egress)?;
+            Ok(egress)
         })
         .await
     }
 
-    /// Writes how a job stands, as the media plane says it did at `at`, and keeps the answer to whoever asked for it.
-    /// What would move it backwards, and what is known already, changes nothing.
+    /// Records the state of an egress that the media plane reported for the time `at`. A known state, and one that would move the
+    /// egress backwards, changes nothing.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be written.
     pub async fn record_egress(
         &self,
         project: ProjectId,
         state: EgressState,
         at: Timestamp,
-        keep: Option<ResponseRecorder<Egress>>,
+        record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.write(move |tx| {
-            let job = advance(tx, &project, &state, at)?;
-            tx.store_response(keep.as_ref(), &job)?;
-            Ok(job)
+            let egress = advance(tx, &project, &state, at)?;
+            tx.store_response(record.as_ref(), &egress)?;
+            Ok(egress)
         })
         .await
     }
 
-    /// A job of one kind, by its egress id.
+    /// Reads an egress of one kind.
     ///
     /// # Errors
-    /// Refused when the project has none of that kind by that id.
-    pub async fn egress(&self, project: ProjectId, kind: EgressKind, egress: EgressId) -> Result<Egress, StoreError> {
+    /// Refused when the project has no egress of that kind by that id.
+    pub async fn egress(&self, project: ProjectId, kind: EgressKind, id: EgressId) -> Result<Egress, StoreError> {
         self.read(move |sql| {
-            of_kind(sql, &project, kind, &egress)?.ok_or_else(|| StoreError::Refused(kind.not_found()))
+            let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
+            Ok(found.ok_or_else(|| kind.not_found())?)
         })
         .await
     }
 
-    /// A project's jobs of one kind that match, newest first.
+    /// Lists a project's egresses of one kind, newest first.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn egresses(
         &self,
         project: ProjectId,
@@ -274,52 +253,38 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Egress>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = QueryBuilder::of_project("project_id", &project);
-            wanted.and("kind = ?", Some(kind.as_str()));
-            wanted.and("room = ?", filter.room.map(String::from));
-            wanted.and("status = ?", filter.status.map(EgressStatus::as_str));
-            wanted.and("started_at >= ?", filter.after.map(Timestamp::millis));
-            wanted.and("started_at <= ?", filter.before.map(Timestamp::millis));
-            let select = format!("SELECT {COLUMNS} FROM egresses");
-            wanted.page(sql, &select, "started_at DESC, id DESC", page, job)
+            QueryBuilder::new(SELECT, "e.project_id", &project)
+                .and("e.kind =", Some(kind))
+                .and("e.room =", filter.room.as_ref())
+                .and("e.status =", filter.status)
+                .and("e.started_at >=", filter.after)
+                .and("e.started_at <=", filter.before)
+                .page(sql, "e.started_at DESC, e.id DESC", page, egress)
         })
         .await
     }
 
-    /// A project's jobs that are not final.
+    /// Reads a project's egresses that are not final.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn running_egresses(&self, project: ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
-        self.read(move |sql| {
-            let mut statement = sql.prepare_cached(&SELECT_RUNNING).or_store_error()?;
-            statement.query_map([project.as_str()], running).and_then(Iterator::collect).or_store_error()
-        })
-        .await
+        self.read(move |sql| sql.many(SELECT_RUNNING, args![&project], running)).await
     }
 
-    /// One job that is not final; `None` when the project has none by that id.
+    /// Reads an egress that is not final; `None` when the project has none by that id.
     ///
     /// # Errors
-    /// The store's own.
-    pub async fn running_egress(
-        &self,
-        project: ProjectId,
-        egress: EgressId,
-    ) -> Result<Option<RunningEgress>, StoreError> {
-        self.read(move |sql| {
-            sql.prepare_cached(&format!("{} AND egress_id = ?2", *SELECT_RUNNING))
-                .and_then(|mut s| s.query_row([project.as_str(), egress.as_str()], running).optional())
-                .or_store_error()
-        })
-        .await
+    /// Fails when the database cannot be read.
+    pub async fn running_egress(&self, project: ProjectId, id: EgressId) -> Result<Option<RunningEgress>, StoreError> {
+        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running)).await
     }
 
-    /// A job whatever its kind, for somebody who knows that there is one.
+    /// Reads an egress of either kind that is known to exist.
     ///
     /// # Errors
-    /// The store's own.
-    pub async fn egress_by_id(&self, project: ProjectId, egress: EgressId) -> Result<Egress, StoreError> {
-        self.read(move |sql| existing(sql, &project, &egress)).await
+    /// Fails when there is no such record, or the database cannot be read.
+    pub async fn egress_by_id(&self, project: ProjectId, id: EgressId) -> Result<Egress, StoreError> {
+        self.read(move |sql| existing(sql, &project, &id)).await
     }
 }

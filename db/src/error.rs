@@ -1,20 +1,19 @@
-//! The one error of this layer.
+//! The error of the store.
 
 use conclave_model::Problem;
 
 use crate::vault::VaultError;
-use rusqlite::ErrorCode as Sqlite;
 
-/// Why the store did not do as asked.
+/// The reason why the store did not read or write what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The records do not allow it; the problem is the client's answer.
+    /// The records do not allow it; the problem is the response to the client.
     #[error("refused: {0}")]
     Refused(Problem),
-    /// The database cannot be reached or written now: a full disk, a lock that does not go away, a store that is closing.
+    /// The database cannot be read or written now: a full disk, a lock that is not released, a store that is closing.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// Something that must not happen: a row that does not read, a bug.
+    /// A bug or a damaged file, such as a row that cannot be read.
     #[error("the store failed: {0}")]
     Fault(String),
     /// The file was written by a newer version of Conclave.
@@ -23,9 +22,9 @@ pub enum StoreError {
          run that version, or restore a backup"
     )]
     NewerSchema {
-        /// What the file says.
+        /// The schema of the file.
         found: i64,
-        /// The newest this program knows.
+        /// The newest schema that this program knows.
         known: i64,
     },
 }
@@ -36,37 +35,21 @@ impl StoreError {
         Err(Self::Refused(problem))
     }
 
-    /// A secret that cannot be sealed now, since the key file cannot be read: an operator can cure that.
-    pub(crate) fn unsealed(error: &VaultError) -> Self {
+    /// The error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
+    pub(crate) fn not_sealed(error: &VaultError) -> Self {
         Self::Unavailable(error.to_string())
     }
+}
 
-    /// Sorts an error of the engine into what time or an operator can cure and what is a fault.
-    pub(crate) fn of(error: &rusqlite::Error) -> Self {
-        let curable = matches!(
-            error.sqlite_error_code(),
-            Some(
-                Sqlite::DiskFull
-                    | Sqlite::DatabaseBusy
-                    | Sqlite::DatabaseLocked
-                    | Sqlite::SystemIoFailure
-                    | Sqlite::CannotOpen
-                    | Sqlite::ReadOnly
-                    | Sqlite::PermissionDenied
-                    | Sqlite::OutOfMemory
-            )
-        );
-        if curable { Self::Unavailable(error.to_string()) } else { Self::Fault(error.to_string()) }
+impl From<Problem> for StoreError {
+    fn from(problem: Problem) -> Self {
+        Self::Refused(problem)
     }
 }
 
-/// Turns an engine's result into the store's. A trait instead of `From`, so that no `?` converts unseen.
-pub(crate) trait OrStoreError<T> {
-    fn or_store_error(self) -> Result<T, StoreError>;
-}
-
-impl<T> OrStoreError<T> for rusqlite::Result<T> {
-    fn or_store_error(self) -> Result<T, StoreError> {
-        self.map_err(|error| StoreError::of(&error))
+impl From<serde_json::Error> for StoreError {
+    /// A value of ours that cannot be written as JSON.
+    fn from(error: serde_json::Error) -> Self {
+        Self::Fault(error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! Is the file sound, does it answer, and a copy of it.
+//! The health of the database file, and its backup.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 use crate::migrate::{SCHEMA, version};
-use crate::{Store, StoreError};
+use crate::store::Store;
 
-/// Copies everything this read transaction sees.
+/// Copies everything that this read transaction sees.
 fn copy(sql: &Connection, to: &Path) -> Result<(), StoreError> {
-    let mut file = Connection::open(to).or_store_error()?;
-    let copied = Backup::new(sql, &mut file).and_then(|backup| backup.step(-1)).or_store_error()?;
+    let mut file = Connection::open(to)?;
+    let copied = Backup::new(sql, &mut file).and_then(|backup| backup.step(-1))?;
     match copied {
         StepResult::Done => Ok(()),
         unfinished => Err(StoreError::Unavailable(format!("the copy was not finished: {unfinished:?}"))),
@@ -22,35 +22,34 @@ fn copy(sql: &Connection, to: &Path) -> Result<(), StoreError> {
 }
 
 impl Store {
-    /// Says whether the file can be read and written now.
+    /// Reads from and writes to the file.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// Fails when the file cannot be read or written now.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.read(|sql| sql.query_row("SELECT 1", [], |_| Ok(())).or_store_error()).await?;
+        self.read(|sql| sql.value::<i64>("SELECT 1", &[])).await?;
         self.write(|_| Ok(())).await
     }
 
-    /// Reads the whole file for damage. Gives the schema it has.
+    /// Checks the whole file for damage. Returns the number of its schema.
     ///
     /// # Errors
-    /// What is damaged.
+    /// Fails with a description of the first damage found.
     pub async fn check(&self) -> Result<i64, StoreError> {
         self.read(|sql| {
-            let verdict: String = sql.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).or_store_error()?;
-            if verdict != "ok" {
-                return Err(StoreError::Fault(verdict));
+            let result: String = sql.value("PRAGMA integrity_check(1)", &[])?;
+            if result != "ok" {
+                return Err(StoreError::Fault(result));
             }
-            let dangling = sql.prepare("PRAGMA foreign_key_check").and_then(|mut s| s.exists([])).or_store_error()?;
-            if dangling {
+            if sql.one("PRAGMA foreign_key_check", &[], |_| Ok(()))?.is_some() {
                 return Err(StoreError::Fault("a row refers to one that is not there".into()));
             }
-            version(sql)
+            version(sql.sqlite())
         })
         .await
     }
 
-    /// The newest schema this program knows.
+    /// The number of the newest schema that this program knows.
     #[must_use]
     pub fn schema() -> i64 {
         SCHEMA
@@ -59,24 +58,24 @@ impl Store {
     /// Copies the database into a new file, as it is at one moment, while it is in use.
     ///
     /// # Errors
-    /// A file that exists already or cannot be written.
+    /// Fails for a file that exists already or cannot be written.
     pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
         let shown = to.display().to_string();
-        // Made first, empty and private: the copy holds what the original holds.
+        // Created empty and with mode 0600 first, because the copy holds the secrets of the original.
         fs::OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&to)
             .map_err(|error| StoreError::Unavailable(format!("{shown}: {error}")))?;
-        let copied = self.read(move |sql| copy(sql, &to)).await;
+        let copied = self.read(move |sql| copy(sql.sqlite(), &to)).await;
         if copied.is_err() {
             let _ = fs::remove_file(&shown);
         }
         copied
     }
 
-    /// Where the file lies, for people.
+    /// The path of the file, for messages.
     #[must_use]
     pub fn location(&self) -> String {
         self.path().display().to_string()

@@ -1,78 +1,84 @@
-//! Answers kept for replay, in the transaction of the change they report where there is one.
+//! Stored responses of idempotent requests. A response is written in the transaction of the change that it reports, if there is
+//! one.
+
+use std::sync::Arc;
 
 use conclave_model::Timestamp;
 use conclave_model::idempotency::{
     IdempotencyRecord, IdempotencySlot, ParticipantCaller, RETENTION, Response, ResponseRecorder,
 };
-use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::error::OrStoreError;
+use crate::error::StoreError;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
 use crate::vault::{Sealed, Vault};
-use crate::writer::Tx;
-use crate::{Store, StoreError};
 
-/// What sealed answers are sealed for.
+/// The purpose that responses with secrets are sealed for. It is part of every sealed response and so never changes.
 pub(crate) const PURPOSE: &str = "idempotent answer";
 
-/// An answer found for a key.
+/// A response found for an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// Of the body the key first came with.
+    /// The fingerprint of the request that the response answered.
     pub fingerprint: [u8; 32],
-    /// The participant that it answered; `None` for a server with its key.
+    /// The participant that sent the request; `None` for a server with an API key.
     pub made_by: Option<String>,
-    /// The answer.
+    /// Status and body, byte for byte.
     pub response: Response,
 }
 
+const PUT: &str = "INSERT INTO idempotency
+        (project_id, operation, key, caller, made_by, fingerprint, status, body, body_key_id, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+     ON CONFLICT (project_id, operation, key, caller) DO UPDATE
+     SET made_by = excluded.made_by, fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body,
+         body_key_id = excluded.body_key_id, created_at = excluded.created_at";
+const SELECT: &str = "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
+     WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5";
+
 impl Tx<'_> {
-    /// Keeps the answer to this change, if somebody asked for that.
-    pub(crate) fn store_response<T>(&self, keep: Option<&ResponseRecorder<T>>, of: &T) -> Result<(), StoreError> {
-        match keep {
-            Some(keep) => self.put_response(&keep.record, &(keep.render)(of)),
+    /// Stores the response to this change, if the request asked for that.
+    pub(crate) fn store_response<T>(
+        &self,
+        recorder: Option<&ResponseRecorder<T>>,
+        result: &T,
+    ) -> Result<(), StoreError> {
+        match recorder {
+            Some(recorder) => self.put_response(&recorder.record, &(recorder.render)(result)),
             None => Ok(()),
         }
     }
 
-    fn put_response(&self, keep: &IdempotencyRecord, answer: &Response) -> Result<(), StoreError> {
-        let slot = &keep.slot;
-        let sealed = keep.secret.then(|| self.vault.seal_always(&answer.body, PURPOSE)).transpose();
-        let sealed = sealed.map_err(|error| StoreError::unsealed(&error))?;
-        let (key_id, body) = match &sealed {
-            Some(sealed) => (Some(sealed.key_id.as_str()), sealed.bytes.as_slice()),
-            None => (None, answer.body.as_slice()),
-        };
-        self.sql
-            .prepare_cached(
-                "INSERT OR REPLACE INTO idempotency
-                    (project_id, operation, key, caller, made_by, fingerprint, status, body, body_key_id, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )
-            .and_then(|mut s| {
-                s.execute(params![
-                    slot.project_id.as_str(),
-                    slot.operation,
-                    slot.key.as_str(),
-                    caller(slot),
-                    keep.made_by.as_ref().map(ParticipantCaller::as_str),
-                    keep.fingerprint,
-                    answer.status,
-                    body,
-                    key_id,
-                    self.now.millis()
-                ])
-            })
-            .or_store_error()?;
-        keep.mark_stored();
+    fn put_response(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
+        let slot = &record.slot;
+        let sealed = record.secret.then(|| self.vault.seal_always(&response.body, PURPOSE)).transpose();
+        let sealed = sealed.map_err(|error| StoreError::not_sealed(&error))?;
+        let row = args![
+            &slot.project_id,
+            slot.operation,
+            slot.key.as_str(),
+            caller(slot),
+            record.made_by.as_ref().map(ParticipantCaller::as_str),
+            &record.fingerprint,
+            response.status,
+            sealed.as_ref().map_or(&response.body, |sealed| &sealed.bytes),
+            sealed.as_ref().map(|sealed| &sealed.key_id),
+            self.now,
+        ];
+        self.sql.put(PUT, row)?;
+        record.mark_stored();
         Ok(())
     }
 }
 
-/// The participant that a slot belongs to; empty for one of the whole project.
+/// The participant that a slot belongs to; empty for a slot of the whole project.
 fn caller(slot: &IdempotencySlot) -> &str {
     slot.refused.as_ref().map_or("", ParticipantCaller::as_str)
 }
 
+/// A response as it is stored; its body is sealed when it has a key id.
 struct Stored {
     made_by: Option<String>,
     fingerprint: [u8; 32],
@@ -81,25 +87,18 @@ struct Stored {
     key_id: Option<String>,
 }
 
-fn find(sql: &Connection, slot: &IdempotencySlot, oldest: Timestamp) -> Result<Option<Stored>, StoreError> {
-    sql.prepare_cached(
-        "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
-         WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5",
-    )
-    .and_then(|mut s| {
-        let of = params![slot.project_id.as_str(), slot.operation, slot.key.as_str(), caller(slot), oldest.millis()];
-        s.query_row(of, |row| {
-            Ok(Stored {
-                made_by: row.get(0)?,
-                fingerprint: row.get(1)?,
-                status: row.get(2)?,
-                body: row.get(3)?,
-                key_id: row.get(4)?,
-            })
-        })
-        .optional()
+fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
+    Ok(Stored {
+        made_by: row.get(0)?,
+        fingerprint: row.get(1)?,
+        status: row.get(2)?,
+        body: row.get(3)?,
+        key_id: row.get(4)?,
     })
-    .or_store_error()
+}
+
+fn find(sql: Sql<'_>, slot: &IdempotencySlot, oldest: Timestamp) -> Result<Option<Stored>, StoreError> {
+    sql.one(SELECT, args![&slot.project_id, slot.operation, slot.key.as_str(), caller(slot), oldest], stored)
 }
 
 fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
@@ -107,7 +106,7 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
         None => stored.body,
         Some(key_id) => vault
             .open_sealed(&Sealed { key_id, bytes: stored.body }, PURPOSE)
-            .map_err(|error| StoreError::Fault(format!("a kept answer: {error}")))?,
+            .map_err(|error| StoreError::Fault(format!("a stored response: {error}")))?,
     };
     Ok(StoredResponse {
         fingerprint: stored.fingerprint,
@@ -117,20 +116,20 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
 }
 
 impl Store {
-    /// The answer kept for a key within the last 24 hours.
+    /// Finds the response that was stored for a key within the last 24 hours.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read or the response cannot be decrypted.
     pub async fn stored_response(&self, slot: IdempotencySlot) -> Result<Option<StoredResponse>, StoreError> {
-        let (vault, oldest) = (std::sync::Arc::clone(self.vault()), self.clock().now().before(RETENTION));
+        let (vault, oldest) = (Arc::clone(self.vault()), self.clock().now().before(RETENTION));
         self.read(move |sql| find(sql, &slot, oldest)?.map(|stored| unseal(&vault, stored)).transpose()).await
     }
 
-    /// Keeps an answer that no change of ours carried.
+    /// Stores a response that no change of the records stores.
     ///
     /// # Errors
-    /// The store's own.
-    pub async fn store_response(&self, keep: IdempotencyRecord, answer: Response) -> Result<(), StoreError> {
-        self.write(move |tx| tx.put_response(&keep, &answer)).await
+    /// Fails when the database cannot be written or the response cannot be sealed.
+    pub async fn store_response(&self, record: IdempotencyRecord, response: Response) -> Result<(), StoreError> {
+        self.write(move |tx| tx.put_response(&record, &response)).await
     }
 }

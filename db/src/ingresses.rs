@@ -1,130 +1,144 @@
-//! Ingress endpoints. A status never leaves what is final, but that an owner deletes what its room has completed; the event
-//! of a move stands in the same transaction.
-
-use std::sync::LazyLock;
+//! Ingress endpoints. A final status never changes, except that an endpoint which its room has completed can still be deleted. A
+//! change of status and its event are one transaction.
 
 use conclave_model::event::{Event, EventContext};
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::room::{Room, RoomStatus};
+use conclave_model::room::Room;
 use conclave_model::{ErrorCode, Identity, IngressId, IngressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
-use crate::rooms::by_id;
-use crate::writer::Tx;
-use crate::{Store, StoreError};
+use crate::room_rows::open_by_id;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
 
-/// An endpoint that the media plane has made.
+/// An ingress endpoint that the media plane has created.
 #[derive(Debug, Clone)]
 pub struct NewIngress {
-    /// The room it publishes into.
+    /// The project that the endpoint belongs to.
+    pub project_id: ProjectId,
+    /// The room that the endpoint publishes into.
     pub room: RoomId,
-    /// The media plane's id of it.
+    /// The media plane's id of the endpoint.
     pub ingress_id: IngressId,
-    /// How an encoder speaks to it.
+    /// The protocol that an encoder publishes with.
     pub input_type: InputType,
-    /// The identity that the stream joins as.
+    /// The identity that the stream joins with.
     pub participant_identity: Identity,
-    /// The display name that it joins with.
+    /// The display name that the stream joins with.
     pub participant_name: Option<String>,
-    /// Where an encoder publishes, with the stream key redacted.
+    /// The address that an encoder publishes to, with the stream key redacted.
     pub url: String,
-    /// What is kept of the stream key.
+    /// The hash of the stream key. The key itself is not stored.
     pub key_hash: StreamKeyHash,
 }
 
-/// Which endpoints are wanted.
+/// The filters of a list of ingress endpoints; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct IngressFilter {
-    /// Of the room by this name.
+    /// Only endpoints of the room with this name.
     pub room: Option<RoomName>,
-    /// In this status.
+    /// Only endpoints in this status.
     pub status: Option<IngressStatus>,
-    /// Of this input type.
+    /// Only endpoints of this input type.
     pub input_type: Option<InputType>,
 }
 
-const COLUMNS: &str = "id, project_id, room, ingress_id, input_type, participant_identity, participant_name, url, \
-                       key_hash, status, error, created_at, updated_at, deleted_at";
-/// As the partial indexes say it.
-const LIVE: &str = "status NOT IN ('complete', 'deleted')";
-/// What the record says when the media plane says nothing.
+/// The error of an endpoint that failed without a reason from the media plane.
 const NO_REASON: &str = "the media plane gave no reason";
 
-static SELECT_LIVE: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {COLUMNS} FROM ingresses WHERE project_id = ?1 AND {LIVE}"));
+/// The condition on the status of an endpoint that is not final, exactly as in the partial indexes.
+macro_rules! not_final {
+    () => {
+        "NOT IN ('complete', 'deleted')"
+    };
+}
 
-fn ingress(row: &Row<'_>) -> rusqlite::Result<Ingress> {
+macro_rules! select {
+    ($($rest:expr),*) => {
+        concat!(
+            "SELECT id, project_id, room, ingress_id, input_type, participant_identity, participant_name, url, key_hash, status,
+                    error, created_at, updated_at, deleted_at
+             FROM ingresses",
+            $($rest),*
+        )
+    };
+}
+
+/// `$from` is the condition on the status that the endpoint leaves.
+macro_rules! update {
+    ($from:expr) => {
+        concat!(
+            "UPDATE ingresses
+             SET status = ?3, error = ?4, updated_at = CASE WHEN ?5 < updated_at THEN updated_at ELSE ?5 END, deleted_at = ?6
+             WHERE id = ?1 AND project_id = ?2 AND status ",
+            $from
+        )
+    };
+}
+
+const SELECT: &str = select!();
+const SELECT_ONE: &str = select!(" WHERE project_id = ?1 AND ingress_id = ?2");
+const SELECT_LIVE: &str = select!(" WHERE project_id = ?1 AND status ", not_final!());
+const SELECT_ONE_LIVE: &str = select!(" WHERE project_id = ?1 AND ingress_id = ?2 AND status ", not_final!());
+const SELECT_LIVE_OF_ROOM: &str =
+    select!(" WHERE room_id = ?1 AND project_id = ?2 AND status ", not_final!(), " ORDER BY id");
+const INSERT: &str =
+    "INSERT INTO ingresses (id, project_id, room_id, room, ingress_id, input_type, participant_identity,
+                            participant_name, url, key_hash, status, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'inactive', ?11, ?11)
+     ON CONFLICT (ingress_id) DO NOTHING";
+const UPDATE: &str = update!(not_final!());
+const UPDATE_TO_DELETED: &str = update!("<> 'deleted'");
+
+fn ingress(row: &Row<'_>) -> Result<Ingress, StoreError> {
     Ok(Ingress {
-        id: IngressRowId(row.get(0)?),
-        project_id: row.parsed(1)?,
-        room: row.parsed(2)?,
-        ingress_id: row.parsed(3)?,
-        input_type: row.word(4, |word| word.parse().ok())?,
-        participant_identity: row.parsed(5)?,
+        id: row.get(0)?,
+        project_id: row.get(1)?,
+        room: row.get(2)?,
+        ingress_id: row.get(3)?,
+        input_type: row.get(4)?,
+        participant_identity: row.get(5)?,
         participant_name: row.get(6)?,
         url: row.get(7)?,
-        key_hash: StreamKeyHash(row.get(8)?),
-        status: row.word(9, |word| word.parse().ok())?,
+        key_hash: row.get(8)?,
+        status: row.get(9)?,
         error: row.get(10)?,
-        created_at: row.time(11)?,
-        updated_at: row.time(12)?,
-        deleted_at: row.time_opt(13)?,
+        created_at: row.get(11)?,
+        updated_at: row.get(12)?,
+        deleted_at: row.get(13)?,
     })
 }
 
-fn existing(sql: &Connection, project: &ProjectId, id: &IngressId) -> Result<Ingress, StoreError> {
-    let found = sql
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM ingresses WHERE project_id = ?1 AND ingress_id = ?2"))
-        .and_then(|mut s| s.query_row([project.as_str(), id.as_str()], ingress).optional())
-        .or_store_error()?;
-    found.ok_or_else(|| StoreError::Refused(Problem::new(ErrorCode::IngressNotFound, "no ingress by that id")))
+fn existing(sql: Sql<'_>, project: &ProjectId, id: &IngressId) -> Result<Ingress, StoreError> {
+    let not_found = || Problem::new(ErrorCode::IngressNotFound, "no ingress by that id");
+    Ok(sql.one(SELECT_ONE, args![project, id], ingress)?.ok_or_else(not_found)?)
 }
 
 fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> {
-    let inserted = tx
-        .sql
-        .prepare_cached(
-            "INSERT INTO ingresses (id, project_id, room_id, room, ingress_id, input_type, participant_identity,
-                                    participant_name, url, key_hash, status, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'inactive', ?11, ?11)
-             ON CONFLICT (ingress_id) DO NOTHING",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
-                IngressRowId::new().0,
-                room.project_id.as_str(),
-                room.id.0,
-                room.name.as_str(),
-                new.ingress_id.as_str(),
-                new.input_type.as_str(),
-                new.participant_identity.as_str(),
-                new.participant_name,
-                new.url,
-                new.key_hash.0,
-                tx.now.millis(),
-            ])
-        })
-        .or_store_error()?;
-    if inserted > 0 {
+    let row = args![
+        IngressRowId::new(),
+        &room.project_id,
+        room.id,
+        &room.name,
+        &new.ingress_id,
+        new.input_type,
+        &new.participant_identity,
+        new.participant_name.as_deref(),
+        &new.url,
+        &new.key_hash,
+        tx.now,
+    ];
+    if tx.sql.change(INSERT, row)? > 0 {
         return Ok(());
     }
     StoreError::refuse(Problem::new(ErrorCode::IngressExists, "that ingress is already registered"))
 }
 
-fn create(tx: &Tx<'_>, new: &NewIngress) -> Result<Ingress, StoreError> {
-    let room = by_id(tx.sql, new.room)?;
-    if room.status == RoomStatus::Ended {
-        return StoreError::refuse(Problem::room_ended());
-    }
-    insert(tx, &room, new)?;
-    existing(tx.sql, &room.project_id, &new.ingress_id)
-}
-
-/// Moves an endpoint, with the event of the move.
+/// Changes the status of an endpoint, and emits the event of the change if there is one.
 fn advance(
     tx: &mut Tx<'_>,
     before: &Ingress,
@@ -132,64 +146,68 @@ fn advance(
     error: Option<&str>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let deleted_at = (next == IngressStatus::Deleted).then(|| at.millis());
-    tx.sql
-        .prepare_cached(
-            "UPDATE ingresses SET status = ?2, error = ?3, updated_at = max(?4, updated_at), deleted_at = ?5
-             WHERE id = ?1",
-        )
-        .and_then(|mut s| s.execute(params![before.id.0, next.as_str(), error, tx.now.millis(), deleted_at]))
-        .or_store_error()?;
-    let Some(told) = before.status.event_status(next) else { return Ok(()) };
-    let scene = EventContext { project_id: before.project_id.clone(), room: before.room.clone(), occurred_at: at };
-    tx.emit(&Event::ingress(scene, &before.ingress_id, &before.participant_identity, told))
+    let deleted = next == IngressStatus::Deleted;
+    let update = if deleted { UPDATE_TO_DELETED } else { UPDATE };
+    let deleted_at = deleted.then_some(at);
+    tx.sql.put(update, args![before.id, &before.project_id, next, error, tx.now, deleted_at])?;
+    let Some(status) = before.status.event_status(next) else { return Ok(()) };
+    let context = EventContext { project_id: before.project_id.clone(), room: before.room.clone(), occurred_at: at };
+    tx.emit(&Event::ingress(context, &before.ingress_id, &before.participant_identity, status))
 }
 
-/// Writes what the media plane says, unless it is known already or the endpoint is final.
-fn record(tx: &mut Tx<'_>, project: &ProjectId, said: &IngressState, at: Timestamp) -> Result<Ingress, StoreError> {
-    let before = existing(tx.sql, project, &said.ingress_id)?;
-    // A record says what went wrong, and nothing when nothing did.
-    let failed = said.status == IngressStatus::Error;
-    let error = failed.then(|| said.error.as_deref().unwrap_or(NO_REASON));
-    if before.status.is_final() || (before.status, before.error.as_deref()) == (said.status, error) {
+/// Records a reported state, unless it is known already or the endpoint is final.
+fn record(tx: &mut Tx<'_>, project: &ProjectId, state: &IngressState, at: Timestamp) -> Result<Ingress, StoreError> {
+    let before = existing(tx.sql, project, &state.ingress_id)?;
+    // Only a failed endpoint has an error, and it always has one.
+    let failed = state.status == IngressStatus::Error;
+    let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
+    if before.status.is_final() || (before.status, before.error.as_deref()) == (state.status, error) {
         return Ok(before);
     }
-    advance(tx, &before, said.status, error, at)?;
-    existing(tx.sql, project, &said.ingress_id)
+    advance(tx, &before, state.status, error, at)?;
+    existing(tx.sql, project, &state.ingress_id)
 }
 
-/// A room ends: nothing can be published through its endpoints any more.
-pub(crate) fn complete_of_room(tx: &mut Tx<'_>, room: RoomId, at: Timestamp) -> Result<(), StoreError> {
-    let query = format!("SELECT {COLUMNS} FROM ingresses WHERE room_id = ?1 AND {LIVE} ORDER BY id");
-    let live: Vec<Ingress> =
-        tx.sql.prepare_cached(&query).and_then(|mut s| s.query_map([room.0], ingress)?.collect()).or_store_error()?;
+/// Completes the endpoints of a room that ends: nothing can be published through them any more.
+pub(crate) fn complete_ingresses_of_room(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let live = tx.sql.many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
     live.iter().try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
 impl Store {
-    /// Writes an endpoint that the media plane has made.
+    /// Records an ingress endpoint that the media plane has created.
     ///
     /// # Errors
-    /// Refused when the room has ended, or the endpoint is known already.
+    /// Refused when the room has ended, or the endpoint is recorded already.
     pub async fn create_ingress(&self, new: NewIngress) -> Result<Ingress, StoreError> {
-        self.write(move |tx| create(tx, &new)).await
+        self.write(move |tx| {
+            let room = open_by_id(tx.sql, &new.project_id, new.room)?;
+            insert(tx, &room, &new)?;
+            existing(tx.sql, &room.project_id, &new.ingress_id)
+        })
+        .await
     }
 
-    /// Writes how an endpoint stands, as the media plane says it did at `at`. What is known already, and anything that is
-    /// said of a final one, changes nothing.
+    /// Records the state of an endpoint that the media plane reported for the time `at`. A known state, and any state of a final
+    /// endpoint, changes nothing.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
     pub async fn record_ingress(
         &self,
         project: ProjectId,
-        said: IngressState,
+        state: IngressState,
         at: Timestamp,
     ) -> Result<Ingress, StoreError> {
-        self.write(move |tx| record(tx, &project, &said, at)).await
+        self.write(move |tx| record(tx, &project, &state, at)).await
     }
 
-    /// Writes that an endpoint was deleted, at most once.
+    /// Records that an endpoint was deleted. A deleted endpoint does not change.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
@@ -205,18 +223,18 @@ impl Store {
         .await
     }
 
-    /// An endpoint, deleted or not.
+    /// Reads an endpoint, deleted or not.
     ///
     /// # Errors
-    /// Refused when the project has none by that id.
+    /// Refused when the project has no such endpoint.
     pub async fn ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
         self.read(move |sql| existing(sql, &project, &id)).await
     }
 
-    /// A project's endpoints that match, newest first, deleted ones too.
+    /// Lists a project's endpoints, deleted ones too, newest first.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn ingresses(
         &self,
         project: ProjectId,
@@ -224,37 +242,28 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = QueryBuilder::of_project("project_id", &project);
-            wanted.and("room = ?", filter.room.map(String::from));
-            wanted.and("status = ?", filter.status.map(IngressStatus::as_str));
-            wanted.and("input_type = ?", filter.input_type.map(InputType::as_str));
-            wanted.page(sql, &format!("SELECT {COLUMNS} FROM ingresses"), "created_at DESC, id DESC", page, ingress)
+            QueryBuilder::new(SELECT, "project_id", &project)
+                .and("room =", filter.room.as_ref())
+                .and("status =", filter.status)
+                .and("input_type =", filter.input_type)
+                .page(sql, "created_at DESC, id DESC", page, ingress)
         })
         .await
     }
 
-    /// A project's endpoints that are not final.
+    /// Reads a project's endpoints that are not final.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn live_ingresses(&self, project: ProjectId) -> Result<Vec<Ingress>, StoreError> {
-        self.read(move |sql| {
-            let mut statement = sql.prepare_cached(&SELECT_LIVE).or_store_error()?;
-            statement.query_map([project.as_str()], ingress).and_then(Iterator::collect).or_store_error()
-        })
-        .await
+        self.read(move |sql| sql.many(SELECT_LIVE, args![&project], ingress)).await
     }
 
-    /// One endpoint that is not final; `None` when the project has none by that id.
+    /// Reads an endpoint that is not final; `None` when the project has none by that id.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn live_ingress(&self, project: ProjectId, id: IngressId) -> Result<Option<Ingress>, StoreError> {
-        self.read(move |sql| {
-            sql.prepare_cached(&format!("{} AND ingress_id = ?2", *SELECT_LIVE))
-                .and_then(|mut s| s.query_row([project.as_str(), id.as_str()], ingress).optional())
-                .or_store_error()
-        })
-        .await
+        self.read(move |sql| sql.one(SELECT_ONE_LIVE, args![&project, &id], ingress)).await
     }
 }

@@ -1,20 +1,19 @@
 //! The durable records of Conclave.
 //!
-//! SQLite is the truth. One writer thread commits whatever has queued up in one transaction, so an fsync is shared and
-//! an error is not; readers run beside it. A change and the events it causes are one transaction: the event and a
-//! delivery for each active endpoint stand in the outbox before anybody is told.
+//! One writer thread commits all queued jobs in one transaction, so that they share an fsync but no errors. Readers run beside it. A
+//! change and its events are one transaction: the event, and a delivery for each active webhook endpoint, are on disk before any
+//! actor is notified.
 //!
 //! ```text
-//!  callers ──▶ Store ──▶ writer thread (group commit) ──▶ commit ──▶ CommitHook: actors are told
+//!  callers ──▶ Store ──▶ writer thread (group commit) ──▶ commit ──▶ CommitHook: actors are notified
 //!                  └───▶ reader pool (SyncArbiter, r2d2)
 //! ```
 //!
-//! The public face names no SQLite type: every call takes and gives types of `conclave-model`, so that another engine
-//! can stand behind it. One file a record.
+//! Each record has a file with its SQL texts and the operations of [`Store`] on it. All of them read and write through `sql`, which
+//! hides the engine. The public items name no type of SQLite, so that another engine can be used later.
 
 mod api_keys;
 mod codes;
-mod columns;
 mod deliveries;
 mod destinations;
 mod egresses;
@@ -23,21 +22,31 @@ mod health;
 mod housekeeping;
 mod idempotency;
 mod ingresses;
-mod live;
+mod joins;
 mod metrics;
 mod migrate;
+mod open_sessions;
 mod outbox;
+#[cfg(test)]
+mod portable_sql;
 pub mod private_file;
 mod projects;
 mod query_builder;
 mod reader;
 mod role_changes;
+mod room_end;
+mod room_roles;
+mod room_rows;
 mod rooms;
 mod rotation;
 mod sessions;
+mod sql;
 mod store;
 mod templates;
+mod tracks;
+mod tx;
 mod usage;
+mod values;
 mod vault;
 mod webhook_endpoints;
 mod writer;
@@ -51,11 +60,13 @@ pub use error::StoreError;
 pub use idempotency::StoredResponse;
 pub use ingresses::{IngressFilter, NewIngress};
 pub use metrics::StoreMetrics;
-pub use outbox::CommittedEvent;
+pub use outbox::{CommitHook, CommittedEvent};
 pub use role_changes::NewRoleChange;
-pub use rooms::{ConnectedParticipant, NewRoom, RoomSnapshot, TokenContext};
+pub use room_roles::TokenContext;
+pub use room_rows::{ConnectedParticipant, RoomSnapshot};
+pub use rooms::NewRoom;
 pub use rotation::{Rotation, RotationError};
 pub use sessions::SessionFilter;
-pub use store::{CommitHook, Store, StoreOptions};
+pub use store::{Store, StoreOptions};
 pub use templates::{NewTemplate, TemplateChange};
 pub use vault::{Vault, VaultError};

@@ -1,25 +1,25 @@
-//! What the store counts for its operator.
+//! The metrics of the store.
 
 use prometheus::{Error, Histogram, HistogramOpts, IntGauge, Registry};
 
-/// The store's numbers.
+/// The metrics of one store.
 #[derive(Clone)]
 pub struct StoreMetrics {
-    /// Jobs committed in one transaction.
+    /// The number of jobs in one transaction.
     pub(crate) batch: Histogram,
-    /// Seconds a batch takes from its first statement until it is on disk.
+    /// Seconds from a batch's first statement until it is on disk.
     pub(crate) commit: Histogram,
-    /// Jobs that wait for the writer.
+    /// The number of jobs that wait for the writer.
     pub(crate) writes_waiting: IntGauge,
-    /// Jobs that wait for a reader.
+    /// The number of jobs that wait for a reader.
     pub(crate) reads_waiting: IntGauge,
 }
 
 impl StoreMetrics {
-    /// Numbers that show in `registry`.
+    /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// They are there already.
+    /// Fails when the registry has them already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let histogram = |name: &str, help: &str, buckets: &[f64]| {
             Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))

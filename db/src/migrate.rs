@@ -1,11 +1,10 @@
-//! The schema, as numbered migrations. `user_version` of the file says how many it has had.
+//! The schema, as numbered migrations. The file's `user_version` is the number of the last one applied to it.
 
 use rusqlite::Connection;
 
-use crate::StoreError;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 
-/// Every migration, in order. One that has shipped is never edited; a change is a new file.
+/// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_role_changes.sql"),
@@ -17,30 +16,30 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_refusals.sql"),
 ];
 
-/// The schema this program writes.
+/// The number of the schema that this program writes.
 pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// Brings a file up to date, each migration in a transaction of its own.
+/// Applies the migrations that a file lacks, each in its own transaction.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] for a file that a newer program has written; it is left as it is.
+/// [`StoreError::NewerSchema`] for a file that a newer version has written; the file is not changed.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let found = version(connection)?;
     for (done, sql) in (1i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
-        let tx = connection.transaction().or_store_error()?;
-        tx.execute_batch(sql).or_store_error()?;
-        tx.pragma_update(None, "user_version", done).or_store_error()?;
-        tx.commit().or_store_error()?;
+        let tx = connection.transaction()?;
+        tx.execute_batch(sql)?;
+        tx.pragma_update(None, "user_version", done)?;
+        tx.commit()?;
     }
     Ok(())
 }
 
-/// The schema of a file.
+/// Reads the number of a file's schema.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] when this program does not know it.
+/// [`StoreError::NewerSchema`] when this program does not know the schema.
 pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
-    let found = connection.pragma_query_value(None, "user_version", |row| row.get(0)).or_store_error()?;
+    let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > SCHEMA { Err(StoreError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
 }
 
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_were_kept_before_refusals_had_a_caller_belong_to_their_key() {
+    fn responses_stored_before_refusals_had_a_caller_belong_to_the_whole_project() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(&MIGRATIONS[..7].concat()).unwrap();
         connection.pragma_update(None, "user_version", 7).unwrap();
@@ -71,8 +70,19 @@ mod tests {
         let row = connection.query_row("SELECT key, caller, status, body, created_at FROM idempotency", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
         });
-        let kept: (String, String, u16, Vec<u8>, i64) = row.unwrap();
-        assert_eq!(kept, ("k".into(), String::new(), 201, b"{}".to_vec(), 2));
+        let stored: (String, String, u16, Vec<u8>, i64) = row.unwrap();
+        assert_eq!(stored, ("k".into(), String::new(), 201, b"{}".to_vec(), 2));
+    }
+
+    #[test]
+    fn a_file_of_any_earlier_version_is_migrated() {
+        for earlier in 0..MIGRATIONS.len() {
+            let mut connection = Connection::open_in_memory().unwrap();
+            connection.execute_batch(&MIGRATIONS[..earlier].concat()).unwrap();
+            connection.pragma_update(None, "user_version", i64::try_from(earlier).unwrap()).unwrap();
+            migrate(&mut connection).unwrap();
+            assert_eq!(version(&connection).unwrap(), SCHEMA);
+        }
     }
 
     #[test]

@@ -1,48 +1,53 @@
-//! Filtered, paged lists: the conditions that were asked for, and the page they give.
+//! The queries of lists: only the filters that a caller asked for are in the text, so that indexes can serve them.
 
 use conclave_model::ProjectId;
 use conclave_model::page::{Page, PageRequest};
-use rusqlite::{Connection, Row, ToSql};
 
 use crate::StoreError;
-use crate::error::OrStoreError;
+use crate::sql::{Row, Sql};
+use crate::values::Value;
 
-/// QueryBuilder and their values, so that only what is asked for is in the statement and indexes can serve it.
-pub(crate) struct QueryBuilder {
+/// A query of one project's rows, and its arguments.
+pub(crate) struct QueryBuilder<'a> {
     text: String,
-    values: Vec<Box<dyn ToSql>>,
+    args: Vec<Value<'a>>,
 }
 
-impl QueryBuilder {
-    /// The one condition every list has.
-    pub(crate) fn of_project(column: &str, project: &ProjectId) -> Self {
-        Self { text: format!("{column} = ?"), values: vec![Box::new(project.as_str().to_owned())] }
+impl<'a> QueryBuilder<'a> {
+    /// Starts with `select`, which has no `WHERE` yet, and the rows of one project.
+    pub(crate) fn new(select: &str, project_column: &str, project: &'a ProjectId) -> Self {
+        Self { text: format!("{select} WHERE {project_column} = ?1"), args: vec![project.into()] }
     }
 
-    /// Adds `condition`, which holds one `?`, when there is a value for it.
-    pub(crate) fn and(&mut self, condition: &str, value: Option<impl ToSql + 'static>) {
+    /// Adds a comparison such as `room =` when there is a value to compare with.
+    pub(crate) fn and(mut self, comparison: &str, value: Option<impl Into<Value<'a>>>) -> Self {
         if let Some(value) = value {
+            self.args.push(value.into());
+            self.text += &format!(" AND {comparison} ?{}", self.args.len());
+        }
+        self
+    }
+
+    /// Adds a condition without a parameter, if there is one.
+    pub(crate) fn and_condition(mut self, condition: Option<&str>) -> Self {
+        if let Some(condition) = condition {
             self.text.push_str(" AND ");
             self.text.push_str(condition);
-            self.values.push(Box::new(value));
         }
+        self
     }
 
-    /// Fetches one row more than the page holds.
+    /// Runs the query for one page. Fetches one row more than the page holds, to know whether another page follows.
     pub(crate) fn page<T>(
         mut self,
-        sql: &Connection,
-        select: &str,
+        sql: Sql<'_>,
         order: &str,
         page: PageRequest,
-        read: fn(&Row<'_>) -> rusqlite::Result<T>,
+        read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
-        let query = format!("{select} WHERE {} ORDER BY {order} LIMIT ? OFFSET ?", self.text);
-        self.values.push(Box::new(page.limit + 1));
-        self.values.push(Box::new(page.offset.cast_signed()));
-        let mut statement = sql.prepare_cached(&query).or_store_error()?;
-        let values = rusqlite::params_from_iter(self.values);
-        let rows = statement.query_map(values, read).and_then(Iterator::collect).or_store_error()?;
-        Ok(Page::from_fetched(rows, page))
+        let next = self.args.len() + 1;
+        self.text += &format!(" ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
+        self.args.extend([Value::from(page.limit + 1), Value::from(page.offset.cast_signed())]);
+        Ok(Page::from_fetched(sql.many(&self.text, &self.args, read)?, page))
     }
 }

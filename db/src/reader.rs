@@ -1,8 +1,8 @@
 //! The readers: a pool of threads over a queue of jobs.
 //!
-//! Waking a thread costs more than most reads, so a reader that is awake takes what has queued up without being told, and
-//! only a reader that sleeps is woken. What it takes at once it reads in one transaction: that was begun after the last of
-//! these jobs had come, so each sees everything that was committed before it was asked for.
+//! Waking a thread costs more than most reads, so a reader that is awake takes the queued jobs by itself, and only a sleeping
+//! reader is woken. It runs the jobs that it takes together in one transaction. That transaction begins after the last of these
+//! jobs was queued, so each job sees everything that was committed before it was queued.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,30 +13,29 @@ use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
 use prometheus::IntGauge;
 use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::StoreError;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
+use crate::sql::Sql;
 
-/// Jobs read in one transaction at most, so that one reader does not take what another could do.
+/// The most jobs in one read transaction, so that one reader does not take jobs that another reader could run.
 const BATCH: usize = 16;
 
-/// Times a reader that found nothing lets others run and looks again before it sleeps: under load the next job is there
-/// by then, and on an idle machine this costs a few system calls.
+/// How often a reader with an empty queue yields and looks again before it sleeps. Under load the next job is there by then;
+/// on an idle machine this costs a few system calls.
 const YIELDS: u32 = 4;
 
-/// A read, boxed for the queue. It answers through a channel of its own.
-type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+/// A read, boxed for the queue. It sends its result through its own channel.
+type Job = Box<dyn FnOnce(Result<Sql<'_>, StoreError>) + Send>;
 
-/// The way to the reader threads.
+/// A handle to the reader threads.
 #[derive(Clone)]
 pub(crate) struct Readers {
     queue: Arc<Queue>,
     threads: Addr<Reader>,
 }
 
-/// Jobs that wait, and how many readers are awake to take them.
+/// The queued jobs, and the number of readers that are awake to take them.
 struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     awake: AtomicUsize,
@@ -57,7 +56,7 @@ impl Message for Wake {
 }
 
 impl Queue {
-    /// Puts a job in. Says whether a reader must be woken for it.
+    /// Adds a job. Returns whether a reader must be woken for it.
     fn put(&self, job: Job) -> bool {
         self.waiting.inc();
         let waiting = {
@@ -65,7 +64,7 @@ impl Queue {
             jobs.push_back(job);
             jobs.len()
         };
-        // One reader that is awake keeps up with a short queue; more are woken as it grows.
+        // One awake reader is enough for a short queue; more are woken as the queue grows.
         let wanted = waiting.div_ceil(BATCH).min(self.readers);
         let wake = |awake: usize| (awake < wanted).then_some(awake + 1);
         self.awake.fetch_update(Ordering::SeqCst, Ordering::SeqCst, wake).is_ok()
@@ -78,7 +77,7 @@ impl Queue {
         jobs.drain(..count).collect()
     }
 
-    /// A reader found nothing and goes to sleep, unless a job came in while it was saying so.
+    /// Counts a reader as asleep. Returns false, and counts it as awake again, when a job was queued in the meantime.
     fn sleep(&self) -> bool {
         self.awake.fetch_sub(1, Ordering::SeqCst);
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,29 +117,25 @@ impl Reader {
     /// Runs jobs in one transaction.
     fn read(&self, jobs: Vec<Job>) {
         let connection = self.connections.get();
-        let connection = match &connection {
-            Ok(connection) => connection,
+        let sql = match &connection {
+            Ok(connection) => Sql::new(connection),
             Err(error) => return refuse(jobs, &error.to_string()),
         };
-        if let Err(error) = sql(connection, "BEGIN") {
+        if let Err(error) = sql.put("BEGIN", &[]) {
             return refuse(jobs, &error.to_string());
         }
         for job in jobs {
-            // A panic would end this thread for good; the job's channel closes and its caller is told.
-            if catch_unwind(AssertUnwindSafe(|| job(Ok(connection)))).is_err() {
+            // An uncaught panic would end this thread. A caught one closes the job's channel, which its caller notices.
+            if catch_unwind(AssertUnwindSafe(|| job(Ok(sql)))).is_err() {
                 log::error!("a read job panicked");
             }
         }
-        if let Err(error) = sql(connection, "COMMIT") {
+        if let Err(error) = sql.put("COMMIT", &[]) {
             log::error!("a read transaction did not end: {error}");
-            // One way or another it must end, or the connection reads the past for ever.
-            let _ = sql(connection, "ROLLBACK");
+            // The transaction must end, or the connection reads an old state for ever.
+            let _ = sql.put("ROLLBACK", &[]);
         }
     }
-}
-
-fn sql(connection: &Connection, statement: &str) -> Result<(), StoreError> {
-    connection.prepare_cached(statement).and_then(|mut s| s.execute([])).map(|_| ()).or_store_error()
 }
 
 fn refuse(jobs: Vec<Job>, reason: &str) {
@@ -164,13 +159,13 @@ impl Readers {
     /// Runs a read on one of the threads.
     pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            // Nobody may be waiting any more.
-            let _ = reply.send(connection.and_then(run));
+        let job: Job = Box::new(move |sql| {
+            // The caller may have stopped waiting.
+            let _ = reply.send(sql.and_then(run));
         });
         if self.queue.put(job) {
             self.threads.do_send(Wake);

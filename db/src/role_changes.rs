@@ -2,136 +2,124 @@
 
 use conclave_model::event::{ChangedBy, Event, ParticipantRef};
 use conclave_model::idempotency::ResponseRecorder;
-use conclave_model::key::ApiKeyPrefix;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::Participant;
 use conclave_model::role_change::{RoleChange, RoleChanged};
 use conclave_model::{Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId};
-use rusqlite::types::Type;
-use rusqlite::{Row, params};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
-use crate::live::event_context;
+use crate::error::StoreError;
+use crate::open_sessions::event_context;
 use crate::query_builder::QueryBuilder;
-use crate::rooms::{ConnectedParticipant, by_id, connected_participants};
-use crate::writer::Tx;
-use crate::{Store, StoreError};
+use crate::room_rows::{by_id, connected_participants};
+use crate::sql::Row;
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
 
-const COLUMNS: &str = "id, room, participant_identity, participant_sid, role, previous_role, changed_by_identity, \
-                       changed_by_api_key_prefix, created_at";
-
-/// A change that the media plane has made.
+/// A change of role that the media plane has made.
 #[derive(Debug, Clone)]
 pub struct NewRoleChange {
-    /// In which room.
+    /// The project that the room belongs to.
+    pub project_id: ProjectId,
+    /// The room that the participant is connected to.
     pub room: RoomId,
     /// The new role.
     pub role: RoleName,
-    /// The participant as the media plane has it since.
+    /// The participant as the media plane returned it after the change.
     pub participant: Participant,
-    /// Who made the change.
+    /// The participant or the API key that asked for the change.
     pub by: ChangedBy,
 }
 
-fn changed_by(row: &Row<'_>) -> rusqlite::Result<ChangedBy> {
-    if let Some(identity) = row.parsed_opt(6)? {
-        return Ok(ChangedBy::Identity(identity));
+const SELECT: &str = "SELECT id, room, participant_identity, participant_sid, role, previous_role, changed_by_identity,
+            changed_by_api_key_prefix, created_at
+     FROM role_changes";
+const INSERT: &str =
+    "INSERT INTO role_changes (id, project_id, room_id, room, participant_identity, participant_sid, role,
+                               previous_role, changed_by_identity, changed_by_api_key_prefix, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const SET_SESSION_ROLE: &str = "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
+
+fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
+    match row.get(6)? {
+        Some(identity) => Ok(ChangedBy::Identity(identity)),
+        None => row.get(7).map(ChangedBy::ApiKey),
     }
-    let prefix = row.parsed_opt(7)?.map(ChangedBy::ApiKey);
-    prefix.ok_or_else(|| rusqlite::Error::InvalidColumnType(7, "changed_by_api_key_prefix".into(), Type::Null))
 }
 
-fn role_change(row: &Row<'_>) -> rusqlite::Result<RoleChange> {
+fn role_change(row: &Row<'_>) -> Result<RoleChange, StoreError> {
     Ok(RoleChange {
-        id: RoleChangeId(row.get(0)?),
-        room: row.parsed(1)?,
-        participant_identity: row.parsed(2)?,
-        participant_sid: row.parsed(3)?,
-        role: row.parsed(4)?,
-        previous_role: row.parsed_opt(5)?,
+        id: row.get(0)?,
+        room: row.get(1)?,
+        participant_identity: row.get(2)?,
+        participant_sid: row.get(3)?,
+        role: row.get(4)?,
+        previous_role: row.get(5)?,
         changed_by: changed_by(row)?,
-        created_at: row.time(8)?,
+        created_at: row.get(8)?,
     })
 }
 
 fn insert(tx: &Tx<'_>, project: &ProjectId, room: RoomId, change: &RoleChange) -> Result<(), StoreError> {
-    tx.sql
-        .prepare_cached(
-            "INSERT INTO role_changes (id, project_id, room_id, room, participant_identity, participant_sid, role,
-                                       previous_role, changed_by_identity, changed_by_api_key_prefix, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
-                change.id.0,
-                project.as_str(),
-                room.0,
-                change.room.as_str(),
-                change.participant_identity.as_str(),
-                change.participant_sid.as_str(),
-                change.role.as_str(),
-                change.previous_role.as_ref().map(RoleName::as_str),
-                change.changed_by_identity().map(Identity::as_str),
-                change.changed_by_api_key_prefix().map(ApiKeyPrefix::as_str),
-                change.created_at.millis(),
-            ])
-        })
-        .or_store_error()?;
-    Ok(())
-}
-
-fn set_session_role(tx: &Tx<'_>, person: &ConnectedParticipant, role: &RoleName) -> Result<(), StoreError> {
-    tx.sql
-        .prepare_cached("UPDATE sessions SET role = ?2 WHERE id = ?1 AND left_at IS NULL")
-        .and_then(|mut s| s.execute(params![person.session.0, role.as_str()]))
-        .or_store_error()?;
-    Ok(())
+    let row = args![
+        change.id,
+        project,
+        room,
+        &change.room,
+        &change.participant_identity,
+        &change.participant_sid,
+        &change.role,
+        change.previous_role.as_ref(),
+        change.changed_by_identity(),
+        change.changed_by_api_key_prefix(),
+        change.created_at,
+    ];
+    tx.sql.put(INSERT, row)
 }
 
 fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
-    let held = connected_participants(tx.sql, new.room)?.into_iter().find(|person| person.sid == new.participant.sid);
-    let Some(person) = held else { return StoreError::refuse(Problem::participant_not_found()) };
-    let room = by_id(tx.sql, new.room)?;
-    set_session_role(tx, &person, &new.role)?;
+    let mut connected = connected_participants(tx.sql, &new.project_id, new.room)?.into_iter();
+    let before = connected.find(|p| p.sid == new.participant.sid).ok_or_else(Problem::participant_not_found)?;
+    let room = by_id(tx.sql, &new.project_id, new.room)?;
+    tx.sql.put(SET_SESSION_ROLE, args![before.session, &room.project_id, &new.role])?;
     let change = RoleChange {
         id: RoleChangeId::new(),
         room: room.name.clone(),
-        participant_identity: person.identity.clone(),
-        participant_sid: person.sid.clone(),
+        participant_identity: before.identity.clone(),
+        participant_sid: before.sid.clone(),
         role: new.role.clone(),
-        previous_role: person.role.clone(),
+        previous_role: before.role.clone(),
         changed_by: new.by,
         created_at: tx.now,
     };
     insert(tx, &room.project_id, room.id, &change)?;
-    let who = ParticipantRef { identity: person.identity, sid: person.sid, role: Some(new.role) };
-    tx.emit(&Event::role_changed(event_context(&room, tx.now), &who, person.role, &change.changed_by))?;
+    let participant = ParticipantRef { identity: before.identity, sid: before.sid, role: Some(new.role) };
+    tx.emit(&Event::role_changed(event_context(&room, tx.now), &participant, before.role, &change.changed_by))?;
     Ok(RoleChanged { change, participant: new.participant })
 }
 
 impl Store {
-    /// Writes that somebody was given another role: the log, the session, the event and the answer to keep, together.
+    /// Records that a connected participant received another role: the log entry, the session's role and the event.
     ///
     /// # Errors
-    /// Refused when no open session is that participant's.
+    /// Refused when the participant has no open session in the room.
     pub async fn record_role_change(
         &self,
         new: NewRoleChange,
-        keep: Option<ResponseRecorder<RoleChanged>>,
+        response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
         self.write(move |tx| {
             let changed = record(tx, new)?;
-            tx.store_response(keep.as_ref(), &changed)?;
+            tx.store_response(response.as_ref(), &changed)?;
             Ok(changed)
         })
         .await
     }
 
-    /// A room's role changes, newest first, of everybody or of one identity.
+    /// Lists a room's role changes, newest first; with `identity` only those of its participants.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn role_changes(
         &self,
         project: ProjectId,
@@ -140,11 +128,10 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<RoleChange>, StoreError> {
         self.read(move |sql| {
-            let mut wanted = QueryBuilder::of_project("project_id", &project);
-            wanted.and("room_id = ?", Some(room.0));
-            wanted.and("participant_identity = ?", identity.map(String::from));
-            let select = format!("SELECT {COLUMNS} FROM role_changes");
-            wanted.page(sql, &select, "created_at DESC, id DESC", page, role_change)
+            QueryBuilder::new(SELECT, "project_id", &project)
+                .and("room_id =", Some(room))
+                .and("participant_identity =", identity.as_ref())
+                .page(sql, "created_at DESC, id DESC", page, role_change)
         })
         .await
     }

@@ -1,139 +1,157 @@
-//! Rotating the encryption key: a new key seals from now on, what the old one sealed is sealed anew, the old one goes.
+//! Rotating the encryption key: a new key seals from now on, everything that the old key sealed is sealed again, and the old key is
+//! deleted.
 //!
 //! ```text
 //!  key file   old ──▶ new, old ───────────────────────────────▶ new
-//!  records              └─▶ one transaction: all sealed anew ─┘
+//!  records              └─▶ one transaction: all sealed again ┘
 //! ```
 //!
-//! It works beside a server and can stop at any arrow. Between the outer two the file opens everything, whoever sealed
-//! it. Sealing happens inside write transactions, which look at the file, and the engine puts those in a row with the one
-//! here: what was sealed before it is found by it, what is sealed after it has the new key. So nothing needs the old key
-//! once it is on disk. Run again, it goes on with the key that is already there.
+//! A rotation can run beside a server and can stop at any arrow. Between the outer two, the key file opens everything. Sealing
+//! happens inside write transactions that read the key file first, and the database runs them one after another with the
+//! transaction of the rotation. So that transaction finds what was sealed before it, and what is sealed after it has the new key.
+//! Once it is on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use crate::error::StoreError;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::{Value, args};
+use crate::vault::{Sealed, VaultError};
+use crate::{destinations, idempotency, webhook_endpoints};
 
-use crate::error::OrStoreError;
-use crate::vault::Sealed;
-use crate::writer::Tx;
-use crate::{Store, StoreError, VaultError, destinations, idempotency, webhook_endpoints};
-
-/// Where sealed bytes lie.
-struct Place {
-    table: &'static str,
-    /// What tells the rows apart.
-    row: &'static str,
-    bytes: &'static str,
-    key_id: &'static str,
+/// A table with sealed bytes.
+struct SealedTable {
+    /// Selects the bytes, the key id and the columns of the primary key, for keys other than `?1`.
+    select: &'static str,
+    /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on.
+    update: &'static str,
+    /// The number of columns of the primary key.
+    key_columns: usize,
     purpose: &'static str,
 }
 
-/// Everything that the deployment's key may have sealed.
-const PLACES: &[Place] = &[
-    Place {
-        table: "webhook_endpoints",
-        row: "id",
-        bytes: "secret",
-        key_id: "secret_key_id",
+/// Every table with bytes that the deployment's key may have sealed.
+const SEALED_TABLES: &[SealedTable] = &[
+    SealedTable {
+        select: "SELECT secret, secret_key_id, project_id, id FROM webhook_endpoints WHERE secret_key_id <> ?1",
+        update: "UPDATE webhook_endpoints SET secret = ?1, secret_key_id = ?2 WHERE project_id = ?3 AND id = ?4",
+        key_columns: 2,
         purpose: webhook_endpoints::PURPOSE,
     },
-    Place { table: "destinations", row: "id", bytes: "sealed", key_id: "key_id", purpose: destinations::PURPOSE },
-    Place {
-        table: "idempotency",
-        row: "project_id, operation, key, caller",
-        bytes: "body",
-        key_id: "body_key_id",
+    SealedTable {
+        select: "SELECT d.sealed, d.key_id, t.project_id, d.id
+                 FROM destinations d JOIN templates t ON t.id = d.template_id WHERE d.key_id <> ?1",
+        update: "UPDATE destinations SET sealed = ?1, key_id = ?2
+                 WHERE template_id IN (SELECT id FROM templates WHERE project_id = ?3) AND id = ?4",
+        key_columns: 2,
+        purpose: destinations::PURPOSE,
+    },
+    SealedTable {
+        select: "SELECT body, body_key_id, project_id, operation, key, caller FROM idempotency WHERE body_key_id <> ?1",
+        update: "UPDATE idempotency SET body = ?1, body_key_id = ?2
+                 WHERE project_id = ?3 AND operation = ?4 AND key = ?5 AND caller = ?6",
+        key_columns: 4,
         purpose: idempotency::PURPOSE,
     },
 ];
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
-    /// The key that was in use.
+    /// The id of the key that was in use before.
     pub old_key_id: String,
-    /// The key that is in use now.
+    /// The id of the key that is in use now.
     pub new_key_id: String,
-    /// Records that were sealed anew.
+    /// The number of records that were sealed again.
     pub resealed: usize,
-    /// Records left as they were: they need a key that the file did not hold, or are damaged.
+    /// The number of records that were left unchanged: they need a key that the file did not hold, or are damaged.
     pub unopenable: usize,
 }
 
-/// Why a key was not rotated. Whatever it is, the file still opens what it opened before.
+/// The reason why a key was not rotated. In every case the key file still opens what it opened before.
 #[derive(Debug, thiserror::Error)]
 pub enum RotationError {
-    /// There is none.
+    /// The deployment has no key.
     #[error("this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate")]
     NoKey,
-    /// The key file.
+    /// The key file cannot be read or replaced.
     #[error("{0}")]
     KeyFile(VaultError),
-    /// The records.
+    /// The records cannot be sealed again.
     #[error("{0}")]
     Store(StoreError),
 }
 
-struct Row {
+/// A column of a primary key.
+enum KeyColumn {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// Sealed bytes and the primary key of their row.
+struct SealedRow {
     sealed: Sealed,
-    id: Vec<Value>,
+    key: Vec<KeyColumn>,
 }
 
-fn rows(sql: &Connection, place: &Place, current: &str) -> Result<Vec<Row>, StoreError> {
-    let Place { table, row, bytes, key_id, .. } = place;
-    let query = format!("SELECT {bytes}, {key_id}, {row} FROM {table} WHERE {key_id} IS NOT NULL AND {key_id} <> ?1");
-    let mut statement = sql.prepare(&query).or_store_error()?;
-    let columns = statement.column_count();
-    statement
-        .query_map([current], |row| {
-            let id = (2..columns).map(|index| row.get(index)).collect::<Result<_, _>>()?;
-            Ok(Row { sealed: Sealed { bytes: row.get(0)?, key_id: row.get(1)? }, id })
-        })
-        .and_then(Iterator::collect)
-        .or_store_error()
+fn key_column(row: &Row<'_>, index: usize) -> Result<KeyColumn, StoreError> {
+    row.get(index).map(KeyColumn::Text).or_else(|_| row.get(index).map(KeyColumn::Bytes))
 }
 
-fn write(sql: &Connection, place: &Place, id: Vec<Value>, sealed: Sealed) -> Result<(), StoreError> {
-    let Place { table, row, bytes, key_id, .. } = place;
-    let marks = vec!["?"; id.len()].join(", ");
-    let query = format!("UPDATE {table} SET {bytes} = ?, {key_id} = ? WHERE ({row}) = ({marks})");
-    let values = [Value::Blob(sealed.bytes), Value::Text(sealed.key_id)].into_iter().chain(id);
-    sql.prepare_cached(&query).and_then(|mut s| s.execute(params_from_iter(values))).or_store_error()?;
-    Ok(())
+impl<'a> From<&'a KeyColumn> for Value<'a> {
+    fn from(column: &'a KeyColumn) -> Self {
+        match column {
+            KeyColumn::Text(text) => text.into(),
+            KeyColumn::Bytes(bytes) => bytes.into(),
+        }
+    }
 }
 
-/// Seals one place anew. Gives how many rows were, and how many could not be opened.
-fn reseal(tx: &Tx<'_>, place: &Place, current: &str) -> Result<(usize, usize), StoreError> {
+fn rows(sql: Sql<'_>, table: &SealedTable, current: &str) -> Result<Vec<SealedRow>, StoreError> {
+    sql.many(table.select, args![current], |row| {
+        let key = (2..2 + table.key_columns).map(|index| key_column(row, index)).collect::<Result<_, _>>()?;
+        Ok(SealedRow { sealed: Sealed { bytes: row.get(0)?, key_id: row.get(1)? }, key })
+    })
+}
+
+fn update(sql: Sql<'_>, table: &SealedTable, key: &[KeyColumn], sealed: &Sealed) -> Result<(), StoreError> {
+    let mut row = vec![Value::from(&sealed.bytes), Value::from(&sealed.key_id)];
+    row.extend(key.iter().map(Value::from));
+    sql.put(table.update, &row)
+}
+
+/// Seals the rows of a table again. Returns how many were sealed, and how many could not be opened.
+fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str) -> Result<(usize, usize), StoreError> {
     let (mut resealed, mut unopenable) = (0, 0);
-    for Row { sealed, id } in rows(tx.sql, place, current)? {
+    for SealedRow { sealed, key } in rows(tx.sql, table, current)? {
         if tx.vault.is_derived(&sealed.key_id) {
             continue;
         }
-        let Ok(plain) = tx.vault.open_sealed(&sealed, place.purpose) else {
+        let Ok(plain) = tx.vault.open_sealed(&sealed, table.purpose) else {
             unopenable += 1;
             continue;
         };
-        let sealed = tx.vault.seal(&plain, place.purpose).map_err(|error| StoreError::unsealed(&error))?;
-        let sealed = sealed
-            .filter(|sealed| sealed.key_id == current)
-            .ok_or_else(|| StoreError::Unavailable("the key file has changed meanwhile".into()))?;
-        write(tx.sql, place, id, sealed)?;
+        let sealed = tx.vault.seal(&plain, table.purpose).map_err(|error| StoreError::not_sealed(&error))?;
+        let changed = || StoreError::Unavailable("the key file has changed meanwhile".into());
+        let sealed = sealed.filter(|sealed| sealed.key_id == current).ok_or_else(changed)?;
+        update(tx.sql, table, &key, &sealed)?;
         resealed += 1;
     }
     Ok((resealed, unopenable))
 }
 
 impl Store {
-    /// Gives the deployment a new encryption key. Two at once would drop each other's: the caller sees to that.
+    /// Rotates the deployment's encryption key. The caller ensures that no two rotations run at once: each would drop the key of
+    /// the other.
     ///
     /// # Errors
-    /// A deployment without a key, a file that cannot be replaced, or the store's own.
+    /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
     pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
         let begun = self.vault().begin_rotation().map_err(RotationError::KeyFile)?;
         let (old_key_id, new_key_id) = begun.ok_or(RotationError::NoKey)?;
         let current = new_key_id.clone();
-        let all =
-            self.write(move |tx| PLACES.iter().map(|place| reseal(tx, place, &current)).collect::<Result<_, _>>());
+        let all = self
+            .write(move |tx| SEALED_TABLES.iter().map(|table| reseal(tx, table, &current)).collect::<Result<_, _>>());
         let counts: Vec<(usize, usize)> = all.await.map_err(RotationError::Store)?;
         self.vault().end_rotation().map_err(RotationError::KeyFile)?;
         let (resealed, unopenable) = counts.into_iter().fold((0, 0), |sum, add| (sum.0 + add.0, sum.1 + add.1));

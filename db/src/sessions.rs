@@ -1,110 +1,99 @@
-//! Sessions, as they are read. They are written in `live`.
+//! Reading sessions. They are written by `joins` and `open_sessions`.
 
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::participant::ParticipantKind;
 use conclave_model::session::{Session, SessionTrack};
 use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, SessionId, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
-use crate::{Store, StoreError};
+use crate::sql::Row;
+use crate::store::Store;
+use crate::values::args;
 
-/// Which sessions are wanted; `None` is every.
+/// The filters of a list of sessions; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
-    /// In this room.
+    /// Only sessions in the room with this name.
     pub room: Option<RoomName>,
-    /// Of this identity.
+    /// Only sessions of this identity.
     pub identity: Option<Identity>,
-    /// Holding this role.
+    /// Only sessions with this role.
     pub role: Option<RoleName>,
-    /// Still connected, or not.
+    /// `true` for open sessions only, `false` for closed ones only.
     pub active: Option<bool>,
-    /// Joined at or after.
+    /// Only sessions joined at this instant or later.
     pub after: Option<Timestamp>,
-    /// Joined at or before.
+    /// Only sessions joined at this instant or earlier.
     pub before: Option<Timestamp>,
 }
 
-const COLUMNS: &str = "id, project_id, room, participant_identity, participant_sid, kind, role, joined_at, left_at, \
-                       (SELECT count(*) FROM tracks WHERE session_id = sessions.id)";
+const SELECT: &str =
+    "SELECT id, project_id, room, participant_identity, participant_sid, kind, role, joined_at, left_at,
+            (SELECT count(*) FROM tracks WHERE session_id = sessions.id)
+     FROM sessions";
+const SELECT_TRACKS: &str = "SELECT track_sid, kind, source, started_at, ended_at FROM tracks
+     WHERE session_id = ?1 ORDER BY started_at, track_sid";
 
-fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+fn session(row: &Row<'_>) -> Result<Session, StoreError> {
     Ok(Session {
-        id: SessionId(row.get(0)?),
-        project_id: row.parsed(1)?,
-        room: row.parsed(2)?,
-        participant_identity: row.parsed(3)?,
-        participant_sid: row.parsed(4)?,
-        kind: row.word(5, |word| Some(ParticipantKind::from(word)))?,
-        role: row.parsed_opt(6)?,
-        joined_at: row.time(7)?,
-        left_at: row.time_opt(8)?,
+        id: row.get(0)?,
+        project_id: row.get(1)?,
+        room: row.get(2)?,
+        participant_identity: row.get(3)?,
+        participant_sid: row.get(4)?,
+        kind: row.get(5)?,
+        role: row.get(6)?,
+        joined_at: row.get(7)?,
+        left_at: row.get(8)?,
         track_count: row.get(9)?,
     })
 }
 
-fn track(row: &Row<'_>) -> rusqlite::Result<SessionTrack> {
+fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
     Ok(SessionTrack {
-        track_sid: row.parsed(0)?,
-        kind: row.word(1, |word| word.parse().ok())?,
-        source: row.word(2, |word| word.parse().ok())?,
-        started_at: row.time(3)?,
-        ended_at: row.time_opt(4)?,
+        track_sid: row.get(0)?,
+        kind: row.get(1)?,
+        source: row.get(2)?,
+        started_at: row.get(3)?,
+        ended_at: row.get(4)?,
     })
 }
 
-fn tracks(sql: &Connection, id: SessionId) -> Result<Vec<SessionTrack>, StoreError> {
-    let mut statement = sql
-        .prepare_cached(
-            "SELECT track_sid, kind, source, started_at, ended_at FROM tracks
-             WHERE session_id = ?1 ORDER BY started_at, track_sid",
-        )
-        .or_store_error()?;
-    statement.query_map([id.0], track).and_then(Iterator::collect).or_store_error()
-}
-
 impl Store {
-    /// A project's sessions, newest first.
+    /// Lists a project's sessions, newest first.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn sessions(
         &self,
         project: ProjectId,
         filter: SessionFilter,
         page: PageRequest,
     ) -> Result<Page<Session>, StoreError> {
+        let is_open = |active| if active { "left_at IS NULL" } else { "left_at IS NOT NULL" };
         self.read(move |sql| {
-            let mut wanted = QueryBuilder::of_project("project_id", &project);
-            wanted.and("room = ?", filter.room.map(String::from));
-            wanted.and("participant_identity = ?", filter.identity.map(String::from));
-            wanted.and("role = ?", filter.role.map(String::from));
-            wanted.and("(left_at IS NULL) = ?", filter.active);
-            wanted.and("joined_at >= ?", filter.after.map(Timestamp::millis));
-            wanted.and("joined_at <= ?", filter.before.map(Timestamp::millis));
-            wanted.page(sql, &format!("SELECT {COLUMNS} FROM sessions"), "joined_at DESC, id DESC", page, session)
+            QueryBuilder::new(SELECT, "project_id", &project)
+                .and("room =", filter.room.as_ref())
+                .and("participant_identity =", filter.identity.as_ref())
+                .and("role =", filter.role.as_ref())
+                .and_condition(filter.active.map(is_open))
+                .and("joined_at >=", filter.after)
+                .and("joined_at <=", filter.before)
+                .page(sql, "joined_at DESC, id DESC", page, session)
         })
         .await
     }
 
-    /// One session with its tracks.
+    /// Reads a session with its tracks.
     ///
     /// # Errors
     /// Refused when the project has no such session.
     pub async fn session(&self, project: ProjectId, id: SessionId) -> Result<(Session, Vec<SessionTrack>), StoreError> {
         self.read(move |sql| {
-            let found = sql
-                .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1 AND project_id = ?2"))
-                .and_then(|mut s| s.query_row((id.0, project.as_str()), session).optional())
-                .or_store_error()?;
-            let Some(found) = found else {
-                let message = "no session by that id in this project";
-                return StoreError::refuse(Problem::new(ErrorCode::SessionNotFound, message));
-            };
-            Ok((found, tracks(sql, id)?))
+            let query = format!("{SELECT} WHERE id = ?1 AND project_id = ?2");
+            let not_found = || Problem::new(ErrorCode::SessionNotFound, "no session by that id in this project");
+            let found = sql.one(&query, args![id, &project], session)?.ok_or_else(not_found)?;
+            Ok((found, sql.many(SELECT_TRACKS, args![id], track)?))
         })
         .await
     }

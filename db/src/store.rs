@@ -1,4 +1,4 @@
-//! The store: one file, one writer, some readers. What can be asked of it stands in the file of the record it is about.
+//! The store: one file, one writer, several readers. Its operations are in the file of the record that they are about.
 
 use std::fmt;
 use std::fs;
@@ -13,36 +13,36 @@ use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::OrStoreError;
-use crate::outbox::CommittedEvent;
+use crate::error::StoreError;
+use crate::metrics::StoreMetrics;
+use crate::migrate;
+use crate::outbox::CommitHook;
 use crate::reader::Readers;
+use crate::sql::Sql;
+use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Shared, Tx, Writer};
-use crate::{StoreError, StoreMetrics, migrate};
+use crate::writer::{Shared, Writer};
 
-/// Told of events once they are on disk, in the order they were committed, on the writer's thread: it must be quick.
-pub type CommitHook = Box<dyn Fn(&[CommittedEvent]) + Send>;
-
-/// How long a statement waits for a lock that another process holds, such as the command line's.
+/// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a store is opened with.
+/// The parameters of [`Store::open`].
 pub struct StoreOptions {
-    /// The database file; made when it does not exist.
+    /// The database file; created when it does not exist.
     pub path: PathBuf,
-    /// Where time comes from.
+    /// The source of time.
     pub clock: Clock,
-    /// What secrets are sealed with.
+    /// Seals and opens secrets.
     pub vault: Vault,
-    /// Told of committed events.
+    /// Receives committed events.
     pub on_commit: CommitHook,
-    /// Reader threads, each with a connection.
+    /// The number of reader threads, each with its own connection.
     pub readers: usize,
-    /// Where it counts.
+    /// The counters of this store.
     pub metrics: StoreMetrics,
 }
 
-/// The durable records. Cheap to clone.
+/// A handle to the durable records. Cheap to clone.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -62,10 +62,10 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a store, making or migrating its file. Needs a running actix system.
+    /// Opens a store and creates or migrates its file. Needs a running actix system.
     ///
     /// # Errors
-    /// A file that cannot be opened or written, or that a newer program has written.
+    /// Fails for a file that cannot be opened or written, or that a newer version has written.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let StoreOptions { path, clock, vault, on_commit, readers, metrics } = options;
         let vault = Arc::new(vault);
@@ -83,7 +83,7 @@ impl Store {
         })))
     }
 
-    /// Writes what is queued and closes the writer. Later writes are refused as unavailable. Blocks.
+    /// Runs the queued writes and closes the writer. Later writes fail as unavailable. Blocks until then.
     pub fn close(&self) {
         drop(self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.0.writer_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -92,12 +92,12 @@ impl Store {
         }
     }
 
-    /// Where the file lies.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Where time comes from.
+    /// The source of time.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.0.clock
@@ -121,7 +121,7 @@ impl Store {
 
     pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         self.0.readers.read(run).await
@@ -129,18 +129,18 @@ impl Store {
 }
 
 fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open(path).or_store_error()?;
-    // The file holds secrets; a umask must not open it to others.
+    let mut connection = Connection::open(path)?;
+    // The file holds secrets, so its mode must not depend on the umask.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    connection.busy_timeout(BUSY_TIMEOUT).or_store_error()?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     migrate::version(&connection)?;
-    connection.pragma_update(None, "journal_mode", "WAL").or_store_error()?;
-    connection.pragma_update(None, "synchronous", "FULL").or_store_error()?;
-    // A batch of writes is at most a few hundred pages; checkpointing less often keeps fsyncs to the log.
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000).or_store_error()?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // A batch writes at most a few hundred pages. Rare checkpoints keep the fsyncs to the log.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     migrate::migrate(&mut connection)?;
-    connection.pragma_update(None, "foreign_keys", true).or_store_error()?;
+    connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
 }
@@ -155,7 +155,7 @@ fn open_readers(path: &Path, size: usize) -> Result<Pool<SqliteConnectionManager
         });
     Pool::builder()
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))
-        // A read connection to a local file does not go stale; asking it before each use would double the work.
+        // A read connection to a local file does not go stale; testing it before each use would double the work.
         .test_on_check_out(false)
         .connection_timeout(BUSY_TIMEOUT)
         .build(manager)

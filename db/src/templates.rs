@@ -7,265 +7,247 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::Role;
 use conclave_model::template::{Region, Template, check_references, referring_role};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
+use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
-use crate::writer::Tx;
-use crate::{Store, StoreError};
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
 
-/// A template to be made.
+/// A template to be created.
 #[derive(Debug, Clone)]
 pub struct NewTemplate {
-    /// Whose.
+    /// The project that the template belongs to.
     pub project_id: ProjectId,
     /// Unique in the project.
     pub name: TemplateName,
-    /// Where media should run.
+    /// Where the media of its rooms should run.
     pub region: Region,
-    /// Its first roles.
+    /// Its roles, by their names.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
-/// What is changed of a template; `None` and absent roles are left as they are.
+/// A change of a template. `None`, and roles that are absent, leave things as they are.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateChange {
-    /// A new name.
+    /// The new name.
     pub name: Option<TemplateName>,
-    /// A new region.
+    /// The new region.
     pub region: Option<Region>,
-    /// Roles written whole.
+    /// Roles to create or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
-const COLUMNS: &str = "t.id, t.project_id, t.name, p.default_template_id IS t.id, t.region, t.created_at, t.updated_at";
-const FROM: &str = "templates t JOIN projects p ON p.id = t.project_id";
+const SELECT: &str = "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id, t.region,
+            t.created_at, t.updated_at
+     FROM templates t JOIN projects p ON p.id = t.project_id";
+const NEWEST_FIRST: &str = "t.created_at DESC, t.id DESC";
 
-/// A template without its roles.
-fn template(row: &Row<'_>) -> rusqlite::Result<Template> {
+macro_rules! select_roles {
+    ($condition:literal) => {
+        concat!(
+            "SELECT r.body, r.template_id FROM roles r JOIN templates t ON t.id = r.template_id WHERE t.project_id = ?1 AND ",
+            $condition
+        )
+    };
+}
+
+const SELECT_ROLES: &str = select_roles!("t.id = ?2");
+const SELECT_ROLE: &str = select_roles!("t.id = ?2 AND r.name = ?3");
+/// The roles of the templates of one page.
+const SELECT_PAGE_ROLES: &str = select_roles!(
+    "t.id IN (SELECT id FROM templates WHERE project_id = ?1 ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)"
+);
+const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM templates WHERE id = ?1 AND project_id = ?2)";
+const NAME_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM templates WHERE project_id = ?1 AND name = ?2)";
+const IN_USE: &str =
+    "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
+const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
+                    WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role = ?3)";
+const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
+const UPDATE: &str = "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
+     WHERE id = ?1 AND project_id = ?2";
+const DELETE: &str = "DELETE FROM templates WHERE id = ?1 AND project_id = ?2";
+const PUT_ROLE: &str = "INSERT INTO roles (template_id, name, body) VALUES (?1, ?2, ?3)
+     ON CONFLICT (template_id, name) DO UPDATE SET body = excluded.body";
+const DELETE_ROLE: &str = "DELETE FROM roles
+     WHERE template_id = (SELECT id FROM templates WHERE id = ?1 AND project_id = ?2) AND name = ?3";
+
+/// Reads a template without its roles.
+fn template(row: &Row<'_>) -> Result<Template, StoreError> {
     Ok(Template {
-        id: row.parsed(0)?,
-        project_id: row.parsed(1)?,
-        name: row.parsed(2)?,
+        id: row.get(0)?,
+        project_id: row.get(1)?,
+        name: row.get(2)?,
         is_default: row.get(3)?,
-        region: row.word(4, |word| word.parse().ok())?,
+        region: row.get(4)?,
         roles: BTreeMap::new(),
-        created_at: row.time(5)?,
-        updated_at: row.time(6)?,
+        created_at: row.get(5)?,
+        updated_at: row.get(6)?,
     })
 }
 
-fn role(row: &Row<'_>, index: usize) -> rusqlite::Result<Role> {
-    serde_json::from_str(row.get_ref(index)?.as_str()?)
-        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, Box::new(e)))
+fn role(row: &Row<'_>) -> Result<Role, StoreError> {
+    row.json(0)
 }
 
-fn roles(sql: &Connection, id: &TemplateId) -> rusqlite::Result<BTreeMap<RoleName, Role>> {
-    sql.prepare_cached("SELECT body FROM roles WHERE template_id = ?1")?
-        .query_map([id.as_str()], |row| role(row, 0).map(|role| (role.name.clone(), role)))?
-        .collect()
+/// Reads all roles of a template.
+pub(crate) fn roles(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &TemplateId,
+) -> Result<BTreeMap<RoleName, Role>, StoreError> {
+    let roles = sql.many(SELECT_ROLES, args![project, id], role)?;
+    Ok(roles.into_iter().map(|role| (role.name.clone(), role)).collect())
 }
 
-fn one(sql: &Connection, project: &ProjectId, id: &TemplateId) -> Result<Option<Template>, StoreError> {
-    let query = format!("SELECT {COLUMNS} FROM {FROM} WHERE t.id = ?1 AND t.project_id = ?2");
-    let found = sql
-        .prepare_cached(&query)
-        .and_then(|mut s| s.query_row([id.as_str(), project.as_str()], template).optional())
-        .or_store_error()?;
-    found.map(|found| with_roles(sql, found)).transpose()
+/// Finds a role of a template.
+pub(crate) fn find_role(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &TemplateId,
+    name: &RoleName,
+) -> Result<Option<Role>, StoreError> {
+    sql.one(SELECT_ROLE, args![project, id, name], role)
 }
 
-fn with_roles(sql: &Connection, mut template: Template) -> Result<Template, StoreError> {
-    template.roles = roles(sql, &template.id).or_store_error()?;
-    Ok(template)
-}
-
-fn existing(sql: &Connection, project: &ProjectId, id: &TemplateId) -> Result<Template, StoreError> {
-    one(sql, project, id)?.ok_or_else(|| StoreError::Refused(Problem::template_not_found()))
+/// Whether the project has the template.
+pub(crate) fn exists(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<bool, StoreError> {
+    sql.value(EXISTS, args![id, project])
 }
 
 /// Refuses a template that the project does not have.
-pub(crate) fn refuse_unknown_template(
-    sql: &Connection,
-    project: &ProjectId,
-    id: &TemplateId,
-) -> Result<(), StoreError> {
-    let known: bool = sql
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM templates WHERE id = ?1 AND project_id = ?2)")
-        .and_then(|mut s| s.query_row([id.as_str(), project.as_str()], |row| row.get(0)))
-        .or_store_error()?;
-    if known { Ok(()) } else { StoreError::refuse(Problem::template_not_found()) }
+pub(crate) fn refuse_unknown_template(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<(), StoreError> {
+    if exists(sql, project, id)? { Ok(()) } else { StoreError::refuse(Problem::template_not_found()) }
 }
 
-/// A role of a template, looked up by the template alone: the caller holds a room that points at it.
-pub(crate) fn role_of(sql: &Connection, id: &TemplateId, name: &RoleName) -> Result<Option<Role>, StoreError> {
-    sql.prepare_cached("SELECT body FROM roles WHERE template_id = ?1 AND name = ?2")
-        .and_then(|mut s| s.query_row([id.as_str(), name.as_str()], |row| role(row, 0)).optional())
-        .or_store_error()
+fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Template, StoreError> {
+    let query = format!("{SELECT} WHERE t.id = ?1 AND t.project_id = ?2");
+    let found = sql.one(&query, args![id, project], template)?.ok_or_else(Problem::template_not_found)?;
+    Ok(Template { roles: roles(sql, project, id)?, ..found })
 }
 
-/// All roles of a template.
-pub(crate) fn roles_of(sql: &Connection, id: &TemplateId) -> Result<BTreeMap<RoleName, Role>, StoreError> {
-    roles(sql, id).or_store_error()
+/// Reads a page of templates with their roles, in two queries.
+fn page(sql: Sql<'_>, project: &ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
+    let mut page = QueryBuilder::new(SELECT, "t.project_id", project).page(sql, NEWEST_FIRST, request, template)?;
+    let window = args![project, request.limit, request.offset.cast_signed()];
+    let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| Ok((row.get(1)?, role(row)?)))?;
+    let mut by_template: BTreeMap<TemplateId, BTreeMap<RoleName, Role>> = BTreeMap::new();
+    for (id, role) in roles {
+        by_template.entry(id).or_default().insert(role.name.clone(), role);
+    }
+    for template in &mut page.items {
+        template.roles = by_template.remove(&template.id).unwrap_or_default();
+    }
+    Ok(page)
 }
 
-fn refuse_taken_name(sql: &Connection, project: &ProjectId, name: &TemplateName) -> Result<(), StoreError> {
-    let taken: bool = sql
-        .query_row(
-            "SELECT EXISTS (SELECT 1 FROM templates WHERE project_id = ?1 AND name = ?2)",
-            [project.as_str(), name.as_str()],
-            |row| row.get(0),
-        )
-        .or_store_error()?;
-    if taken {
+fn refuse_taken_name(sql: Sql<'_>, project: &ProjectId, name: &TemplateName) -> Result<(), StoreError> {
+    if sql.value(NAME_EXISTS, args![project, name])? {
         let problem = Problem::new(ErrorCode::TemplateExists, format!("a template named {name:?} exists"));
         return StoreError::refuse(problem.at("name"));
     }
     Ok(())
 }
 
-/// Holds the roles, as they would be, against each other. `field` is where the roles written stand in the request.
+/// Refuses roles that subscribe to a role which the template would not have. `field` is the path of a role in the request.
 fn check_roles(roles: &BTreeMap<RoleName, Role>, field: impl Fn(&RoleName) -> String) -> Result<(), StoreError> {
     check_references(roles).map_err(|dangling| {
         let field = format!("{}subscribe.to_roles[{}]", field(&dangling.role), dangling.index);
-        StoreError::Refused(Problem::invalid(field, dangling.to_string()))
+        Problem::invalid(field, dangling.to_string()).into()
     })
 }
 
-fn write_role(tx: &Tx<'_>, id: &TemplateId, role: &Role) -> Result<(), StoreError> {
-    let body = serde_json::to_string(role).map_err(|error| StoreError::Fault(error.to_string()))?;
-    tx.sql
-        .prepare_cached("INSERT OR REPLACE INTO roles (template_id, name, body) VALUES (?1, ?2, ?3)")
-        .and_then(|mut s| s.execute([id.as_str(), role.name.as_str(), body.as_str()]))
-        .or_store_error()?;
+/// Creates or replaces roles of a template that the project has.
+fn put_roles<'a>(tx: &Tx<'_>, id: &TemplateId, roles: impl IntoIterator<Item = &'a Role>) -> Result<(), StoreError> {
+    for role in roles {
+        tx.sql.put(PUT_ROLE, args![id, &role.name, &serde_json::to_string(role)?])?;
+    }
     Ok(())
 }
 
-fn touch(tx: &Tx<'_>, id: &TemplateId) -> Result<(), StoreError> {
-    tx.sql
-        .execute("UPDATE templates SET updated_at = ?2 WHERE id = ?1", params![id.as_str(), tx.now.millis()])
-        .or_store_error()?;
-    Ok(())
+fn update(tx: &Tx<'_>, project: &ProjectId, id: &TemplateId, change: &TemplateChange) -> Result<(), StoreError> {
+    tx.sql.put(UPDATE, args![id, project, change.name.as_ref(), change.region, tx.now])?;
+    put_roles(tx, id, change.roles.values())
+}
+
+/// Sets the time of the template's last change.
+fn touch(tx: &Tx<'_>, project: &ProjectId, id: &TemplateId) -> Result<(), StoreError> {
+    update(tx, project, id, &TemplateChange::default())
 }
 
 fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
     let id = TemplateId::new();
-    tx.sql
-        .execute(
-            "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
-            params![id.as_str(), new.project_id.as_str(), new.name.as_str(), new.region.as_str(), tx.now.millis()],
-        )
-        .or_store_error()?;
+    tx.sql.put(INSERT, args![&id, &new.project_id, &new.name, new.region, tx.now])?;
+    put_roles(tx, &id, new.roles.values())?;
     Ok(id)
 }
 
-fn update(tx: &Tx<'_>, id: &TemplateId, change: &TemplateChange) -> Result<(), StoreError> {
-    tx.sql
-        .execute(
-            "UPDATE templates SET name = coalesce(?2, name), region = coalesce(?3, region), updated_at = ?4
-             WHERE id = ?1",
-            params![
-                id.as_str(),
-                change.name.as_ref().map(TemplateName::as_str),
-                change.region.map(Region::as_str),
-                tx.now.millis()
-            ],
-        )
-        .or_store_error()?;
-    change.roles.values().try_for_each(|role| write_role(tx, id, role))
-}
-
-fn refuse_deleting(tx: &Tx<'_>, template: &Template) -> Result<(), StoreError> {
+fn refuse_deleting(sql: Sql<'_>, template: &Template) -> Result<(), StoreError> {
     if template.is_default {
         let message = "the default template cannot be deleted; make another one the default first";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateIsDefault, message));
     }
-    let used: bool = tx
-        .sql
-        .query_row(
-            "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND status = 'open')",
-            [template.id.as_str()],
-            |row| row.get(0),
-        )
-        .or_store_error()?;
-    if used {
+    if sql.value(IN_USE, args![&template.id, &template.project_id])? {
         return StoreError::refuse(Problem::new(ErrorCode::TemplateInUse, "open rooms still use the template"));
     }
     Ok(())
 }
 
-fn refuse_deleting_role(tx: &Tx<'_>, template: &Template, name: &RoleName) -> Result<(), StoreError> {
+fn refuse_deleting_role(sql: Sql<'_>, template: &Template, name: &RoleName) -> Result<(), StoreError> {
     if let Some(by) = referring_role(&template.roles, name) {
         let message = format!("the role {by:?} subscribes to it");
         return StoreError::refuse(Problem::new(ErrorCode::RoleReferenced, message).at("subscribe.to_roles"));
     }
-    let held: bool = tx
-        .sql
-        .query_row(
-            "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
-                            WHERE r.template_id = ?1 AND r.status = 'open' AND s.role = ?2)",
-            [template.id.as_str(), name.as_str()],
-            |row| row.get(0),
-        )
-        .or_store_error()?;
-    if held {
+    if sql.value(ROLE_HELD, args![&template.id, &template.project_id, name])? {
         return StoreError::refuse(Problem::new(ErrorCode::RoleReferenced, "participants hold the role"));
     }
     Ok(())
 }
 
 impl Store {
-    /// Makes a template and its roles.
+    /// Creates a template and its roles.
     ///
     /// # Errors
-    /// Refused when the name is taken or a role subscribes to one that is not there.
+    /// Refused when the name is taken or a role subscribes to one that the template does not have.
     pub async fn create_template(
         &self,
         new: NewTemplate,
-        keep: Option<ResponseRecorder<Template>>,
+        record: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
         self.write(move |tx| {
             check_roles(&new.roles, |role| format!("roles.{role}."))?;
             refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
             let id = insert(tx, &new)?;
-            new.roles.values().try_for_each(|role| write_role(tx, &id, role))?;
             let template = existing(tx.sql, &new.project_id, &id)?;
-            tx.store_response(keep.as_ref(), &template)?;
+            tx.store_response(record.as_ref(), &template)?;
             Ok(template)
         })
         .await
     }
 
-    /// A project's templates, newest first.
+    /// Lists a project's templates with their roles, newest first.
     ///
     /// # Errors
-    /// The store's own.
-    pub async fn templates(&self, project: ProjectId, page: PageRequest) -> Result<Page<Template>, StoreError> {
-        self.read(move |sql| {
-            let select = format!("SELECT {COLUMNS} FROM {FROM}");
-            let wanted = QueryBuilder::of_project("t.project_id", &project);
-            let Page { items, request, has_more } =
-                wanted.page(sql, &select, "t.created_at DESC, t.id DESC", page, template)?;
-            let items: Result<_, _> = items.into_iter().map(|found| with_roles(sql, found)).collect();
-            Ok(Page { items: items?, request, has_more })
-        })
-        .await
+    /// Fails when the database cannot be read.
+    pub async fn templates(&self, project: ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
+        self.read(move |sql| page(sql, &project, request)).await
     }
 
-    /// One template with its roles.
+    /// Reads a template with its roles.
     ///
     /// # Errors
-    /// Refused when there is none by that id in the project.
+    /// Refused when the project has no such template.
     pub async fn template(&self, project: ProjectId, id: TemplateId) -> Result<Template, StoreError> {
         self.read(move |sql| existing(sql, &project, &id)).await
     }
 
-    /// Changes what is sent of a template.
+    /// Changes a template.
     ///
     /// # Errors
-    /// Refused when there is no such template, the name is taken, or a role subscribes to one that is not there.
+    /// Refused when there is no such template, the name is taken, or a role subscribes to one that the template does not have.
     pub async fn update_template(
         &self,
         project: ProjectId,
@@ -279,7 +261,7 @@ impl Store {
             if let Some(name) = change.name.as_ref().filter(|name| **name != template.name) {
                 refuse_taken_name(tx.sql, &project, name)?;
             }
-            update(tx, &id, &change)?;
+            update(tx, &project, &id, &change)?;
             existing(tx.sql, &project, &id)
         })
         .await
@@ -291,38 +273,36 @@ impl Store {
     /// Refused when there is no such template, it is the default, or open rooms use it.
     pub async fn delete_template(&self, project: ProjectId, id: TemplateId) -> Result<(), StoreError> {
         self.write(move |tx| {
-            let template = existing(tx.sql, &project, &id)?;
-            refuse_deleting(tx, &template)?;
-            tx.sql.execute("DELETE FROM templates WHERE id = ?1", [id.as_str()]).or_store_error()?;
-            Ok(())
+            refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
+            tx.sql.put(DELETE, args![&id, &project])
         })
         .await
     }
 
-    /// Makes or replaces a role. Says whether it was made.
+    /// Creates or replaces a role. Returns the role, and whether it was created.
     ///
     /// # Errors
-    /// Refused when there is no such template or the role subscribes to one that is not there.
+    /// Refused when there is no such template or the role subscribes to one that the template does not have.
     pub async fn put_role(&self, project: ProjectId, id: TemplateId, role: Role) -> Result<(Role, bool), StoreError> {
         self.write(move |tx| {
             let mut template = existing(tx.sql, &project, &id)?;
             let created = template.roles.insert(role.name.clone(), role.clone()).is_none();
             check_roles(&template.roles, |_| String::new())?;
-            write_role(tx, &id, &role)?;
-            touch(tx, &id)?;
+            put_roles(tx, &id, [&role])?;
+            touch(tx, &project, &id)?;
             Ok((role, created))
         })
         .await
     }
 
-    /// One role.
+    /// Reads a role.
     ///
     /// # Errors
     /// Refused when there is no such template or no such role.
     pub async fn role(&self, project: ProjectId, id: TemplateId, name: RoleName) -> Result<Role, StoreError> {
         self.read(move |sql| {
-            let mut template = existing(sql, &project, &id)?;
-            template.roles.remove(&name).ok_or_else(|| StoreError::Refused(Problem::role_not_found()))
+            refuse_unknown_template(sql, &project, &id)?;
+            Ok(find_role(sql, &project, &id, &name)?.ok_or_else(Problem::role_not_found)?)
         })
         .await
     }
@@ -337,11 +317,9 @@ impl Store {
             if !template.roles.contains_key(&name) {
                 return StoreError::refuse(Problem::role_not_found());
             }
-            refuse_deleting_role(tx, &template, &name)?;
-            tx.sql
-                .execute("DELETE FROM roles WHERE template_id = ?1 AND name = ?2", [id.as_str(), name.as_str()])
-                .or_store_error()?;
-            touch(tx, &id)
+            refuse_deleting_role(tx.sql, &template, &name)?;
+            tx.sql.put(DELETE_ROLE, args![&id, &project, &name])?;
+            touch(tx, &project, &id)
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! Usage: kept by the day as sessions begin and end, read with what is still going on.
+//! Usage: stored for each day as sessions open and close; the time of open sessions is added when it is read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,34 +6,36 @@ use std::time::Duration;
 use conclave_model::plan::Plan;
 use conclave_model::usage::{Day, MonthUse, UsageDay, by_day, overage_ugx};
 use conclave_model::{ProjectId, Timestamp};
-use rusqlite::{Connection, Row, params};
 
-use crate::columns::Columns;
-use crate::error::OrStoreError;
-use crate::writer::Tx;
-use crate::{Store, StoreError};
+use crate::error::StoreError;
+use crate::sql::{Row, Sql, no_row};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
+
+const ADD: &str = "INSERT INTO usage_days (project_id, day, participant_ms, sessions) VALUES (?1, ?2, ?3, ?4)
+     ON CONFLICT (project_id, day) DO UPDATE SET participant_ms = usage_days.participant_ms + excluded.participant_ms,
+                                                 sessions = usage_days.sessions + excluded.sessions";
+const SELECT_DAYS: &str =
+    "SELECT day, participant_ms, sessions FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
+const SELECT_OPEN: &str = "SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL";
+const SELECT_BALANCE: &str = "SELECT balance_ugx, coalesce(settled_until, created_at) FROM projects WHERE id = ?1";
+const COUNT_OPEN_ROOMS: &str = "SELECT count(*) FROM rooms WHERE project_id = ?1 AND status = 'open'";
+const SETTLE: &str = "UPDATE projects SET balance_ugx = balance_ugx - ?2, settled_until = ?3 WHERE id = ?1";
 
 impl Tx<'_> {
-    /// Counts a session that began.
+    /// Counts a session that was opened.
     pub(crate) fn count_session(&self, project: &ProjectId, joined_at: Timestamp) -> Result<(), StoreError> {
         self.add_usage(project, Day::from(joined_at), Duration::ZERO, 1)
     }
 
-    /// Counts the time of a session that ended, on each day it touched.
+    /// Counts the time of a session that was closed, on each day it touched.
     pub(crate) fn count_time(&self, project: &ProjectId, from: Timestamp, to: Timestamp) -> Result<(), StoreError> {
         by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, time, 0))
     }
 
     fn add_usage(&self, project: &ProjectId, day: Day, time: Duration, sessions: u32) -> Result<(), StoreError> {
-        self.sql
-            .prepare_cached(
-                "INSERT INTO usage_days (project_id, day, participant_ms, sessions) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (project_id, day) DO UPDATE
-                 SET participant_ms = participant_ms + excluded.participant_ms, sessions = sessions + excluded.sessions",
-            )
-            .and_then(|mut s| s.execute(params![project.as_str(), day.number(), millis(time), sessions]))
-            .or_store_error()?;
-        Ok(())
+        self.sql.put(ADD, args![project, day.number(), millis(time), sessions])
     }
 }
 
@@ -41,17 +43,17 @@ fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn usage_day(row: &Row<'_>) -> rusqlite::Result<UsageDay> {
+fn usage_day(row: &Row<'_>) -> Result<UsageDay, StoreError> {
     Ok(UsageDay {
         day: Day::from_number(row.get(0)?),
-        participant_time: Duration::from_millis(row.get::<_, i64>(1)?.unsigned_abs()),
+        participant_time: Duration::from_millis(row.get::<i64>(1)?.unsigned_abs()),
         sessions: row.get(2)?,
     })
 }
 
-/// Every day from `from` to `to`, those without a row empty, sessions that are open counted to `now`.
+/// Reads every day from `from` to `to`. A day without a row is empty; open sessions count up to `now`.
 fn days(
-    sql: &Connection,
+    sql: Sql<'_>,
     project: &ProjectId,
     (from, to): (Day, Day),
     now: Timestamp,
@@ -59,92 +61,71 @@ fn days(
     let empty = |number| UsageDay { day: Day::from_number(number), participant_time: Duration::ZERO, sessions: 0 };
     let mut days: BTreeMap<Day, UsageDay> =
         (from.number()..=to.number()).map(empty).map(|day| (day.day, day)).collect();
-    let mut statement = sql
-        .prepare_cached(
-            "SELECT day, participant_ms, sessions FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3",
-        )
-        .or_store_error()?;
-    let kept = statement.query_map(params![project.as_str(), from.number(), to.number()], usage_day);
-    for day in kept.or_store_error()? {
-        let day = day.or_store_error()?;
-        days.insert(day.day, day);
-    }
-    let mut open = sql
-        .prepare_cached("SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL")
-        .or_store_error()?;
-    for joined_at in open.query_map([project.as_str()], |row| row.time(0)).or_store_error()? {
-        for (day, time) in by_day(joined_at.or_store_error()?, now) {
-            days.entry(day).and_modify(|day| day.participant_time += time);
-        }
+    let stored = sql.many(SELECT_DAYS, args![project, from.number(), to.number()], usage_day)?;
+    days.extend(stored.into_iter().map(|day| (day.day, day)));
+    let open: Vec<Timestamp> = sql.many(SELECT_OPEN, args![project], |row| row.get(0))?;
+    for (day, time) in open.into_iter().flat_map(|joined_at| by_day(joined_at, now)) {
+        days.entry(day).and_modify(|day| day.participant_time += time);
     }
     Ok(days.into_values().collect())
 }
 
-fn month_time(sql: &Connection, project: &ProjectId, month: Timestamp, now: Timestamp) -> Result<Duration, StoreError> {
-    // The last day of any month lies within 31 days of its first, and before the next month's first.
+fn month_time(sql: Sql<'_>, project: &ProjectId, month: Timestamp, now: Timestamp) -> Result<Duration, StoreError> {
+    // The next month begins within 31 days of the first day of this one; the day before it is the last of this month.
     let last = Day::from(Day::from(month).plus(31).start().month_start()).plus(-1);
     let days = days(sql, project, (Day::from(month), last), now)?;
     Ok(days.iter().map(|day| day.participant_time).sum())
 }
 
-fn settled_until(sql: &Connection, project: &ProjectId) -> Result<(i64, Timestamp), StoreError> {
-    // A project that was never settled owes nothing from before it was made.
-    sql.prepare_cached("SELECT balance_ugx, coalesce(settled_until, created_at) FROM projects WHERE id = ?1")
-        .and_then(|mut s| s.query_row([project.as_str()], |row| Ok((row.get(0)?, row.time(1)?.month_start()))))
-        .or_store_error()
+/// Reads a project's balance and the month that is to be settled next.
+fn balance(sql: Sql<'_>, project: &ProjectId) -> Result<(i64, Timestamp), StoreError> {
+    // A project that was never settled owes nothing for the time before it was created.
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<Timestamp>(1)?.month_start()));
+    sql.one(SELECT_BALANCE, args![project], read)?.ok_or_else(no_row)
 }
 
-/// A project's month so far.
-pub(crate) fn month_use(sql: &Connection, project: &ProjectId, now: Timestamp) -> Result<MonthUse, StoreError> {
+/// Reads a project's usage in the current month.
+pub(crate) fn month_use(sql: Sql<'_>, project: &ProjectId, now: Timestamp) -> Result<MonthUse, StoreError> {
     let month = now.month_start();
-    let (balance_ugx, settled_until) = settled_until(sql, project)?;
-    let active_rooms = sql
-        .prepare_cached("SELECT count(*) FROM rooms WHERE project_id = ?1 AND status = 'open'")
-        .and_then(|mut s| s.query_row([project.as_str()], |row| row.get(0)))
-        .or_store_error()?;
+    let (balance_ugx, settled_until) = balance(sql, project)?;
+    let active_rooms = sql.value(COUNT_OPEN_ROOMS, args![project])?;
     let participant_time = month_time(sql, project, month, now)?;
     Ok(MonthUse { participant_time, balance_ugx, settled: settled_until >= month, active_rooms })
 }
 
 impl Store {
-    /// A project's days from `from` to `to`, both included.
+    /// Reads a project's usage for each day from `from` to `to`, both included.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn usage_days(&self, project: ProjectId, from: Day, to: Day) -> Result<Vec<UsageDay>, StoreError> {
         let now = self.clock().now();
         self.read(move |sql| days(sql, &project, (from, to), now)).await
     }
 
-    /// The month so far.
+    /// Reads a project's usage in the current month.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be read.
     pub async fn month_use(&self, project: ProjectId) -> Result<MonthUse, StoreError> {
         let now = self.clock().now();
         self.read(move |sql| month_use(sql, &project, now)).await
     }
 
-    /// Takes the overage of every month that is over from the wallet, once.
+    /// Takes the overage of every past month that is not settled from the project's balance.
     ///
     /// # Errors
-    /// The store's own.
+    /// Fails when the database cannot be written.
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
         self.write(move |tx| {
             let this_month = tx.now.month_start();
-            let (_, mut month) = settled_until(tx.sql, &project)?;
+            let (_, mut month) = balance(tx.sql, &project)?;
             let mut owed = 0i64;
             while month < this_month {
                 owed = owed.saturating_add(overage_ugx(&plan, month_time(tx.sql, &project, month, tx.now)?));
                 month = Day::from(month).plus(31).start().month_start();
             }
-            tx.sql
-                .execute(
-                    "UPDATE projects SET balance_ugx = balance_ugx - ?2, settled_until = ?3 WHERE id = ?1",
-                    params![project.as_str(), owed, this_month.millis()],
-                )
-                .or_store_error()?;
-            Ok(())
+            tx.sql.put(SETTLE, args![&project, owed, this_month])
         })
         .await
     }

@@ -1,7 +1,7 @@
-//! Secrets at rest: XChaCha20-Poly1305 under a 256-bit key from a file.
+//! Encryption of stored secrets: XChaCha20-Poly1305 under a 256-bit key from a file.
 //!
-//! A deployment may run without a key (`encryption.key_file = ""`). What the contract wants encrypted in any case, the
-//! kept answers that hold secrets, is then sealed under a key derived from the media plane's API secret.
+//! A deployment may run without a key (`encryption.key_file = ""`). Stored responses that hold secrets, which the contract wants
+//! encrypted in any case, are then sealed under a key that is derived from the media plane's API secret.
 
 mod key_file;
 
@@ -17,39 +17,44 @@ use key_file::KeyFile;
 
 const NONCE_LEN: usize = 24;
 
-/// Seals and opens secrets.
+/// Seals (encrypts) and opens (decrypts) secrets.
 pub struct Vault {
-    operator: Option<KeyFile>,
+    /// The deployment's key, which its operator can rotate.
+    deployment: Option<KeyFile>,
+    /// The key that is derived from the API secret and never rotated.
     derived: SealKey,
 }
 
 struct SealKey {
+    /// Eight hex digits, derived from the key.
     id: String,
     cipher: XChaCha20Poly1305,
 }
 
-/// A secret at rest: ciphertext, and the id of the key it needs.
+/// An encrypted secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sealed {
+    /// The id of the key that opens it.
     pub(crate) key_id: String,
+    /// The nonce, followed by the ciphertext.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Why the vault could not be made or could not open something.
+/// The reason why a vault could not be opened, or a secret could not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// The key file cannot be read or made.
+    /// The key file cannot be read, created or replaced.
     #[error("encryption.key_file {path}: {reason}")]
     KeyFile {
-        /// Which file.
+        /// The path of the key file.
         path: String,
-        /// What is wrong with it.
+        /// The cause, for the operator.
         reason: String,
     },
-    /// Longer than the cipher takes, which is hundreds of gigabytes.
+    /// The secret is longer than the cipher allows, which is hundreds of gigabytes.
     #[error("too long to be sealed")]
     TooLong,
-    /// Sealed under a key that this deployment does not have, or damaged.
+    /// The secret was sealed under the key with this id, which the deployment does not have, or it is damaged.
     #[error("sealed under key {0}, which this deployment does not have, or damaged")]
     Unopenable(String),
 }
@@ -69,46 +74,46 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// A vault with the key in `key_file`, which is made (mode 0600) when it does not exist, or without one.
+    /// Opens a vault with the key in `key_file`, or without a key. Creates a missing file with mode 0600 and a random key.
     ///
     /// # Errors
-    /// A file that cannot be read or made, holds no key, or can be read by others.
+    /// Fails for a file that cannot be read or created, holds no key, or can be read by others.
     pub fn open(key_file: Option<&Path>, api_secret: &Secret) -> Result<Self, VaultError> {
         let derived = blake3::derive_key("conclave 2026 kept answers", api_secret.reveal().as_bytes());
-        let operator = key_file.map(KeyFile::open).transpose()?;
-        Ok(Self { operator, derived: SealKey::new(&derived) })
+        let deployment = key_file.map(KeyFile::open).transpose()?;
+        Ok(Self { deployment, derived: SealKey::new(&derived) })
     }
 
-    /// The id of the deployment's key, if it has one.
+    /// The id of the deployment's key; `None` when it has no key.
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
-        self.operator.as_ref().map(KeyFile::known_id)
+        self.deployment.as_ref().map(KeyFile::known_id)
     }
 
     /// Whether the deployment has a key.
     pub(crate) fn has_key(&self) -> bool {
-        self.operator.is_some()
+        self.deployment.is_some()
     }
 
-    /// Whether a rotation of the deployment's key has begun and not ended.
+    /// Whether a rotation of the deployment's key began and has not ended.
     #[must_use]
     pub fn is_rotating(&self) -> bool {
-        self.operator.as_ref().is_some_and(KeyFile::is_rotating)
+        self.deployment.as_ref().is_some_and(KeyFile::is_rotating)
     }
 
-    /// Seals under the deployment's key; `None` when it has none.
+    /// Seals under the deployment's key; `None` when it has no key.
+    ///
+    /// Reads the key file each time. Because a write job seals inside its transaction, everything that is sealed after the
+    /// transaction of a rotation is sealed under the new key.
     ///
     /// # Errors
-    /// A key file that cannot be read any more.
-    ///
-    /// The key file is looked at each time. A write that seals does so inside its transaction: so whatever is sealed after
-    /// a rotation's transaction is sealed under the new key.
+    /// Fails when the key file can no longer be read.
     pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, VaultError> {
-        let key = self.operator.as_ref().map(KeyFile::current).transpose()?;
+        let key = self.deployment.as_ref().map(KeyFile::current).transpose()?;
         key.map(|key| seal(&key, plain, purpose)).transpose()
     }
 
-    /// Seals under the deployment's key, or else under the derived one.
+    /// Seals under the deployment's key, or under the derived key when it has none.
     ///
     /// # Errors
     /// As for [`Self::seal`].
@@ -119,27 +124,27 @@ impl Vault {
         }
     }
 
-    /// Whether `key_id` names the key that is derived and so never rotated.
+    /// Whether `key_id` names the derived key, which is never rotated.
     pub(crate) fn is_derived(&self, key_id: &str) -> bool {
         self.derived.id == key_id
     }
 
-    /// Puts a new key before the deployment's, and gives the ids of the old one and of the new one; `None` when it has
-    /// none. Until [`Self::end_rotation`] both open.
+    /// Puts a new key before the deployment's key in the key file. Returns the ids of the old and the new key; `None` when the
+    /// deployment has no key. Until [`Self::end_rotation`] both keys open.
     pub(crate) fn begin_rotation(&self) -> Result<Option<(String, String)>, VaultError> {
-        self.operator.as_ref().map(KeyFile::begin_rotation).transpose()
+        self.deployment.as_ref().map(KeyFile::begin_rotation).transpose()
     }
 
-    /// Drops the old key. Only when nothing needs it any more.
+    /// Deletes the old key from the key file, once nothing needs it any more.
     pub(crate) fn end_rotation(&self) -> Result<(), VaultError> {
-        self.operator.as_ref().map_or(Ok(()), KeyFile::end_rotation)
+        self.deployment.as_ref().map_or(Ok(()), KeyFile::end_rotation)
     }
 
-    /// Opens what either seal made for the same purpose.
+    /// Opens a secret that was sealed for the same purpose, under the deployment's or the derived key.
     pub(crate) fn open_sealed(&self, sealed: &Sealed, purpose: &str) -> Result<Vec<u8>, VaultError> {
         let unopenable = || VaultError::Unopenable(sealed.key_id.clone());
-        let operator = || self.operator.as_ref().and_then(|file| file.find(&sealed.key_id));
-        let found = if self.is_derived(&sealed.key_id) { None } else { Some(operator().ok_or_else(unopenable)?) };
+        let deployment = || self.deployment.as_ref().and_then(|file| file.find(&sealed.key_id));
+        let found = if self.is_derived(&sealed.key_id) { None } else { Some(deployment().ok_or_else(unopenable)?) };
         let key = found.as_deref().unwrap_or(&self.derived);
         let (nonce, msg) = sealed.bytes.split_at_checked(NONCE_LEN).ok_or_else(unopenable)?;
         let nonce = XNonce::try_from(nonce).map_err(|_| unopenable())?;
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_file_is_made_once_and_only_its_owner_may_read_it() {
+    fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("encryption.key");
         let sealed = Vault::open(Some(&path), &secret()).unwrap().seal(b"x", "test").unwrap().unwrap();
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_only_what_must_be_sealed_is() {
+    fn without_a_key_only_secrets_that_must_be_encrypted_are_sealed() {
         let vault = Vault::open(None, &secret()).unwrap();
         assert!(vault.seal(b"x", "test").unwrap().is_none());
         let sealed = vault.seal_always(b"x", "test").unwrap();
@@ -188,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_noticed() {
+    fn a_damaged_secret_is_not_opened() {
         let vault = Vault::open(None, &secret()).unwrap();
         let mut sealed = vault.seal_always(b"hello", "test").unwrap();
         sealed.bytes[30] ^= 1;

@@ -1,7 +1,7 @@
-//! The one writer: a thread that commits whatever has queued up in one transaction.
+//! The only writer: a thread that commits all queued jobs in one transaction.
 //!
-//! An fsync is shared by all jobs of a batch; an error is not, since each job runs in a savepoint. Replies are sent when
-//! the batch is on disk and not before. A panic in a job is that job's failure alone.
+//! All jobs of a batch share one fsync. They do not share errors, because each job runs in a savepoint. Replies are sent when the
+//! batch is on disk, not before. A panic in a job fails that job only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,34 +14,23 @@ use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::error::OrStoreError;
-use crate::outbox::{CommittedEvent, Outbox};
-use crate::store::CommitHook;
+use crate::error::StoreError;
+use crate::metrics::StoreMetrics;
+use crate::outbox::{CommitHook, CommittedEvent};
+use crate::sql::Sql;
+use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::{StoreError, StoreMetrics};
 
-/// Jobs committed together at most. More would make the first wait for the last.
+/// The most jobs in one transaction. A larger batch would make its first job wait too long for its last.
 const BATCH: usize = 128;
 
-/// What a job sees of the transaction it runs in.
-pub(crate) struct Tx<'a> {
-    /// The connection; a savepoint is open on it.
-    pub(crate) sql: &'a Connection,
-    /// The time of this batch. Never earlier than that of the batch before, so queued deliveries keep their order.
-    pub(crate) now: Timestamp,
-    /// Seals what must not lie open.
-    pub(crate) vault: &'a Vault,
-    /// Events of this job.
-    pub(crate) outbox: &'a mut Outbox,
-}
-
-/// A job in the queue: runs in the transaction, and is told afterwards how the transaction went.
+/// A job in the queue: it runs inside the transaction and is finished when the transaction has ended.
 trait Work: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>);
 }
 
-/// What becomes of a job's savepoint.
+/// The end of a job's savepoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JobOutcome {
     Commit,
@@ -71,32 +60,32 @@ where
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>) {
         let result = match (committed, self.result) {
             (Ok(()), Some(result)) => result,
-            // A refusal was decided inside a transaction that then failed: what it was decided on may not stand.
+            // A refusal that was decided inside a transaction that then failed may rest on rows that were rolled back.
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
             (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),
         };
-        // Nobody may be waiting any more; the write stands all the same.
+        // The caller may have stopped waiting; the write remains.
         let _ = self.reply.send(result);
     }
 }
 
-/// The way to the writer thread. Dropping the last one lets the thread finish its queue and end.
+/// A handle to the writer thread. When the last one is dropped, the thread finishes its queue and ends.
 pub(crate) struct Writer {
     queue: Sender<Box<dyn Work>>,
     waiting: IntGauge,
 }
 
-/// What the thread shares with the rest of the store.
+/// The parts that the thread shares with the rest of the store.
 pub(crate) struct Shared {
-    /// Where time comes from.
+    /// The source of time.
     pub(crate) clock: Clock,
-    /// Seals what must not lie open.
+    /// Seals secrets.
     pub(crate) vault: Arc<Vault>,
-    /// Where it counts.
+    /// The counters of batches, commits and the queue.
     pub(crate) metrics: StoreMetrics,
 }
 
-/// The thread's own things.
+/// The state of the writer thread.
 struct Thread {
     connection: Connection,
     shared: Shared,
@@ -105,7 +94,7 @@ struct Thread {
 }
 
 impl Writer {
-    /// Starts the thread on a connection that nobody else writes with.
+    /// Starts the thread. No other part of this process may write through the connection or another one.
     pub(crate) fn start(
         connection: Connection,
         shared: Shared,
@@ -116,12 +105,12 @@ impl Writer {
         let mut thread = Thread { connection, shared, hook, now };
         let handle = thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || thread.work_off(&jobs))
+            .spawn(move || thread.run_batches(&jobs))
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok((Self { queue, waiting }, handle))
     }
 
-    /// Queues a job and waits until what it wrote is on disk.
+    /// Queues a job and waits until its writes are on disk.
     pub(crate) async fn write<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -140,7 +129,7 @@ impl Writer {
 }
 
 impl Thread {
-    fn work_off(&mut self, jobs: &Receiver<Box<dyn Work>>) {
+    fn run_batches(&mut self, jobs: &Receiver<Box<dyn Work>>) {
         while let Ok(first) = jobs.recv() {
             let mut batch = vec![first];
             batch.extend(jobs.try_iter().take(BATCH - 1));
@@ -159,17 +148,17 @@ impl Thread {
                 work.finish(committed.as_ref().map(|_| ()));
             }
         }
-        // A clean end leaves one file behind, without a log to replay.
+        // After a clean end there is one file, without a write-ahead log to replay.
         let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
 
-    /// Runs the batch in one transaction and gives back the events that are now durable.
+    /// Runs the batch in one transaction and returns the events that are now durable.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<Vec<CommittedEvent>, StoreError> {
         self.now = self.now.max(self.shared.clock.now());
         self.sql("BEGIN IMMEDIATE")?;
         let ran = self.run_all(batch).and_then(|events| self.sql("COMMIT").map(|()| events));
         if ran.is_err() {
-            // Some errors have rolled back already; then there is nothing to roll back and that is fine.
+            // After some errors SQLite has rolled back already; this then fails, which does no harm.
             let _ = self.sql("ROLLBACK");
         }
         ran
@@ -179,19 +168,18 @@ impl Thread {
         let mut events = Vec::new();
         for work in batch {
             self.sql("SAVEPOINT job")?;
-            let mut outbox = Outbox::default();
-            let mut tx = Tx { sql: &self.connection, now: self.now, vault: &self.shared.vault, outbox: &mut outbox };
-            if work.run(&mut tx) == JobOutcome::Rollback {
-                self.sql("ROLLBACK TO job")?;
-                outbox = Outbox::default();
+            let sql = Sql::new(&self.connection);
+            let mut tx = Tx { sql, now: self.now, vault: &self.shared.vault, events: Vec::new() };
+            match work.run(&mut tx) {
+                JobOutcome::Commit => events.extend(tx.events),
+                JobOutcome::Rollback => self.sql("ROLLBACK TO job")?,
             }
             self.sql("RELEASE job")?;
-            events.extend(outbox.events);
         }
         Ok(events)
     }
 
     fn sql(&self, statement: &str) -> Result<(), StoreError> {
-        self.connection.prepare_cached(statement).and_then(|mut s| s.execute([])).map(|_| ()).or_store_error()
+        Sql::new(&self.connection).put(statement, &[])
     }
 }

@@ -106,13 +106,13 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
     assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
 
-    let joined = store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let joined = store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
     assert_eq!((joined.room.empty_deadline, joined.participants.len()), (None, 1));
-    let again = store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let again = store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
     assert_eq!(again.participants.len(), 1);
 
     clock.advance(Duration::from_secs(5));
-    let left = store.record_leave(room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
+    let left = store.record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
     assert_eq!(left.room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
     assert_eq!(types(&told), ["room.started", "participant.joined", "participant.left"]);
 }
@@ -123,10 +123,10 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
     let (store, told) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
-    let joined = store.record_join(room.id, person("alice", "PA_2"), clock.now()).await.unwrap();
+    store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let joined = store.record_join(project.clone(), room.id, person("alice", "PA_2"), clock.now()).await.unwrap();
     assert_eq!(joined.participants.len(), 1);
-    let late = store.record_leave(room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
+    let late = store.record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
     assert_eq!((late.participants.len(), late.room.empty_deadline), (1, None));
     let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
     assert_eq!(types(&told), expected);
@@ -138,12 +138,15 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
     let (store, told) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
-    let ended = store.end_room(room.id).await.unwrap();
+    store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let ended = store.end_room(project.clone(), room.id).await.unwrap();
     assert_eq!((ended.status, ended.empty_deadline), (RoomStatus::Ended, None));
-    store.end_room(room.id).await.unwrap();
+    store.end_room(project.clone(), room.id).await.unwrap();
     assert_eq!(types(&told), ["room.started", "participant.joined", "participant.left", "room.finished"]);
-    assert_eq!(code(store.record_join(room.id, person("bob", "PA_2"), clock.now()).await), ErrorCode::RoomEnded);
+    assert_eq!(
+        code(store.record_join(project.clone(), room.id, person("bob", "PA_2"), clock.now()).await),
+        ErrorCode::RoomEnded
+    );
 }
 
 #[actix::test]
@@ -187,12 +190,13 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         .unwrap();
     assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.record_join(room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
 
-    let due = store.due_deliveries(endpoint.id, clock.now(), 50).await.unwrap();
+    let due = store.due_deliveries(project.clone(), endpoint.id, clock.now(), 50).await.unwrap();
     let names: Vec<_> = due.iter().map(|d| d.event_type.as_str()).collect();
     assert_eq!(names, ["room.started", "participant.joined"]);
     let failed = Attempt {
+        project_id: project.clone(),
         id: due[0].id,
         number: 5,
         at: clock.now(),
@@ -218,6 +222,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
     let new = NewIngress {
+        project_id: project.clone(),
         room: room.id,
         ingress_id: "IN_1".parse().unwrap(),
         input_type: InputType::Rtmp,
@@ -240,7 +245,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     assert_eq!((failed.status, failed.error.as_deref()), (S::Error, Some("no picture")));
     assert_eq!(types(&told), ["ingress.started", "ingress.ended"].repeat(2));
     say(S::Publishing, None).await.unwrap();
-    store.end_room(room.id).await.unwrap();
+    store.end_room(project.clone(), room.id).await.unwrap();
     assert_eq!(types(&told)[4..], ["ingress.started", "ingress.ended", "room.finished"]);
     assert_eq!(say(S::Publishing, None).await.unwrap().status, S::Complete);
     assert!(store.live_ingresses(project.clone()).await.unwrap().is_empty());

@@ -120,7 +120,9 @@ async fn start(
     let room = request.egress.room.clone();
     let state = context.media.start_egress(request.egress).await?;
     let egress_id = state.egress_id.clone();
-    let new = NewEgress { room: request.room, detail: request.detail, destination: request.destination, state };
+    let (project_id, _) = room.split();
+    let new =
+        NewEgress { project_id, room: request.room, detail: request.detail, destination: request.destination, state };
     let written = context.store.start_egress(new, keep).await;
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {

@@ -157,7 +157,9 @@ impl ProjectActor {
 /// Creates an endpoint on the media plane, then writes its record. An endpoint that cannot be written is deleted again.
 async fn create(context: &ActorContext, request: CreateIngressRequest) -> Result<CreatedIngress, TreeError> {
     let created = context.media.create_ingress(request.ingress.clone()).await?;
+    let (project_id, _) = request.ingress.room.split();
     let new = NewIngress {
+        project_id,
         room: request.room,
         ingress_id: created.ingress_id.clone(),
         input_type: request.ingress.input_type,

@@ -48,7 +48,9 @@ async fn observe(
     (id, room): (RoomId, &NamespacedRoom),
     known: Vec<ParticipantSid>,
 ) -> Result<RoomObservation, MediaError> {
-    let tracks = context.store.open_tracks(id).await.map_err(|error| MediaError::Unavailable(error.to_string()))?;
+    let (project, _) = room.split();
+    let tracks =
+        context.store.open_tracks(project, id).await.map_err(|error| MediaError::Unavailable(error.to_string()))?;
     let participants = context.media.participants(room).await?;
     Ok(RoomObservation { known, tracks, participants })
 }
@@ -95,7 +97,8 @@ impl RoomActor {
     /// Sends the subscription rules to the media plane again. A plane in another process keeps participants connected while
     /// this server restarts, and its clients may have found a way around the rules.
     async fn resend_subscription_rules(&self, state: &RoomState) {
-        let sent = match self.context.store.room_roles(state.room.template_id.clone()).await {
+        let (project, template) = (state.room.project_id.clone(), state.room.template_id.clone());
+        let sent = match self.context.store.room_roles(project, template).await {
             Ok(roles) => self.set_subscription_rules(state, &roles).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
@@ -109,7 +112,8 @@ impl RoomActor {
         if lost.is_empty() {
             return;
         }
-        match self.context.store.record_lost(state.room.id, lost, self.context.clock.now()).await {
+        let (project, at) = (state.room.project_id.clone(), self.context.clock.now());
+        match self.context.store.record_lost(project, state.room.id, lost, at).await {
             Ok(left) => self.apply_leave(me, state, left),
             Err(error) => log::error!("lost participants could not be written: {error}"),
         }
@@ -130,10 +134,13 @@ impl RoomActor {
     async fn write_missed(&self, state: &RoomState, who: &ParticipantRef, missed: Vec<MissedReport>) {
         let (store, room, at) = (&self.context.store, state.room.id, self.context.clock.now());
         for report in missed {
+            let project = state.room.project_id.clone();
             let written = match report {
-                MissedReport::Published(track) => store.record_track(room, who.clone(), track, true, at).await,
-                MissedReport::Unpublished(track) => store.record_track(room, who.clone(), track, false, at).await,
-                MissedReport::Muted(track) => store.record_track_muted(room, who.sid.clone(), track).await,
+                MissedReport::Published(track) => store.record_track(project, room, who.clone(), track, true, at).await,
+                MissedReport::Unpublished(track) => {
+                    store.record_track(project, room, who.clone(), track, false, at).await
+                }
+                MissedReport::Muted(track) => store.record_track_muted(project, room, who.sid.clone(), track).await,
             };
             if let Err(error) = written {
                 log::error!(room = state.room.namespaced_name().as_str(); "a track could not be written: {error}");

@@ -23,25 +23,28 @@ impl RoomActor {
         state: &mut RoomState,
         report: Report,
     ) -> Result<(), ReportError> {
-        let (store, id, at) = (&self.context.store, state.room.id, report.at);
+        let (project, id) = (state.room.project_id.clone(), state.room.id);
+        let (store, at) = (&self.context.store, report.at);
         let written = match report.event {
             MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, at).await;
             }
             MediaEvent::ParticipantLeft { participant, clean } => {
-                let left = store.record_leave(id, participant.sid, at, clean).await;
+                let left = store.record_leave(project, id, participant.sid, at, clean).await;
                 left.map(|left| self.apply_leave(me, state, left))
             }
-            MediaEvent::JoinAborted { participant } => store.record_join_aborted(id, participant, at).await,
+            MediaEvent::JoinAborted { participant } => store.record_join_aborted(project, id, participant, at).await,
             MediaEvent::TrackPublished { participant, track } => {
-                store.record_track(id, participant, track, true, at).await
+                store.record_track(project, id, participant, track, true, at).await
             }
             MediaEvent::TrackUnpublished { participant, track } => {
-                store.record_track(id, participant, track, false, at).await
+                store.record_track(project, id, participant, track, false, at).await
             }
-            MediaEvent::TrackMuted { participant, track } => store.record_track_muted(id, participant.sid, track).await,
+            MediaEvent::TrackMuted { participant, track } => {
+                store.record_track_muted(project, id, participant.sid, track).await
+            }
             MediaEvent::PublishLimit { participant, limit } => {
-                store.record_publish_limit(id, participant, limit, at).await
+                store.record_publish_limit(project, id, participant, limit, at).await
             }
             // The project passes these to the egress and ingress actors.
             MediaEvent::Egress(_) | MediaEvent::Ingress(_) => Ok(()),
@@ -57,7 +60,8 @@ impl RoomActor {
         participant: Participant,
         at: Timestamp,
     ) -> Result<(), ReportError> {
-        let roles = self.context.store.room_roles(state.room.template_id.clone()).await;
+        let project = state.room.project_id.clone();
+        let roles = self.context.store.room_roles(project.clone(), state.room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         if role_is_full(state, &participant, &roles) {
             return self.refuse_join(state, &participant, at).await;
@@ -68,7 +72,7 @@ impl RoomActor {
             log::warn!(room = state.room.namespaced_name().as_str(); "the media plane did not accept the subscription rules: {error}");
             ReportError::Unavailable
         })?;
-        let joined = self.context.store.record_join(state.room.id, participant, at).await;
+        let joined = self.context.store.record_join(project, state.room.id, participant, at).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;
         state.refresh(joined);
         self.arm_empty_timer(me, state);
@@ -86,8 +90,8 @@ impl RoomActor {
             room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
             "a join was refused: the role is full"
         );
-        let aborted =
-            self.context.store.record_join_aborted(state.room.id, ParticipantRef::from(participant), at).await;
+        let (project, participant) = (state.room.project_id.clone(), ParticipantRef::from(participant));
+        let aborted = self.context.store.record_join_aborted(project, state.room.id, participant, at).await;
         aborted.map_err(|error| self.report_error(&error))?;
         Err(ReportError::RoleFull)
     }
@@ -123,7 +127,7 @@ impl RoomActor {
     /// Ends the record, then the room on the media plane, then the actor. The record does not wait for the media plane, which
     /// may be unreachable; reconciliation closes the room later.
     pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
-        let ended = self.context.store.end_room(state.room.id).await?;
+        let ended = self.context.store.end_room(state.room.project_id.clone(), state.room.id).await?;
         state.refresh(RoomSnapshot { room: ended, participants: Vec::new() });
         state.empty_timer = None;
         let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());

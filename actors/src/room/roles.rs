@@ -53,7 +53,13 @@ impl RoomActor {
         participant: Participant,
     ) {
         let AcceptedRole { request, keep, reply } = accepted;
-        let new = NewRoleChange { room: state.room.id, role: request.role, participant, by: request.by };
+        let new = NewRoleChange {
+            project_id: state.room.project_id.clone(),
+            room: state.room.id,
+            role: request.role,
+            participant,
+            by: request.by,
+        };
         let written = self.context.store.record_role_change(new, keep).await;
         if let Ok(RoleChanged { change, .. }) = &written {
             state.set_role(&change.participant_sid, &change.role);
@@ -82,7 +88,8 @@ async fn set_role(
     template: Option<TemplateId>,
     request: &ChangeRoleRequest,
 ) -> Result<Participant, TreeError> {
-    let roles = context.store.room_roles(template.clone()).await?;
+    let (project, _) = room.split();
+    let roles = context.store.room_roles(project, template.clone()).await?;
     let role = find_role(template.as_ref(), &roles, &request.role)?;
     // The template may have changed since the last join sent its rules, and may have no rule any more.
     context.media.set_subscription_rules(room, subscription_rules(&roles)).await?;

@@ -78,7 +78,8 @@ impl Run {
         let store = &self.context.store;
         // Read again for each batch, since a deleted endpoint gets nothing more.
         let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Deleted)?;
-        let due = store.due_deliveries(self.endpoint, self.context.clock.now(), BATCH).await.map_err(Halt::Store)?;
+        let (project, now) = (endpoint.project_id.clone(), self.context.clock.now());
+        let due = store.due_deliveries(project, self.endpoint, now, BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
         let at_once =
             if last.as_ref().map_or(self.last_was_success, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
@@ -109,6 +110,7 @@ impl Run {
         let response =
             LastResponse { at, response_status: outcome.response_status, error: outcome.error, attempt: number };
         let attempt = Attempt {
+            project_id: endpoint.project_id.clone(),
             id,
             number,
             at,

@@ -1,8 +1,8 @@
-//! The key file: a ring of keys, one a line. The first seals, all of them open.
+//! The key file: one key in each line. The first key seals, all keys open.
 //!
-//! Usually there is one. While keys are rotated the new one stands before the old one, so that at every step, and after a
-//! crash at any, whoever reads the file can open everything. Every process that uses the file looks at it again before it
-//! seals and when it meets a key that it does not know, so a running server takes a new key up by itself.
+//! Usually there is one key. During a rotation the new key stands before the old one, so that a process which reads the file can
+//! open everything at every step, also after a crash. Every process reads the file again before it seals and when it meets an
+//! unknown key id, so a running server uses a new key without a restart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use conclave_model::secret::random_bytes;
 use super::{SealKey, VaultError};
 use crate::private_file;
 
-/// A key file, and what it held when it was last looked at.
+/// A key file, and its keys when it was last read.
 pub(super) struct KeyFile {
     path: PathBuf,
     ring: RwLock<Arc<Ring>>,
 }
 
 struct Ring {
-    /// Of the file's text, to see whether it has changed.
+    /// The hash of the file's text, which shows whether it has changed.
     text: blake3::Hash,
     current: Arc<SealKey>,
-    /// The further keys of the file.
+    /// The other keys of the file.
     old: Vec<Arc<SealKey>>,
-    /// Keys that the file no longer holds. A read that began before a rotation may still need one.
+    /// Keys that the file held before. A read that began before a rotation may still need one.
     former: Vec<Arc<SealKey>>,
 }
 
@@ -47,7 +47,7 @@ impl Ring {
 }
 
 impl KeyFile {
-    /// Reads the file, which is made (mode 0600) when it does not exist.
+    /// Reads the file. Creates a missing one with mode 0600 and a random key.
     pub(super) fn open(path: &Path) -> Result<Self, VaultError> {
         if !path.exists() {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
@@ -56,22 +56,22 @@ impl KeyFile {
         Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)) })
     }
 
-    /// The key that seals, as the file has it now.
+    /// The key that seals, read from the file.
     ///
-    /// A file that cannot be read is an error, although a key is known: the key may have been rotated meanwhile, and then
-    /// what was sealed with the known one would be lost at the next start.
+    /// Fails for a file that cannot be read, although a key is known: the key may have been rotated in the meantime, and a secret
+    /// sealed with the known key would be lost at the next start.
     pub(super) fn current(&self) -> Result<Arc<SealKey>, VaultError> {
-        self.look().map(|ring| Arc::clone(&ring.current))
+        self.reread().map(|ring| Arc::clone(&ring.current))
     }
 
-    /// The id of the key that seals, as the file was last read.
+    /// The id of the key that seals, from the last read of the file.
     pub(super) fn known_id(&self) -> String {
         self.known().current.id.clone()
     }
 
-    /// A key by its id.
+    /// Finds a key by its id.
     pub(super) fn find(&self, id: &str) -> Option<Arc<SealKey>> {
-        self.known().find(id).or_else(|| self.look().ok()?.find(id))
+        self.known().find(id).or_else(|| self.reread().ok()?.find(id))
     }
 
     /// Whether the file held more than one key when it was last read.
@@ -79,41 +79,41 @@ impl KeyFile {
         !self.known().old.is_empty()
     }
 
-    /// Puts a new key before the one in use, and gives the ids of both, the old one first. A rotation that did not end
-    /// goes on with the key it made.
+    /// Puts a new key before the one in use. Returns the ids of the old and the new key. After a rotation that did not end, it
+    /// continues with the new key of that rotation.
     pub(super) fn begin_rotation(&self) -> Result<(String, String), VaultError> {
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         if text.split_whitespace().nth(1).is_none() {
             self.replace(&format!("{}{text}", random_line()))?;
         }
-        let ring = self.look()?;
+        let ring = self.reread()?;
         let old = ring.old.first().ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
         Ok((old.id.clone(), ring.current.id.clone()))
     }
 
-    /// Leaves the key in use alone in the file.
+    /// Deletes all keys but the one in use from the file.
     pub(super) fn end_rotation(&self) -> Result<(), VaultError> {
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         let current = text.split_whitespace().next().unwrap_or_default();
         self.replace(&format!("{current}\n"))?;
-        self.look().map(drop)
+        self.reread().map(drop)
     }
 
     fn known(&self) -> Arc<Ring> {
         Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the file holds now.
-    fn look(&self) -> Result<Arc<Ring>, VaultError> {
+    /// Reads the keys that the file holds now.
+    fn reread(&self) -> Result<Arc<Ring>, VaultError> {
         let known = self.known();
         let same = |text: String| blake3::hash(text.as_bytes()) == known.text;
         if fs::read_to_string(&self.path).is_ok_and(same) {
             return Ok(known);
         }
-        read(&self.path).map(|ring| self.take(ring))
+        read(&self.path).map(|ring| self.replace_ring(ring))
     }
 
-    fn take(&self, mut ring: Ring) -> Arc<Ring> {
+    fn replace_ring(&self, mut ring: Ring) -> Arc<Ring> {
         let mut known = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         ring.former = known.all().filter(|key| ring.find(&key.id).is_none()).cloned().collect();
         *known = Arc::new(ring);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_passes_through_a_file_with_both_keys() {
+    fn during_a_rotation_the_file_holds_both_keys() {
         let dir = tempfile::tempdir().unwrap();
         let keys = KeyFile::open(&file(&dir)).unwrap();
         let (first, before) = (keys.known_id(), lines(&file(&dir)));
@@ -169,11 +169,11 @@ mod tests {
         assert_eq!((&old, &keys.current().unwrap().id), (&first, &new));
         assert_eq!(lines(&file(&dir))[1..], before);
         assert!(keys.is_rotating() && keys.find(&old).is_some());
-        // Begun again after a crash, it goes on with the key it has made.
+        // A rotation that begins again after a crash continues with its new key.
         assert_eq!(KeyFile::open(&file(&dir)).unwrap().begin_rotation().unwrap(), (old.clone(), new.clone()));
         keys.end_rotation().unwrap();
         assert_eq!((lines(&file(&dir)).len(), keys.is_rotating()), (1, false));
-        // Who had the file open still has the old key, who opens it now has not.
+        // A process that has read the old key keeps it; one that opens the file now does not have it.
         assert!(keys.find(&old).is_some());
         let again = KeyFile::open(&file(&dir)).unwrap();
         assert_eq!((again.known_id().as_str(), again.find(&old).is_none()), (new.as_str(), true));
@@ -181,17 +181,17 @@ mod tests {
     }
 
     #[test]
-    fn a_process_takes_up_a_key_that_another_one_made() {
+    fn a_process_uses_a_key_that_another_process_created() {
         let dir = tempfile::tempdir().unwrap();
         let (server, command) = (KeyFile::open(&file(&dir)).unwrap(), KeyFile::open(&file(&dir)).unwrap());
         let (_, new) = command.begin_rotation().unwrap();
-        assert!(server.find(&new).is_some(), "an unknown id makes it look");
+        assert!(server.find(&new).is_some(), "an unknown id makes it read the file again");
         command.end_rotation().unwrap();
         assert_eq!(server.current().unwrap().id, new);
     }
 
     #[test]
-    fn a_file_that_went_bad_seals_nothing_and_what_was_known_still_opens() {
+    fn an_unreadable_file_seals_nothing_and_known_keys_still_open() {
         let dir = tempfile::tempdir().unwrap();
         let keys = KeyFile::open(&file(&dir)).unwrap();
         let id = keys.known_id();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_written_file_of_a_rotation_that_crashed_is_in_nobodys_way() {
+    fn the_draft_of_a_rotation_that_crashed_does_not_stop_the_next_one() {
         let dir = tempfile::tempdir().unwrap();
         let keys = KeyFile::open(&file(&dir)).unwrap();
         fs::write(dir.path().join("encryption.key.new"), "half").unwrap();

@@ -1,0 +1,183 @@
+//! Joins and leaves. Each report is one transaction: the session, the room's timer and the events together.
+
+use conclave_model::event::{Event, ParticipantRef};
+use conclave_model::participant::Participant;
+use conclave_model::room::{Room, left_deadline};
+use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
+
+use crate::error::StoreError;
+use crate::open_sessions::{close_session, event_context, find_session};
+use crate::room_rows::{ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
+
+const SET_DEADLINE: &str = "UPDATE rooms SET empty_deadline = ?3 WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
+const SET_STARTED: &str = "UPDATE rooms SET started_at = ?3 WHERE id = ?1 AND project_id = ?2 AND started_at IS NULL";
+const INSERT_SESSION: &str =
+    "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role, joined_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+     ON CONFLICT (room_id, participant_sid) DO NOTHING";
+
+/// Starts the empty timer when no connected participant keeps the room open.
+fn start_timer_if_empty(
+    tx: &Tx<'_>,
+    room: &mut Room,
+    connected: &[ConnectedParticipant],
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let occupied = connected.iter().any(|participant| participant.kind.keeps_room());
+    if occupied || room.empty_deadline.is_some() {
+        return Ok(());
+    }
+    let deadline = left_deadline(at, room.empty_timeout_seconds);
+    set_deadline(tx, room, Some(deadline))
+}
+
+fn set_deadline(tx: &Tx<'_>, room: &mut Room, deadline: Option<Timestamp>) -> Result<(), StoreError> {
+    tx.sql.put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
+    room.empty_deadline = deadline;
+    Ok(())
+}
+
+/// Sets `started_at` and emits `room.started` at the first join; later joins change nothing.
+fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), StoreError> {
+    if room.started_at.is_some() {
+        return Ok(());
+    }
+    tx.sql.put(SET_STARTED, args![room.id, &room.project_id, at])?;
+    room.started_at = Some(at);
+    tx.emit(&Event::room_started(event_context(room, at)))
+}
+
+/// Opens a session. Returns false when the join has one already.
+fn insert_session(tx: &Tx<'_>, room: &Room, participant: &Participant, at: Timestamp) -> Result<bool, StoreError> {
+    let role = participant.role();
+    let row = args![
+        SessionId::new(),
+        &room.project_id,
+        room.id,
+        &room.name,
+        &participant.identity,
+        &participant.sid,
+        participant.kind,
+        role.as_ref(),
+        at,
+    ];
+    let inserted = tx.sql.change(INSERT_SESSION, row)? > 0;
+    if inserted {
+        tx.count_session(&room.project_id, at)?;
+    }
+    Ok(inserted)
+}
+
+fn record_join(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    id: RoomId,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<RoomSnapshot, StoreError> {
+    let mut room = open_by_id(tx.sql, project, id)?;
+    // Two connected participants cannot share an identity: the earlier one has left and its leave was not reported.
+    let is_stale = |p: &&ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
+    for stale in connected_participants(tx.sql, project, id)?.iter().filter(is_stale) {
+        close_session(tx, &room, stale, at, false)?;
+    }
+    // A repeated report finds its session and changes nothing.
+    if participant.kind.makes_session() && insert_session(tx, &room, participant, at)? {
+        if participant.kind.keeps_room() {
+            start_room(tx, &mut room, at)?;
+            set_deadline(tx, &mut room, None)?;
+        }
+        tx.emit(&Event::participant_joined(event_context(&room, at), &ParticipantRef::from(participant)))?;
+    }
+    Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, project, id)? })
+}
+
+/// Closes the open sessions of the participants that `has_left` selects.
+fn record_leaves(
+    tx: &mut Tx<'_>,
+    (project, id): (&ProjectId, RoomId),
+    has_left: impl Fn(&ConnectedParticipant) -> bool,
+    at: Timestamp,
+    clean: bool,
+) -> Result<RoomSnapshot, StoreError> {
+    let mut room = by_id(tx.sql, project, id)?;
+    let before = connected_participants(tx.sql, project, id)?;
+    let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
+    for participant in &left {
+        close_session(tx, &room, participant, at, clean)?;
+    }
+    if !left.is_empty() {
+        start_timer_if_empty(tx, &mut room, &connected, at)?;
+    }
+    Ok(RoomSnapshot { room, participants: connected })
+}
+
+impl Store {
+    /// Records a join: opens a session, and starts the room when it is the first one. A known join changes nothing. A connected
+    /// participant with the same identity and another sid is closed as lost.
+    ///
+    /// # Errors
+    /// Refused when the room has ended.
+    pub async fn record_join(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: Participant,
+        at: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(move |tx| record_join(tx, &project, room, &participant, at)).await
+    }
+
+    /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_leave(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        at: Timestamp,
+        clean: bool,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(move |tx| record_leaves(tx, (&project, room), |p| p.sid == sid, at, clean)).await
+    }
+
+    /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_lost(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        lost: Vec<ParticipantSid>,
+        at: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(move |tx| record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), at, false)).await
+    }
+
+    /// Records that a join failed before it completed: an event without a session.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_join_aborted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: ParticipantRef,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
+                return Ok(());
+            }
+            let room = by_id(tx.sql, &project, room)?;
+            tx.emit(&Event::participant_gone(event_context(&room, at), &participant, false))
+        })
+        .await
+    }
+}

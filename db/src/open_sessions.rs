@@ -1,0 +1,91 @@
+//! Sessions that are open, and their end: the open tracks end first, then the session, each with its event.
+
+use conclave_model::event::{Event, EventContext, ParticipantRef, TrackSummary};
+use conclave_model::room::Room;
+use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
+
+use crate::error::StoreError;
+use crate::room_rows::ConnectedParticipant;
+use crate::sql::{Row, Sql};
+use crate::tx::Tx;
+use crate::values::args;
+
+const FIND: &str = "SELECT id FROM sessions WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3";
+const ROLE: &str = "SELECT role FROM sessions WHERE id = ?1 AND project_id = ?2";
+const CLOSE: &str = "UPDATE sessions SET left_at = CASE WHEN ?3 < joined_at THEN joined_at ELSE ?3 END
+     WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
+const OPEN_TRACKS: &str = "SELECT track_sid, kind, source, muted FROM tracks
+     WHERE session_id = ?1 AND ended_at IS NULL ORDER BY started_at, track_sid";
+const END_TRACK: &str = "UPDATE tracks SET ended_at = CASE WHEN ?4 < started_at THEN started_at ELSE ?4 END
+     WHERE session_id = (SELECT id FROM sessions WHERE id = ?1 AND project_id = ?2) AND track_sid = ?3 AND ended_at IS NULL";
+
+/// The context of an event that happened in a room.
+pub(crate) fn event_context(room: &Room, occurred_at: Timestamp) -> EventContext {
+    EventContext { project_id: room.project_id.clone(), room: room.name.clone(), occurred_at }
+}
+
+fn participant_ref(participant: &ConnectedParticipant) -> ParticipantRef {
+    ParticipantRef {
+        identity: participant.identity.clone(),
+        sid: participant.sid.clone(),
+        role: participant.role.clone(),
+    }
+}
+
+/// Reads a track from the columns `track_sid, kind, source, muted`.
+pub(crate) fn track(row: &Row<'_>) -> Result<TrackSummary, StoreError> {
+    Ok(TrackSummary { sid: row.get(0)?, kind: row.get(1)?, source: row.get(2)?, muted: row.get(3)? })
+}
+
+/// Finds the session of a join, open or closed.
+pub(crate) fn find_session(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    sid: &ParticipantSid,
+) -> Result<Option<SessionId>, StoreError> {
+    sql.one(FIND, args![room, sid, project], |row| row.get(0))
+}
+
+/// Adds the role of the session to a participant whose report names none: a media plane need not know roles.
+pub(crate) fn with_role(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    session: SessionId,
+    participant: ParticipantRef,
+) -> Result<ParticipantRef, StoreError> {
+    match participant.role {
+        Some(_) => Ok(participant),
+        None => Ok(ParticipantRef { role: sql.value(ROLE, args![session, project])?, ..participant }),
+    }
+}
+
+/// Ends a track. Returns false when it had ended before, or was never published.
+pub(crate) fn end_track(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    session: SessionId,
+    track: &TrackSummary,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    Ok(tx.sql.change(END_TRACK, args![session, project, &track.sid, at])? > 0)
+}
+
+/// Closes a session that is open: first its tracks, then the session, with an event for each. `clean` tells a leave from a lost
+/// connection.
+pub(crate) fn close_session(
+    tx: &mut Tx<'_>,
+    room: &Room,
+    participant: &ConnectedParticipant,
+    at: Timestamp,
+    clean: bool,
+) -> Result<(), StoreError> {
+    let (project, session, who) = (&room.project_id, participant.session, participant_ref(participant));
+    for track in tx.sql.many(OPEN_TRACKS, args![session], track)? {
+        end_track(tx, project, session, &track, at)?;
+        tx.emit(&Event::track(event_context(room, at), &who, &track, false))?;
+    }
+    tx.sql.put(CLOSE, args![session, project, at])?;
+    tx.count_time(project, participant.joined_at, at)?;
+    tx.emit(&Event::participant_gone(event_context(room, at), &who, clean))
+}

@@ -1,0 +1,131 @@
+//! The rules for SQL texts, checked over the source of this crate: texts that SQLite and PostgreSQL read alike, writes that name
+//! their project, and changes of status that name the statuses they leave.
+
+use std::fs;
+use std::path::Path;
+
+/// Files whose statements are about all projects.
+const ALL_PROJECTS: [&str; 1] = ["housekeeping.rs"];
+/// Words that only SQLite knows.
+const FORBIDDEN: [&str; 6] = ["INSERT OR ", "REPLACE INTO", "last_insert_rowid", "ifnull(", "datetime(", " GLOB "];
+
+/// The string literals of a Rust source that hold an SQL statement, with their white space collapsed.
+fn statements(source: &str) -> Vec<String> {
+    let code: String =
+        source.lines().filter(|line| !line.trim_start().starts_with("//")).map(|l| l.to_owned() + "\n").collect();
+    let literals = code.split('"').skip(1).step_by(2);
+    let collapsed =
+        literals.map(|text| text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" "));
+    let starts = ["SELECT ", "INSERT ", "UPDATE ", "DELETE "];
+    collapsed.filter(|text| starts.iter().any(|start| text.starts_with(start))).collect()
+}
+
+fn sources() -> Vec<(String, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path());
+    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    rust.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap()))
+        .filter(|(name, _)| !["portable_sql.rs", "migrate.rs"].contains(&name.as_str()))
+        .collect()
+}
+
+/// The arguments of the call that `name` begins, such as `max(`.
+fn calls<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let ends = |rest: &str| {
+        let mut depth = 1;
+        rest.find(|c| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            depth == 0
+        })
+    };
+    text.split(name).skip(1).filter_map(|rest| ends(rest).map(|end| &rest[..end])).collect()
+}
+
+/// Whether every `IS` is followed by a word that PostgreSQL takes there.
+fn compares_with_is(text: &str) -> bool {
+    let allowed = ["NULL", "NOT NULL", "NOT DISTINCT FROM", "DISTINCT FROM"];
+    text.split(" IS ").skip(1).any(|rest| !allowed.iter().any(|words| rest.starts_with(words)))
+}
+
+/// The columns that the `SET` of an upsert reads without the name of a table.
+fn bare_upsert_columns(text: &str) -> Vec<&str> {
+    let Some((_, set)) = text.split_once("DO UPDATE SET ") else { return Vec::new() };
+    let values = set.split(',').filter_map(|assignment| assignment.split_once('=')).map(|(_, value)| value);
+    let words = values.flat_map(|value| value.split_whitespace());
+    words.filter(|word| word.starts_with(char::is_alphabetic) && !word.contains('.')).collect()
+}
+
+fn check_statement(file: &str, text: &str) -> Result<(), String> {
+    let fail = |rule: &str| Err(format!("{file}: {rule}: {text}"));
+    if let Some(word) = FORBIDDEN.iter().find(|word| text.contains(**word)) {
+        return fail(&format!("only SQLite knows {word:?}"));
+    }
+    if ["max(", "min("].iter().any(|name| calls(text, name).iter().any(|arguments| arguments.contains(','))) {
+        return fail("max and min of two arguments are functions of SQLite only; use CASE");
+    }
+    if compares_with_is(text) {
+        return fail("IS compares with NULL only; use IS NOT DISTINCT FROM");
+    }
+    if !bare_upsert_columns(text).is_empty() {
+        return fail("an upsert names the table of the columns it reads");
+    }
+    if text.contains("?,") || text.ends_with('?') || text.contains("? ") || text.contains("?)") {
+        return fail("parameters are numbered");
+    }
+    check_write(file, text)
+}
+
+fn check_write(file: &str, text: &str) -> Result<(), String> {
+    let writes = text.starts_with("UPDATE ") || text.starts_with("DELETE ");
+    let of_all = ALL_PROJECTS.contains(&file) || text.starts_with("UPDATE projects ");
+    let condition = text.split_once(" WHERE ").map_or("", |(_, condition)| condition);
+    if writes && !of_all && !condition.contains("project_id = ?") {
+        return Err(format!("{file}: a write names its project: {text}"));
+    }
+    let sets_status = text.split_once(" SET ").is_some_and(|(_, set)| set.starts_with("status = "));
+    if text.starts_with("UPDATE ") && sets_status && !condition.contains("status") {
+        return Err(format!("{file}: a change of status names the statuses it leaves: {text}"));
+    }
+    Ok(())
+}
+
+#[test]
+fn every_statement_is_portable_and_every_write_names_its_project() {
+    let mut found = 0;
+    for (file, source) in sources() {
+        for text in statements(&source) {
+            found += 1;
+            check_statement(&file, &text).unwrap();
+        }
+    }
+    assert!(found > 80, "only {found} statements were found");
+}
+
+#[test]
+fn each_rule_refuses_what_it_forbids() {
+    for text in [
+        "SELECT max(a, b) FROM t",
+        "INSERT OR REPLACE INTO t VALUES (?1)",
+        "SELECT a IS b FROM t",
+        "INSERT INTO t VALUES (?1) ON CONFLICT (a) DO UPDATE SET b = b + 1",
+        "SELECT a FROM t WHERE b = ?",
+        "DELETE FROM rooms WHERE id = ?1",
+        "UPDATE rooms SET name = ?1 WHERE id = ?2",
+        "UPDATE rooms SET status = 'ended' WHERE id = ?1 AND project_id = ?2",
+    ] {
+        assert!(check_statement("rooms.rs", text).is_err(), "{text}");
+    }
+    assert!(
+        check_statement("rooms.rs", "SELECT max(coalesce(a, b)) FROM t").is_err(),
+        "nested commas count, to be simple"
+    );
+    assert!(check_statement("rooms.rs", "SELECT max(a) FROM t WHERE b IS NOT NULL").is_ok());
+}
+
+#[test]
+fn only_the_files_of_the_engine_name_it() {
+    let engine = ["sql.rs", "store.rs", "writer.rs", "reader.rs", "migrate.rs", "health.rs"];
+    for (file, source) in sources().iter().filter(|(file, _)| !engine.contains(&file.as_str())) {
+        assert!(!source.contains("rusqlite"), "{file} names the engine");
+    }
+}

@@ -1,0 +1,125 @@
+//! What minting a token and acting on other participants need to know of a room and its template's roles.
+
+use std::collections::BTreeMap;
+
+use conclave_model::role::{Role, RolePermissions};
+use conclave_model::room::Room;
+use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, TemplateId};
+
+use crate::error::StoreError;
+use crate::room_rows::{by_name, connected_participants};
+use crate::sql::Sql;
+use crate::store::Store;
+use crate::templates;
+use crate::values::args;
+
+/// The room and the role that a token is minted for, with their numbers of participants, at one moment.
+#[derive(Debug, Clone)]
+pub struct TokenContext {
+    /// The room's record.
+    pub room: Room,
+    /// The requested role; `None` when none was requested, or the room's template has lost it since a code was created.
+    pub role: Option<Role>,
+    /// The number of connected participants that hold the role; 0 for a role without a limit.
+    pub holders: u32,
+    /// The number of connected participants.
+    pub participant_count: u32,
+}
+
+macro_rules! count_connected {
+    ($rest:literal) => {
+        concat!(
+            "SELECT count(*) FROM sessions
+             WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)",
+            $rest
+        )
+    };
+}
+
+const COUNT_PARTICIPANTS: &str = count_connected!("");
+const COUNT_HOLDERS: &str = count_connected!(" AND role = ?3");
+
+/// Reads the numbers of participants for minting a token.
+pub(crate) fn token_context(sql: Sql<'_>, room: Room, role: Option<Role>) -> Result<TokenContext, StoreError> {
+    let holders = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
+        Some(limited) => sql.value(COUNT_HOLDERS, args![room.id, &room.project_id, &limited.name])?,
+        None => 0,
+    };
+    let participant_count = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id])?;
+    Ok(TokenContext { room, role, holders, participant_count })
+}
+
+/// Reads a role of the room's template; refused when the room has no template or the template no such role.
+pub(crate) fn room_role(sql: Sql<'_>, room: &Room, name: &RoleName) -> Result<Role, StoreError> {
+    let Some(template) = &room.template_id else {
+        let message = "the room resolves to no template, so it has no roles";
+        return StoreError::refuse(Problem::new(ErrorCode::TemplateNotFound, message));
+    };
+    let found = templates::find_role(sql, &room.project_id, template, name)?;
+    found.ok_or_else(|| Problem::role_not_found().at("role").into())
+}
+
+/// Reads the permissions of the role that `identity` holds in the room, or else of the role that its token names.
+fn effective_permissions(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    name: &RoomName,
+    (identity, token_role): (&Identity, Option<RoleName>),
+) -> Result<RolePermissions, StoreError> {
+    let Some(room) = by_name(sql, project, name)? else { return Ok(RolePermissions::default()) };
+    let connected = connected_participants(sql, project, room.id)?.into_iter().find(|p| p.identity == *identity);
+    let role = connected.map_or(token_role, |participant| participant.role);
+    let (Some(template), Some(role)) = (&room.template_id, role) else { return Ok(RolePermissions::default()) };
+    let role = templates::find_role(sql, project, template, &role)?;
+    Ok(role.map(|role| role.permissions).unwrap_or_default())
+}
+
+impl Store {
+    /// Reads what minting a token for a room, and optionally a role, needs to know.
+    ///
+    /// # Errors
+    /// Refused when the project has no such room, or the room's template does not have the requested role.
+    pub async fn token_context(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        role: Option<RoleName>,
+    ) -> Result<TokenContext, StoreError> {
+        self.read(move |sql| {
+            let room = by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?;
+            let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
+            token_context(sql, room, role)
+        })
+        .await
+    }
+
+    /// Reads the current roles of a room's template; empty for a room without a template.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn room_roles(
+        &self,
+        project: ProjectId,
+        template: Option<TemplateId>,
+    ) -> Result<BTreeMap<RoleName, Role>, StoreError> {
+        match template {
+            Some(id) => self.read(move |sql| templates::roles(sql, &project, &id)).await,
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// Reads what a participant may do to others: the permissions of the role that it holds in the room now, or else of the
+    /// role that its token names. Empty when the room's template has no such role.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn effective_permissions(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        identity: Identity,
+        token_role: Option<RoleName>,
+    ) -> Result<RolePermissions, StoreError> {
+        self.read(move |sql| effective_permissions(sql, &project, &name, (&identity, token_role))).await
+    }
+}

@@ -1,0 +1,133 @@
+//! The records of rooms and of the participants connected to them, as other records read them.
+
+use conclave_model::participant::ParticipantKind;
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::{Identity, ParticipantSid, Problem, ProjectId, RoleName, RoomId, RoomName, SessionId, Timestamp};
+
+use crate::error::StoreError;
+use crate::sql::{Row, Sql, no_row};
+use crate::values::args;
+
+/// A room and its connected participants at one moment. A room actor starts from it, and every change of a room returns it.
+#[derive(Debug, Clone)]
+pub struct RoomSnapshot {
+    /// The room's record.
+    pub room: Room,
+    /// The participants with an open session, including hidden ones, in the order of their joins.
+    pub participants: Vec<ConnectedParticipant>,
+}
+
+/// A participant whose session is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectedParticipant {
+    /// The open session.
+    pub session: SessionId,
+    /// Unique among the participants connected to the room.
+    pub identity: Identity,
+    /// The media plane's id of this join.
+    pub sid: ParticipantSid,
+    /// Whether it is a standard participant, an ingress, an egress, and so on.
+    pub kind: ParticipantKind,
+    /// The role it holds now; `None` when it joined without one.
+    pub role: Option<RoleName>,
+    /// The time of the join.
+    pub joined_at: Timestamp,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, project_id, name, max_participants, empty_timeout_seconds, metadata, status, template_id, created_at,
+                    started_at, ended_at, empty_deadline
+             FROM rooms ",
+            $rest
+        )
+    };
+}
+
+/// Has no `ORDER BY`: with one, SQLite would search the sessions that are closed, too, for the sake of the order.
+macro_rules! select_participants {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, participant_identity, participant_sid, kind, role, joined_at, room_id FROM sessions
+             WHERE left_at IS NULL AND ",
+            $rest
+        )
+    };
+}
+
+/// Rooms, without a condition.
+pub(crate) const SELECT_ROOMS: &str = select!("");
+/// The open rooms of the project `?1`.
+pub(crate) const SELECT_OPEN_ROOMS: &str = select!("WHERE project_id = ?1 AND status = 'open'");
+const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
+const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
+const SELECT_CONNECTED: &str =
+    select_participants!("room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)");
+const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
+
+/// Reads a room from a row of [`SELECT_ROOMS`].
+pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
+    Ok(Room {
+        id: row.get(0)?,
+        project_id: row.get(1)?,
+        name: row.get(2)?,
+        max_participants: row.get(3)?,
+        empty_timeout_seconds: row.get(4)?,
+        metadata: row.get(5)?,
+        status: row.get(6)?,
+        template_id: row.get(7)?,
+        created_at: row.get(8)?,
+        started_at: row.get(9)?,
+        ended_at: row.get(10)?,
+        empty_deadline: row.get(11)?,
+    })
+}
+
+fn participant(row: &Row<'_>) -> Result<ConnectedParticipant, StoreError> {
+    Ok(ConnectedParticipant {
+        session: row.get(0)?,
+        identity: row.get(1)?,
+        sid: row.get(2)?,
+        kind: row.get(3)?,
+        role: row.get(4)?,
+        joined_at: row.get(5)?,
+    })
+}
+
+/// Finds a project's room by its name, open or ended.
+pub(crate) fn by_name(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Option<Room>, StoreError> {
+    sql.one(SELECT_BY_NAME, args![project, name], room)
+}
+
+/// Reads a room that exists.
+pub(crate) fn by_id(sql: Sql<'_>, project: &ProjectId, id: RoomId) -> Result<Room, StoreError> {
+    sql.one(SELECT_BY_ID, args![id, project], room)?.ok_or_else(no_row)
+}
+
+/// Reads a room that exists, and refuses it when it has ended.
+pub(crate) fn open_by_id(sql: Sql<'_>, project: &ProjectId, id: RoomId) -> Result<Room, StoreError> {
+    let room = by_id(sql, project, id)?;
+    if room.status == RoomStatus::Open { Ok(room) } else { StoreError::refuse(Problem::room_ended()) }
+}
+
+/// Reads the participants with an open session in a room, in the order of their joins.
+pub(crate) fn connected_participants(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+) -> Result<Vec<ConnectedParticipant>, StoreError> {
+    let mut connected = sql.many(SELECT_CONNECTED, args![room, project], participant)?;
+    connected.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
+    Ok(connected)
+}
+
+/// Reads the participants with an open session in any room of a project, in the order of their joins.
+pub(crate) fn all_connected_participants(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<(RoomId, ConnectedParticipant)>, StoreError> {
+    let mut connected = sql.many(SELECT_ALL_CONNECTED, args![project], |row| Ok((row.get(6)?, participant(row)?)))?;
+    connected.sort_unstable_by_key(|(_, participant)| (participant.joined_at, participant.session));
+    Ok(connected)
+}

@@ -1,0 +1,119 @@
+//! The tracks of connected participants, and the crossing of their bitrate limits.
+
+use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackSummary};
+use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
+
+use crate::error::StoreError;
+use crate::open_sessions::{end_track, event_context, find_session, track, with_role};
+use crate::room_rows::by_id;
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::values::args;
+
+const INSERT: &str = "INSERT INTO tracks (session_id, track_sid, kind, source, muted, started_at)
+     SELECT id, ?3, ?4, ?5, ?6, ?7 FROM sessions WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL
+     ON CONFLICT (session_id, track_sid) DO NOTHING";
+const SET_MUTED: &str = "UPDATE tracks SET muted = ?4
+     WHERE session_id = (SELECT id FROM sessions WHERE id = ?1 AND project_id = ?2) AND track_sid = ?3 AND ended_at IS NULL";
+const SELECT_OPEN: &str = "SELECT t.track_sid, t.kind, t.source, t.muted, s.participant_sid
+     FROM sessions s JOIN tracks t ON t.session_id = s.id
+     WHERE s.room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND s.left_at IS NULL AND t.ended_at IS NULL";
+
+/// Inserts a track of an open session. Returns false when it is known already.
+fn insert(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    session: SessionId,
+    track: &TrackSummary,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let row = args![session, project, &track.sid, track.kind, track.source, track.muted, at];
+    Ok(tx.sql.change(INSERT, row)? > 0)
+}
+
+fn record_track(
+    tx: &mut Tx<'_>,
+    (project, room): (&ProjectId, RoomId),
+    participant: ParticipantRef,
+    track: &TrackSummary,
+    (published, at): (bool, Timestamp),
+) -> Result<(), StoreError> {
+    let Some(session) = find_session(tx.sql, project, room, &participant.sid)? else { return Ok(()) };
+    let write = if published { insert } else { end_track };
+    if write(tx, project, session, track, at)? {
+        let room = by_id(tx.sql, project, room)?;
+        let participant = with_role(tx.sql, project, session, participant)?;
+        tx.emit(&Event::track(event_context(&room, at), &participant, track, published))?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Records that a track was published or unpublished. Repeated reports, and tracks of unknown joins, change nothing.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_track(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: ParticipantRef,
+        track: TrackSummary,
+        published: bool,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| record_track(tx, (&project, room), participant, &track, (published, at))).await
+    }
+
+    /// Reads the open tracks of the participants connected to a room.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn open_tracks(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+    ) -> Result<Vec<(ParticipantSid, TrackSummary)>, StoreError> {
+        self.read(move |sql| sql.many(SELECT_OPEN, args![room, &project], |row| Ok((row.get(4)?, track(row)?)))).await
+    }
+
+    /// Records whether an open track is muted, for the event of its end. Ended tracks do not change.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_track_muted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        track: TrackSummary,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| match find_session(tx.sql, &project, room, &sid)? {
+            Some(session) => tx.sql.put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
+            None => Ok(()),
+        })
+        .await
+    }
+
+    /// Records that a participant's bitrate crossed the limit of its role, as an event.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_publish_limit(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        mut participant: ParticipantRef,
+        limit: PublishLimit,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
+                participant = with_role(tx.sql, &project, session, participant)?;
+            }
+            let room = by_id(tx.sql, &project, room)?;
+            tx.emit(&Event::publish_limit(event_context(&room, at), &participant, &limit))
+        })
+        .await
+    }
+}
