@@ -108,7 +108,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_config(Mode::Dev, file, Some(at))?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_config(Mode::Serve, file, Some(at))?, data),
-        Command::Openapi => output::print(&format!("{}\n", http::openapi::text())),
+        Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
         Command::Check => check::run(config(), &data),

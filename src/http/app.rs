@@ -1,19 +1,20 @@
-//! Routing of the API listener, made from the operations.
+//! Routing of the API listener: a resource for each path of the operations, and the fixed paths beside them.
 
 use std::sync::Arc;
 
-use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
-use conclave_model::ErrorCode;
 
-use super::gate::origin::is_preflight;
+use super::error::ApiError;
 use super::metrics::NO_OPERATION;
-use super::operation::{Method, Operation, all};
-use super::problem::{self, Problem};
+use super::operation::Operation;
+use super::origins::is_preflight;
+use super::resource::{describe, health, method_not_allowed, no_such_route};
+use super::spec::Method;
 use super::state::AppState;
-use super::{gate, intake, openapi};
+use super::trace::SecretPath;
+use super::{frame, livekit_webhook, v1};
 
-/// Routes every operation, and what stands beside them.
+/// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for (path, operations) in by_path() {
         config.service(resource(path, operations, state));
@@ -21,40 +22,24 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health(config);
     describe(config);
     if let Some(plane) = &state.livekit {
-        intake::configure(config, state, plane);
+        livekit_webhook::configure(config, state, plane);
     }
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
         let counted = state.limits.check_address(&request);
-        let response = problem::response(&counted.err().unwrap_or_else(no_such_route));
+        let response = ApiError::from(counted.err().unwrap_or_else(no_such_route)).to_http();
         state.metrics.time(NO_OPERATION).answered(response.status());
         async move { response }
     }));
 }
 
-/// Routes `/healthz`, which answers while the process serves.
-pub fn health(config: &mut web::ServiceConfig) {
-    let alive = web::get().to(async || HttpResponse::Ok().json(serde_json::json!({"ok": true})));
-    config.service(place("/healthz", Method::Get, alive));
-}
-
-/// Routes the description, which needs no credential: it shows what everybody's calls look like, and nothing of anybody's.
-pub fn describe(config: &mut web::ServiceConfig) {
-    let description: web::Bytes = openapi::text().into();
-    let described = web::get().to(move || {
-        let description = description.clone();
-        async { HttpResponse::Ok().content_type("application/json").body(description) }
-    });
-    config.service(place("/openapi.json", Method::Get, described));
-}
-
 /// The operations of each path, in the order of the contract.
 fn by_path() -> Vec<(&'static str, Vec<&'static Operation>)> {
     let mut paths: Vec<(&str, Vec<&Operation>)> = Vec::new();
-    for operation in all() {
-        match paths.iter_mut().find(|(path, _)| *path == operation.path) {
+    for operation in v1::operations() {
+        match paths.iter_mut().find(|(path, _)| *path == operation.spec.path) {
             Some((_, operations)) => operations.push(operation),
-            None => paths.push((operation.path, vec![operation])),
+            None => paths.push((operation.spec.path, vec![operation])),
         }
     }
     paths
@@ -62,13 +47,16 @@ fn by_path() -> Vec<(&'static str, Vec<&'static Operation>)> {
 
 fn resource(path: &str, operations: Vec<&'static Operation>, state: &Arc<AppState>) -> actix_web::Resource {
     let mut resource = web::resource(path);
+    if operations.iter().any(|operation| operation.spec.secret_parameter().is_some()) {
+        resource = resource.app_data(SecretPath);
+    }
     for &operation in &operations {
         let state = Arc::clone(state);
-        let route = method(operation.method).to(move |request: HttpRequest, payload: web::Payload| {
+        let route = method(operation.spec.method).to(move |request: HttpRequest, payload: web::Payload| {
             let state = Arc::clone(&state);
             async move {
-                let timed = state.metrics.time(operation.id);
-                let response = gate::enter(operation, Arc::clone(&state), request, payload).await;
+                let timed = state.metrics.time(operation.spec.id);
+                let response = frame::handle(operation, Arc::clone(&state), request, payload).await;
                 timed.answered(response.status());
                 response
             }
@@ -93,36 +81,15 @@ fn method(method: Method) -> actix_web::Route {
     }
 }
 
-/// A preflight, or a method that the path does not have.
+/// Responds to a preflight, or to a method that the path does not take.
 fn other_method(state: &AppState, request: &HttpRequest, operations: &[&'static Operation]) -> HttpResponse {
     if let Err(limited) = state.limits.check_address(request) {
-        return problem::response(&limited);
+        return ApiError::from(limited).to_http();
     }
     if is_preflight(request) {
-        return state.origins.preflight(request, operations);
+        let specs: Vec<_> = operations.iter().map(|operation| &operation.spec).collect();
+        return state.origins.preflight(request, &specs);
     }
-    let allowed: Vec<_> = operations.iter().map(|operation| operation.method.as_str()).collect();
+    let allowed: Vec<_> = operations.iter().map(|operation| operation.spec.method.as_str()).collect();
     method_not_allowed(&allowed.join(", "))
-}
-
-/// 405 `method_not_allowed`, with the methods that the path takes.
-fn method_not_allowed(allowed: &str) -> HttpResponse {
-    let message = format!("this path takes {allowed}");
-    let mut response = problem::response(&Problem::new(ErrorCode::MethodNotAllowed, message));
-    if let Ok(allowed) = HeaderValue::from_str(allowed) {
-        response.headers_mut().insert(ALLOW, allowed);
-    }
-    response
-}
-
-/// A path beside the operations that takes one method.
-pub fn place(path: &str, method: Method, route: actix_web::Route) -> actix_web::Resource {
-    let other = web::to(move || async move { method_not_allowed(method.as_str()) });
-    web::resource(path).route(route).default_service(other)
-}
-
-/// 404 `not_found`.
-#[must_use]
-pub fn no_such_route() -> Problem {
-    Problem::new(ErrorCode::NotFound, "no such route; /openapi.json describes those that exist")
 }

@@ -7,8 +7,8 @@ use conclave_actors::delivery::resolver::{parse_url, permits_host};
 use conclave_model::address::AddressFilter;
 use conclave_model::rtmp::{REDACTED, RtmpUrl};
 
-use super::problem::Problem;
-use conclave_model::ErrorCode;
+use super::error::ApiError;
+use conclave_model::{ErrorCode, Problem};
 
 /// A host, and the field of the request where its url stands.
 pub type Named = (String, String);
@@ -36,7 +36,7 @@ pub fn http_host(field: &'static str, url: &str) -> Result<Named, Problem> {
 ///
 /// # Errors
 /// 400 `blocked_url` at the first that is, or resolves to, an address that `filter` does not permit.
-pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<(), Problem> {
+pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<(), ApiError> {
     let lookups: Vec<_> = hosts
         .into_iter()
         .map(|(field, host)| {
@@ -45,9 +45,9 @@ pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<()
         })
         .collect();
     for (field, lookup) in lookups {
-        if !lookup.await.map_err(|error| Problem::internal().because(error))? {
+        if !lookup.await? {
             let message = "the url resolves to an address that is not public";
-            return Err(Problem::new(ErrorCode::BlockedUrl, message).at(field));
+            return Err(Problem::new(ErrorCode::BlockedUrl, message).at(field).into());
         }
     }
     Ok(())
@@ -63,7 +63,7 @@ mod tests {
 
     async fn field(filter: &AddressFilter, urls: &[&str]) -> Option<String> {
         let urls: Vec<_> = urls.iter().map(|url| RtmpUrl::parse(url).unwrap()).collect();
-        let refusal = check_hosts(filter, rtmp_hosts("urls", &urls)).await.err()?;
+        let refusal = check_hosts(filter, rtmp_hosts("urls", &urls)).await.err()?.problem;
         assert_eq!(refusal.code, ErrorCode::BlockedUrl);
         refusal.field.map(Into::into)
     }

@@ -1,4 +1,4 @@
-//! What the listeners count, and all numbers of the server as Prometheus reads them.
+//! The metrics of the listeners, and all metrics of the server as Prometheus reads them.
 
 use std::time::Instant;
 
@@ -10,27 +10,27 @@ use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Regist
 
 /// Upper ends of the latency buckets, in seconds.
 const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.];
-/// What stands in the place of an operation for a request that is none.
+/// The label of a request that matches no operation.
 pub const NO_OPERATION: &str = "none";
 
-/// Every number of a server.
+/// All metrics of a server.
 pub struct Metrics {
     registry: Registry,
-    /// The store's.
+    /// Metrics of the store.
     pub store: StoreMetrics,
-    /// The actors'.
+    /// Metrics of the actors.
     pub actors: ActorMetrics,
-    /// Those of the calls to the media plane.
+    /// Metrics of the calls to the media plane.
     pub media: MediaMetrics,
     requests: IntCounterVec,
     latency: HistogramVec,
 }
 
 impl Metrics {
-    /// Numbers that stand at nought.
+    /// Zeroed metrics in a registry of their own.
     ///
     /// # Errors
-    /// Two of one name, which would be a bug.
+    /// Two metrics of one name, which would be a bug.
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
         let requests = Opts::new("conclave_http_requests_total", "Requests answered, by operation and status");
@@ -55,7 +55,7 @@ impl Metrics {
         Timed { metrics: self, operation, since: Instant::now(), answered: false }
     }
 
-    /// The numbers as text.
+    /// The metrics in Prometheus' text format.
     ///
     /// # Errors
     /// A metric without a name, which would be a bug.
@@ -77,7 +77,7 @@ pub struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// It was answered.
+    /// Records the response's status and the time it took.
     pub fn answered(mut self, status: StatusCode) {
         self.answered = true;
         self.metrics.answered(self.operation, status);

@@ -1,29 +1,35 @@
-//! The HTTP face: two listeners, one frame.
+//! The HTTP layer: two listeners, one frame around the operations of the API.
 //!
 //! ```text
-//!  request ─▶ trace ─▶ gate ─▶ handler ─▶ answer
-//!             id,      credential, rate, origin, size,     one read, or one call
-//!             panics   media type, idempotency             to the actors
+//!  request ─▶ trace ─▶ frame ──────────────▶ operation ─────────────▶ response
+//!             id,      credential, origin,   parse, permission,       one read, or one call
+//!             panics   rate, size, type,     quota, handler           to the actors
+//!                      idempotency
 //! ```
 //!
-//! An operation is a constant ([`operation::Operation`]): its method, path, credential, error codes, handler and
-//! description in one place. The router, the gate and the OpenAPI description are all made from it, so that an operation
-//! can forget none of the frame. One file a resource holds its wire types and its operations ([`v1`]).
+//! An operation is declared once ([`operation::operation`]): its method, path, credential, error codes and description, and a
+//! handler whose input types say what it reads. The router, the frame and the OpenAPI description are all made from the
+//! declaration. Each resource has a file in [`v1`] with its wire types, its operations and its handlers.
 
 pub mod admin;
-pub mod answer;
 pub mod app;
-pub mod body;
-pub mod call;
+pub mod context;
+pub mod description;
 pub mod egress_address;
-pub mod gate;
-pub mod intake;
+pub mod error;
+pub mod frame;
+pub mod input;
+pub mod key_locks;
+pub mod limits;
+pub mod livekit_webhook;
 pub mod metrics;
 pub mod openapi;
 pub mod operation;
-pub mod problem;
-pub mod query;
-pub mod standing;
+pub mod origins;
+pub mod quota;
+pub mod resource;
+pub mod response;
+pub mod spec;
 pub mod state;
 pub mod trace;
 pub mod v1;

@@ -1,168 +1,317 @@
-//! What an operation is, and the list of all.
+//! Operations: a declaration, its description, and the handler behind them.
+//!
+//! An operation is declared once. The types of its handler's [`Input`] say what it reads, and serve to parse and to describe
+//! it; everything else is said by the methods of [`Declaration`]. [`Operation::run`] parses the input, then checks the
+//! declared permission and quota, then calls the handler, so that no handler can forget a check.
 
 use std::future::Future;
 use std::pin::Pin;
 
-use conclave_model::ErrorCode;
+use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
+use conclave_model::{ErrorCode, Problem};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
-use super::answer::Response;
-use super::call::Call;
-use super::openapi::Doc;
-use super::problem::Problem;
-use super::v1;
+use super::context::RequestContext;
+use super::description::{OperationDoc, ResponseDoc};
+use super::error::ApiError;
+use super::input::{FromBody, FromQuery, Input, ParameterDocs, path};
+use super::quota;
+use super::response::Response;
+use super::spec::{Access, Method, OpenAccess, OpenRates, OperationSpec};
 
-/// Who may call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Auth {
-    /// A project API key.
-    Key,
-    /// A project API key, or a room token whose role holds the permission; where there are several, the one that the
-    /// request calls for.
-    KeyOrRoomToken(&'static [Permission]),
-    /// Anybody, without a credential. What is asked for is guarded by a secret in the path, and has rates of its own.
-    Open,
-}
+/// A future of a worker's thread.
+type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>>;
 
-/// HTTP methods of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// Reads.
-    Get,
-    /// Makes, or does.
-    Post,
-    /// Makes or replaces.
-    Put,
-    /// Changes.
-    Patch,
-    /// Ends or removes.
-    Delete,
-}
+/// A handler, boxed.
+type Handler<P, Q, B> = Box<dyn Fn(RequestContext, Input<P, Q, B>) -> LocalFuture<'static, Response> + Send + Sync>;
 
-impl Method {
-    /// The method's name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-}
+/// A check of a request that reads it and refuses it, or lets it pass.
+pub type Check<P, Q, B> = for<'a> fn(&'a RequestContext, &'a Input<P, Q, B>) -> CheckResult<'a>;
 
-/// What a handler comes to.
-pub type Outcome = Pin<Box<dyn Future<Output = Result<Response, Problem>>>>;
+/// The result of a [`Check`].
+pub type CheckResult<'a> = LocalFuture<'a, ()>;
 
-/// What comes of looking whether a call may have an answer that is kept.
-pub type Admission<'a> = Pin<Box<dyn Future<Output = Result<(), Problem>> + 'a>>;
-
-/// One operation of the contract.
+/// One operation of the contract, its input types erased.
 pub struct Operation {
-    /// Its id in the description, in logs and in the scope of idempotency keys.
-    pub id: &'static str,
-    /// Its method.
-    pub method: Method,
-    /// Its path, with parameters in braces.
-    pub path: &'static str,
-    /// Who may call it.
-    pub auth: Auth,
-    /// Whether it takes an `Idempotency-Key`.
-    pub idempotent: bool,
-    /// Whether its answer holds a secret, so that a kept one is sealed.
-    pub secret_answer: bool,
-    /// Statuses of success.
-    pub success: &'static [u16],
-    /// The error codes of its own; those that every operation has are added by the description.
-    pub codes: &'static [ErrorCode],
-    /// Does the work.
-    pub handler: fn(Call) -> Outcome,
-    /// Lets those participants pass who may have the answer that is kept for a call like theirs, whoever made it first.
-    pub replays_to: for<'a> fn(&'a Call) -> Admission<'a>,
-    /// Describes it.
-    pub doc: fn() -> Doc,
+    /// The declaration.
+    pub spec: OperationSpec,
+    /// The description.
+    pub doc: OperationDoc,
+    endpoint: Box<dyn Endpoint>,
 }
 
 impl Operation {
-    /// An operation that takes a key alone and has nothing special about it; what is special is said by the methods
-    /// below.
-    #[must_use]
-    pub const fn new(
-        id: &'static str,
-        method: Method,
-        path: &'static str,
-        success: &'static [u16],
-        handler: fn(Call) -> Outcome,
-        doc: fn() -> Doc,
-    ) -> Self {
-        Self {
+    /// Runs the operation: parses, checks what is declared, and calls the handler.
+    ///
+    /// # Errors
+    /// Those of parsing, of the checks and of the handler, in the order of precedence of decisions section 1.
+    pub fn run(&'static self, context: RequestContext) -> impl Future<Output = Result<Response, ApiError>> {
+        self.endpoint.run(context)
+    }
+
+    /// Refuses a participant that may not see the stored response to a request like its own, made by another caller.
+    ///
+    /// # Errors
+    /// 403 `permission_denied`, 404 for an egress of another room.
+    pub fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> impl Future<Output = Result<(), ApiError>> + 'a {
+        self.endpoint.permit_replay(context)
+    }
+}
+
+/// What runs behind a declaration.
+trait Endpoint: Send + Sync {
+    fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response>;
+    fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()>;
+}
+
+/// An operation that is being declared; its input types are those of its handler.
+pub struct Declaration<P, Q, B> {
+    spec: OperationSpec,
+    doc: OperationDoc,
+    typed: Typed<P, Q, B>,
+}
+
+/// The typed part of an operation.
+struct Typed<P, Q, B> {
+    handler: Handler<P, Q, B>,
+    permission: Option<fn(&Input<P, Q, B>) -> Permission>,
+    malformed_path: Option<fn() -> Problem>,
+    check: Option<Check<P, Q, B>>,
+    replay_check: Option<Check<P, Q, B>>,
+}
+
+/// Declares an operation by its method, path, id and handler.
+pub fn operation<P, Q, B, F>(
+    method: Method,
+    path: &'static str,
+    id: &'static str,
+    handler: impl Fn(RequestContext, Input<P, Q, B>) -> F + Send + Sync + 'static,
+) -> Declaration<P, Q, B>
+where
+    P: DeserializeOwned + IntoParams + 'static,
+    Q: FromQuery + 'static,
+    B: FromBody + 'static,
+    F: Future<Output = Result<Response, ApiError>> + 'static,
+{
+    let doc = OperationDoc::new(ParameterDocs::path::<P>(), Q::describe(), B::describe());
+    Declaration {
+        spec: OperationSpec {
             id,
             method,
             path,
-            auth: Auth::Key,
+            access: Access::Key,
             idempotent: false,
-            secret_answer: false,
-            success,
-            codes: &[],
-            handler,
-            replays_to: |call| Box::pin(call.permit_listed()),
-            doc,
-        }
+            secret_response: false,
+            secret_path: None,
+            starts_work: false,
+            feature: None,
+            success: &[204],
+            errors: &[],
+            takes_body: doc.body.is_some(),
+        },
+        doc,
+        typed: Typed {
+            handler: Box::new(move |context, input| Box::pin(handler(context, input))),
+            permission: None,
+            malformed_path: None,
+            check: None,
+            replay_check: None,
+        },
+    }
+}
+
+impl<P, Q, B> Declaration<P, Q, B>
+where
+    P: DeserializeOwned + IntoParams + 'static,
+    Q: FromQuery + 'static,
+    B: FromBody + 'static,
+{
+    /// Its tag and its summary in the description.
+    #[must_use]
+    pub fn about(mut self, tag: &'static str, summary: &'static str) -> Self {
+        (self.doc.tag, self.doc.summary) = (tag, summary);
+        self
     }
 
-    /// Others than keys may call it.
+    /// An example of its body.
     #[must_use]
-    pub const fn auth(self, auth: Auth) -> Self {
-        Self { auth, ..self }
+    pub fn example(mut self, example: Value) -> Self {
+        self.doc.body_example = Some(example);
+        self
+    }
+
+    /// It responds with the body `R`. An operation that says nothing responds with 204.
+    #[must_use]
+    pub fn responds<R: ToSchema>(mut self, success: &'static [u16], example: Value) -> Self {
+        self.spec.success = success;
+        self.doc.response = Some(ResponseDoc::of::<R>(example));
+        self
+    }
+
+    /// It responds with a page of `R` under the name `collection`.
+    #[must_use]
+    pub fn responds_page<R: ToSchema>(mut self, collection: &'static str, example: Value) -> Self {
+        self.spec.success = &[200];
+        self.doc.response = Some(ResponseDoc::page::<R>(collection, example));
+        self
+    }
+
+    /// The error codes of its own.
+    #[must_use]
+    pub fn errors(mut self, codes: &'static [ErrorCode]) -> Self {
+        self.spec.errors = codes;
+        self
     }
 
     /// It takes an `Idempotency-Key`.
     #[must_use]
-    pub const fn idempotent(self) -> Self {
-        Self { idempotent: true, ..self }
+    pub fn idempotent(mut self) -> Self {
+        self.spec.idempotent = true;
+        self
     }
 
-    /// Its answer holds a secret.
+    /// Its response shows a secret.
     #[must_use]
-    pub const fn secret_answer(self) -> Self {
-        Self { secret_answer: true, ..self }
+    pub fn secret_response(mut self) -> Self {
+        self.spec.secret_response = true;
+        self
     }
 
-    /// Who may have its kept answers is more than a matter of the one permission that it lists.
+    /// The path parameter `name` is a secret.
     #[must_use]
-    pub const fn replays_to(self, admit: for<'a> fn(&'a Call) -> Admission<'a>) -> Self {
-        Self { replays_to: admit, ..self }
+    pub fn secret_path(mut self, name: &'static str) -> Self {
+        self.spec.secret_path = Some(name);
+        self
     }
 
-    /// It can answer with these error codes of its own.
+    /// It takes no credential: the path parameter `secret` stands for one, under `rates`.
     #[must_use]
-    pub const fn codes(self, codes: &'static [ErrorCode]) -> Self {
-        Self { codes, ..self }
+    pub fn open(mut self, secret: &'static str, rates: OpenRates) -> Self {
+        self.spec.access = Access::Open(OpenAccess { secret, rates });
+        self
+    }
+
+    /// A room token may call it, too, with this one permission.
+    #[must_use]
+    pub fn room_token(mut self, permission: &'static [Permission; 1]) -> Self {
+        self.spec.access = Access::KeyOrRoomToken(permission);
+        self
+    }
+
+    /// A room token may call it, too, with the one of these permissions that `choose` takes for the request.
+    #[must_use]
+    pub fn room_token_by(
+        mut self,
+        permissions: &'static [Permission],
+        choose: fn(&Input<P, Q, B>) -> Permission,
+    ) -> Self {
+        self.spec.access = Access::KeyOrRoomToken(permissions);
+        self.typed.permission = Some(choose);
+        self
+    }
+
+    /// It starts work: the plan and the wallet of the project must cover it.
+    #[must_use]
+    pub fn starts_work(mut self) -> Self {
+        self.spec.starts_work = true;
+        self
+    }
+
+    /// The plan must include `feature`; see [`RequestContext::require_feature`].
+    #[must_use]
+    pub fn feature(mut self, feature: Feature) -> Self {
+        self.spec.feature = Some(feature);
+        self
+    }
+
+    /// A path that does not parse names nothing, and the operation lists no 400 for it: it is `problem`.
+    #[must_use]
+    pub fn malformed_path(mut self, problem: fn() -> Problem) -> Self {
+        self.typed.malformed_path = Some(problem);
+        self
+    }
+
+    /// A check of the input that takes more than parsing. It runs before the permission is checked.
+    #[must_use]
+    pub fn check(mut self, check: Check<P, Q, B>) -> Self {
+        self.typed.check = Some(check);
+        self
+    }
+
+    /// A check of a participant that asks for the stored response of another caller, beyond the permission.
+    #[must_use]
+    pub fn replay_check(mut self, check: Check<P, Q, B>) -> Self {
+        self.typed.replay_check = Some(check);
+        self
+    }
+
+    /// The declared operation.
+    #[must_use]
+    pub fn build(self) -> Operation {
+        Operation { spec: self.spec, doc: self.doc, endpoint: Box::new(self.typed) }
     }
 }
 
-/// Every operation there is, in the order of the contract.
-pub fn all() -> impl Iterator<Item = &'static Operation> {
-    [
-        v1::rooms::OPERATIONS,
-        v1::participants::OPERATIONS,
-        v1::moderation::OPERATIONS,
-        v1::role_changes::OPERATIONS,
-        v1::tokens::OPERATIONS,
-        v1::templates::OPERATIONS,
-        v1::roles::OPERATIONS,
-        v1::destinations::OPERATIONS,
-        v1::codes::OPERATIONS,
-        v1::recordings::OPERATIONS,
-        v1::broadcasts::OPERATIONS,
-        v1::ingress::OPERATIONS,
-        v1::sessions::OPERATIONS,
-        v1::webhook_endpoints::OPERATIONS,
-        v1::webhook_deliveries::OPERATIONS,
-        v1::usage::OPERATIONS,
-    ]
-    .into_iter()
-    .flatten()
+impl<P: DeserializeOwned, Q: FromQuery, B: FromBody> Typed<P, Q, B> {
+    fn parse(&self, context: &RequestContext) -> Result<Input<P, Q, B>, ApiError> {
+        let path = path::read(&context.request).map_err(|problem| match self.malformed_path {
+            Some(malformed) => malformed(),
+            None => problem,
+        })?;
+        let query = Q::from_query(context.request.query_string())?;
+        Ok(Input { path, query, body: B::from_body(&context.body)? })
+    }
+
+    async fn require_permission(&self, context: &RequestContext, input: &Input<P, Q, B>) -> Result<(), ApiError> {
+        let chosen = self.permission.map(|choose| choose(input));
+        match chosen.or_else(|| context.spec.permissions().first().copied()) {
+            Some(permission) => context.require_permission(permission).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl<P, Q, B> Endpoint for Typed<P, Q, B>
+where
+    P: DeserializeOwned + 'static,
+    Q: FromQuery + 'static,
+    B: FromBody + 'static,
+{
+    fn run(&'static self, mut context: RequestContext) -> LocalFuture<'static, Response> {
+        Box::pin(async move {
+            let input = self.parse(&context)?;
+            if let Some(check) = self.check {
+                check(&context, &input).await?;
+            }
+            self.require_permission(&context, &input).await?;
+            if context.spec.starts_work {
+                let owner = context.owner().await?;
+                quota::ensure_can_start_work(&context.state, &owner, context.spec).await?;
+                context.owner = Some(owner);
+            }
+            (self.handler)(context, input).await
+        })
+    }
+
+    fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {
+        Box::pin(async move {
+            let Ok(input) = self.parse(context) else { return require_every_permission(context).await };
+            self.require_permission(context, &input).await?;
+            match self.replay_check {
+                Some(check) => check(context, &input).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// A request that does not parse was refused for what every caller would be refused for; which permission it needs is unknown.
+async fn require_every_permission(context: &RequestContext) -> Result<(), ApiError> {
+    for permission in context.spec.permissions() {
+        context.require_permission(*permission).await?;
+    }
+    Ok(())
 }

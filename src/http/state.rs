@@ -1,4 +1,4 @@
-//! What every request may use, made once.
+//! The parts of the server that requests share.
 
 use std::sync::Arc;
 
@@ -11,52 +11,52 @@ use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, Secret};
 
-use super::gate::idempotency::Turns;
-use super::gate::limits::Limits;
-use super::gate::origin::Origins;
+use super::key_locks::KeyLocks;
+use super::limits::Limits;
 use super::metrics::Metrics;
+use super::origins::Origins;
 use crate::billing::BillingClient;
 use crate::config::Plans;
 use crate::livekit_config::LivekitConfigMonitor;
 
-/// The shared parts.
+/// The shared parts, made once at start.
 pub struct AppState {
     /// Durable records.
     pub store: Store,
-    /// The actors.
+    /// The actors: changes of live things go through here.
     pub tree: Tree,
-    /// Every number that is counted.
+    /// Counters, gauges and histograms of the whole server.
     pub metrics: Metrics,
     /// The media plane.
     pub media: Arc<dyn MediaPlane>,
     /// The embedded plane's driver, when the sandbox is on.
     pub sandbox: Option<EmbeddedPlane>,
-    /// The LiveKit plane, which takes webhooks in, when that is the one.
+    /// The LiveKit plane, which receives webhooks, when that is the configured one.
     pub livekit: Option<LivekitPlane>,
-    /// How LiveKit is set, when that is the one.
+    /// The check of LiveKit's own configuration, when that is the configured plane.
     pub livekit_config: Option<LivekitConfigMonitor>,
     /// Mints and checks room tokens.
     pub signer: Arc<TokenSigner>,
-    /// Time.
+    /// The injected clock.
     pub clock: Clock,
-    /// What projects may use.
+    /// The configured plans.
     pub plans: Plans,
-    /// Who keeps the wallets, when that is a service of its own.
+    /// The billing service, when `billing.url` names one.
     pub billing: Option<BillingClient>,
     /// Request rates.
     pub limits: Limits,
-    /// Which browsers may call.
+    /// The browser origins that may call.
     pub origins: Origins,
-    /// Idempotent calls that are on.
-    pub turns: Turns,
-    /// Where webhooks may go.
+    /// Idempotency keys of requests that are running.
+    pub key_locks: KeyLocks,
+    /// Addresses that webhooks may be sent to.
     pub webhook_addresses: AddressFilter,
-    /// Where recordings and broadcasts may go.
+    /// Addresses that recordings and broadcasts may be sent to.
     pub egress_addresses: AddressFilter,
     /// The websocket url that tokens carry.
     pub media_url: String,
-    /// Committed events, for whoever looks on.
+    /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
-    /// What admin requests must carry, if anything.
+    /// The bearer token of admin requests, if one is required.
     pub admin_token: Option<Secret>,
 }

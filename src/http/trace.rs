@@ -1,4 +1,4 @@
-//! The outermost frame: an id for each request, in its response and in every log line about it, and a 500 for a panic.
+//! The outermost middleware: an id for each request, in its response and in its log lines, and a 500 for a panic.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -12,7 +12,9 @@ use actix_web::{Error, HttpMessage, HttpRequest};
 use futures_util::FutureExt;
 use uuid::Uuid;
 
-use super::problem::{self, Problem};
+use conclave_model::Problem;
+
+use super::error::ApiError;
 
 /// The response header that carries the id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,7 +36,7 @@ pub async fn trace(
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
     let Ok(result) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
         log::error!(request_id = id.to_string().as_str(); "a handler panicked");
-        let mut response = problem::response(&Problem::internal());
+        let mut response = ApiError::from(Problem::internal()).to_http();
         stamp(id, response.headers_mut());
         return Err(InternalError::from_response("a handler panicked", response).into());
     };
@@ -47,14 +49,15 @@ pub async fn trace(
     Ok(response)
 }
 
-/// What stands in a path and lets its holder in.
-const SECRET_PARTS: [&str; 2] = ["{code}", "{stream_key}"];
+/// Marks a resource whose path holds a secret, as its `app_data`.
+#[derive(Debug, Clone, Copy)]
+pub struct SecretPath;
 
-/// A path as the log may show it. One that holds a secret is shown as its pattern, and one that no route takes, where a
-/// secret may stand all the same, not at all.
+/// A path as the log may show it. One that holds a secret is shown as its pattern, and one that no route takes, which may hold
+/// a secret all the same, not at all.
 fn shown(request: &HttpRequest) -> Cow<'_, str> {
     match request.match_pattern() {
-        Some(pattern) if SECRET_PARTS.iter().any(|part| pattern.contains(part)) => pattern.into(),
+        Some(pattern) if request.app_data::<SecretPath>().is_some() => pattern.into(),
         Some(_) => request.path().into(),
         None => "(no such route)".into(),
     }

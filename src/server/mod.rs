@@ -26,7 +26,7 @@ use serde::Serialize;
 use crate::config::{Config, MediaCredentials, Mode, Plans};
 use crate::data_dir::{self, StoreSetup};
 use crate::error::CliError;
-use crate::http::gate::idempotency::Turns;
+use crate::http::key_locks::KeyLocks;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
 use crate::livekit_config::LivekitConfigMonitor;
@@ -129,7 +129,7 @@ impl Server {
             clock,
             plans,
             origins: parts::origins(&config),
-            turns: Turns::default(),
+            key_locks: KeyLocks::default(),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
             media_url: media_url.clone(),

@@ -13,9 +13,9 @@ use conclave_model::address::AddressFilter;
 
 use crate::billing::BillingClient;
 use crate::config::{Config, Origin};
-use crate::http::gate::limits::{Limits, Rate};
-use crate::http::gate::origin::Origins;
+use crate::http::limits::{Limits, Rate};
 use crate::http::metrics::Metrics;
+use crate::http::origins::Origins;
 use crate::http::state::AppState;
 
 /// Interval at which the rate limiter removes callers that have been idle.

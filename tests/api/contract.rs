@@ -101,6 +101,18 @@ fn parse(csv: &str) -> Vec<Row> {
     csv.lines().skip(1).map(row).collect()
 }
 
+impl Row {
+    /// The row with 409, if the operation takes an `Idempotency-Key`: `idempotency_key_reuse` can answer any of those, also
+    /// where the contract's list has no 409.
+    pub fn with_key_reuse(mut self) -> Self {
+        if self.idempotent && !self.errors.contains(&409) {
+            self.errors.push(409);
+            self.errors.sort_unstable();
+        }
+        self
+    }
+}
+
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, method, path, auth, .. } = self;

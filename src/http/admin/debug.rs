@@ -1,4 +1,4 @@
-//! The debug endpoint: who is alive, in what state, and every event as it is committed.
+//! The debug endpoint: the live actors with their state, and every event as it is committed.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -8,37 +8,36 @@ use actix_web::http::header::{Accept, CACHE_CONTROL, Header, Quality};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_actors::ActorKind;
 use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
-use conclave_model::{ErrorCode, ProjectId};
+use conclave_model::{ErrorCode, Problem, ProjectId};
 use futures_util::stream;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use utoipa::IntoParams;
 
-use crate::http::app::place;
-use crate::http::operation::Method;
-use crate::http::problem::{self, Problem};
-use crate::http::query::Query;
+use crate::http::error::ApiError;
+use crate::http::input::{FromQuery, Paged};
+use crate::http::resource::single_method_resource;
+use crate::http::spec::Method;
 use crate::http::state::AppState;
 
-/// Routes it.
+/// Routes the debug endpoint.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let list_state = Arc::clone(state);
-    let list = web::get().to(move |request: HttpRequest| answer(list(Arc::clone(&list_state), request)));
-    config.service(place("/debug/actors", Method::Get, list));
+    let list = web::get().to(move |request: HttpRequest| list(Arc::clone(&list_state), request));
+    config.service(single_method_resource("/debug/actors", Method::Get, list));
     let one_state = Arc::clone(state);
-    let one = web::get().to(move |request: HttpRequest| answer(one(Arc::clone(&one_state), request)));
+    let one = web::get().to(move |request: HttpRequest| one(Arc::clone(&one_state), request));
     // An id reads as a path, slashes included.
-    config.service(place("/debug/actors/{id:.+}", Method::Get, one));
+    config.service(single_method_resource("/debug/actors/{id:.+}", Method::Get, one));
     let events_state = Arc::clone(state);
-    let events = web::get().to(move |request: HttpRequest| answer(events(Arc::clone(&events_state), request)));
-    config.service(place("/debug/events", Method::Get, events));
+    let events = web::get().to(move |request: HttpRequest| events(Arc::clone(&events_state), request));
+    config.service(single_method_resource("/debug/events", Method::Get, events));
 }
 
-async fn answer(result: impl Future<Output = Result<HttpResponse, Problem>>) -> HttpResponse {
-    result.await.unwrap_or_else(|problem| problem::response(&problem))
-}
-
-/// Whether a caller would rather have the tree than JSON: it names text, and nothing that JSON is before it.
+/// Whether a client prefers the tree to JSON: it accepts `text/plain`, and JSON with a lower quality or later.
 fn wants_text(request: &HttpRequest) -> bool {
     let Ok(Accept(ranges)) = Accept::parse(request) else { return false };
     // The order breaks a tie; a range that covers everything only says how much the rest is wanted.
@@ -52,19 +51,40 @@ fn wants_text(request: &HttpRequest) -> bool {
     text.is_some_and(|text| json.is_none_or(|json| text > json))
 }
 
-fn kind(word: &str) -> Option<ActorKind> {
-    ActorKind::ALL.into_iter().find(|kind| kind.as_str() == word)
+/// The filters of the list of actors.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct ActorQuery {
+    /// Of this kind
+    #[param(value_type = Option<String>)]
+    #[serde(default, deserialize_with = "kind")]
+    kind: Option<ActorKind>,
+    /// Of this project
+    #[param(inline)]
+    project: Option<ProjectId>,
+    /// With this text in the name
+    q: Option<String>,
 }
 
-async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let mut query = Query::parse(request.query_string())?;
-    let page = query.page()?;
-    let filter = ActorFilter {
-        kind: query.word("kind", kind, "system, project, room, egress, ingress, webhook_endpoint")?,
-        project: query.parsed::<ProjectId>("project")?,
-        q: query.text("q"),
-    };
-    query.finish()?;
+/// The filter of the stream of events.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct EventQuery {
+    /// Of this project
+    #[param(inline)]
+    project: Option<ProjectId>,
+}
+
+fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ActorKind>, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let found = ActorKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    let message = "must be one of system, project, room, egress, ingress, webhook_endpoint";
+    found.map(Some).ok_or_else(|| D::Error::custom(message))
+}
+
+async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let Paged { page, filter: ActorQuery { kind, project, q } } = Paged::from_query(request.query_string())?;
+    let filter = ActorFilter { kind, project, q };
     let list = state.tree.actors(&filter, page).await;
     if wants_text(&request) {
         return Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(tree(&list)));
@@ -76,7 +96,7 @@ async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse
     })))
 }
 
-async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
+async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let id = request.match_info().query("id");
     let actor = state.tree.actor(id).await;
     let actor = actor.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no actor by that id"))?;
@@ -90,7 +110,7 @@ async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse,
     Ok(HttpResponse::Ok().json(actor))
 }
 
-/// One actor, indented by how deep it stands.
+/// One actor, indented by its depth in the tree.
 fn line(actor: &ActorView) -> String {
     let depth = match actor.kind {
         ActorKind::System => 0,
@@ -121,11 +141,9 @@ fn tree(list: &ActorList) -> String {
     text
 }
 
-/// Server-sent events, from now on. A watcher too slow to follow is told how many it missed, in a comment.
-async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let mut query = Query::parse(request.query_string())?;
-    let project = query.parsed::<ProjectId>("project")?;
-    query.finish()?;
+/// Server-sent events, from now on. A comment tells a client that is too slow how many events it missed.
+async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let EventQuery { project } = EventQuery::from_query(request.query_string())?;
     let watched = state.relay.watch();
     // The first bytes open the stream, so that a watcher knows from when on it sees everything.
     let opening = stream::once(async { Ok::<_, actix_web::Error>(web::Bytes::from_static(b": watching\n\n")) });

@@ -13,9 +13,9 @@ use actix_web::http::header::{
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use utoipa_swagger_ui::Config;
 
-use crate::http::app::{describe, no_such_route, place};
-use crate::http::operation::Method;
-use crate::http::problem;
+use crate::http::error::ApiError;
+use crate::http::resource::{describe, no_such_route, single_method_resource};
+use crate::http::spec::Method;
 
 const PAGE: &str = include_str!("docs.html");
 /// What the browser may load, and from where. Swagger UI sets styles on its elements and draws icons from `data:` urls.
@@ -26,10 +26,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 pub fn configure(config: &mut web::ServiceConfig) {
     describe(config);
     let page = web::get().to(async || framed(HttpResponse::Ok()).content_type(ContentType::html()).body(PAGE));
-    config.service(place("/docs", Method::Get, page));
+    config.service(single_method_resource("/docs", Method::Get, page));
     let viewer = viewer();
     let file = web::get().to(move |file: web::Path<String>| asset(file, Arc::clone(&viewer)));
-    config.service(place("/docs/{file}", Method::Get, file));
+    config.service(single_method_resource("/docs/{file}", Method::Get, file));
 }
 
 /// How the viewer shows the description: without calls, and without asking others whether it is valid.
@@ -41,7 +41,9 @@ fn viewer() -> Arc<Config<'static>> {
 
 async fn asset(file: web::Path<String>, viewer: Arc<Config<'static>>) -> HttpResponse {
     // What cannot be served is not there.
-    let Ok(Some(found)) = utoipa_swagger_ui::serve(&file, viewer) else { return problem::response(&no_such_route()) };
+    let Ok(Some(found)) = utoipa_swagger_ui::serve(&file, viewer) else {
+        return ApiError::from(no_such_route()).to_http();
+    };
     let bytes = match found.bytes {
         Cow::Borrowed(bytes) => web::Bytes::from_static(bytes),
         Cow::Owned(bytes) => bytes.into(),

@@ -7,8 +7,8 @@ use actix_web::{HttpResponse, web};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::http::app::{health, place};
-use crate::http::operation::Method;
+use crate::http::resource::{health, single_method_resource};
+use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// A part that takes longer than this does not answer.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health(config);
     let state = Arc::clone(state);
-    config.service(place("/readyz", Method::Get, web::get().to(move || ready(Arc::clone(&state)))));
+    config.service(single_method_resource("/readyz", Method::Get, web::get().to(move || ready(Arc::clone(&state)))));
 }
 
 async fn ready(state: Arc<AppState>) -> HttpResponse {

@@ -1,25 +1,25 @@
-//! `/metrics`: the server's numbers, as Prometheus reads them.
+//! `/metrics`: the server's metrics, as Prometheus reads them.
 
 use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
 
-use crate::http::app::place;
-use crate::http::operation::Method;
-use crate::http::problem::{self, Problem};
+use crate::http::error::ApiError;
+use crate::http::resource::single_method_resource;
+use crate::http::spec::Method;
 use crate::http::state::AppState;
 
-/// The text format that is written.
+/// The media type of Prometheus' text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Routes it.
+/// Routes `/metrics`.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     let shown = web::get().to(move || {
         let shown = show(&state);
         async { shown }
     });
-    config.service(place("/metrics", Method::Get, shown));
+    config.service(single_method_resource("/metrics", Method::Get, shown));
 }
 
 fn show(state: &AppState) -> HttpResponse {
@@ -28,7 +28,7 @@ fn show(state: &AppState) -> HttpResponse {
         Ok(text) => HttpResponse::Ok().content_type(CONTENT_TYPE).body(text),
         Err(error) => {
             log::error!("the metrics could not be written: {error}");
-            problem::response(&Problem::internal())
+            ApiError::internal(error).to_http()
         }
     }
 }

@@ -14,11 +14,11 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{Error, web};
-use conclave_model::{ErrorCode, Secret};
+use conclave_model::{ErrorCode, Problem, Secret};
 use subtle::ConstantTimeEq;
 
-use super::app::no_such_route;
-use super::problem::{self, Problem};
+use super::error::ApiError;
+use super::resource::no_such_route;
 use super::state::AppState;
 
 /// Routes the admin listener.
@@ -35,11 +35,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
                 sandbox::configure(config, plane);
             }
         })
-        .default_service(web::to(async || problem::response(&no_such_route())));
+        .default_service(web::to(async || ApiError::from(no_such_route()).to_http()));
     config.service(guarded);
 }
 
-/// Lets a request pass that carries the admin token, where there is one.
+/// Refuses a request without the admin token, where one is configured.
 async fn guard(
     token: Option<Secret>,
     request: ServiceRequest,
@@ -48,7 +48,8 @@ async fn guard(
     if token.is_none_or(|token| carries(&request, &token)) {
         return next.call(request).await.map(ServiceResponse::map_into_left_body);
     }
-    let refusal = problem::response(&Problem::new(ErrorCode::Unauthorized, "the admin token is missing or wrong"));
+    let refusal =
+        ApiError::from(Problem::new(ErrorCode::Unauthorized, "the admin token is missing or wrong")).to_http();
     Ok(request.into_response(refusal).map_into_right_body())
 }
 

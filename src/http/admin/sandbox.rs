@@ -1,6 +1,5 @@
-//! The sandbox: stands in for people, so that an integration can be tested with no camera and no browser.
-//!
-//! Each call is answered once what it reports is committed.
+//! The sandbox: simulates participants, encoders and egresses, so that an integration can be tested without a camera or a
+//! browser. Each call is answered once its report is committed.
 
 use std::time::Duration;
 
@@ -10,118 +9,76 @@ use conclave_model::egress::EgressStatus;
 use conclave_model::ingress::IngressState;
 use conclave_model::non_null::non_null;
 use conclave_model::participant::{TrackKind, TrackSource};
-use conclave_model::{ErrorCode, ParticipantSid, TrackSid};
+use conclave_model::{ParticipantSid, Problem, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::http::app::{no_such_route, place};
-use crate::http::operation::Method;
-use crate::http::problem::{self, Problem};
-use crate::http::{body, gate};
+use crate::http::error::ApiError;
+use crate::http::frame::payload;
+use crate::http::input::body;
+use crate::http::resource::{no_such_route, single_method_resource};
+use crate::http::spec::Method;
+use crate::http::trace::SecretPath;
 
 type Plane = web::Data<EmbeddedPlane>;
 
-/// Routes it.
+/// Routes the sandbox.
 pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
-    let post = |path: &str, route: actix_web::Route| place(path, Method::Post, route);
+    let post = |path: &str, route: actix_web::Route| single_method_resource(path, Method::Post, route);
     let sandbox = web::scope("/sandbox")
         .app_data(web::Data::new(plane.clone()))
-        .service(post("/join", web::post().to(async |plane, call| answer(join(plane, call).await))))
-        .service(place(
-            "/participants/{sid}",
-            Method::Get,
-            web::get().to(async |plane, call| answer(view(plane, call).await)),
-        ))
-        .service(post(
-            "/participants/{sid}/tracks",
-            web::post().to(async |plane, call| answer(publish(plane, call).await)),
-        ))
-        .service(place(
+        .service(post("/join", web::post().to(join)))
+        .service(single_method_resource("/participants/{sid}", Method::Get, web::get().to(view)))
+        .service(post("/participants/{sid}/tracks", web::post().to(publish)))
+        .service(single_method_resource(
             "/participants/{sid}/tracks/{track_sid}",
             Method::Delete,
-            web::delete().to(async |plane, call| answer(unpublish(plane, call).await)),
+            web::delete().to(unpublish),
         ))
-        .service(post("/participants/{sid}/mute", web::post().to(async |plane, call| answer(mute(plane, call).await))))
-        .service(post("/participants/{sid}/data", web::post().to(async |plane, call| answer(data(plane, call).await))))
-        .service(post(
-            "/participants/{sid}/bitrate",
-            web::post().to(async |plane, call| answer(bitrate(plane, call).await)),
-        ))
-        .service(post(
-            "/participants/{sid}/leave",
-            web::post().to(async |plane, call| answer(leave(plane, call).await)),
-        ))
-        .service(post(
-            "/ingress/{stream_key}/connect",
-            web::post().to(async |plane, call| answer(connect(plane, call).await)),
-        ))
-        .service(post(
-            "/ingress/{stream_key}/disconnect",
-            web::post().to(async |plane, call| answer(disconnect(plane, call).await)),
-        ))
-        .service(post("/egress/{egress_id}", web::post().to(async |plane, call| answer(egress(plane, call).await))))
-        .service(post("/outage", web::post().to(async |plane, call| answer(outage(&plane, &call)))))
-        .service(post("/drop_reports", web::post().to(async |plane, call| answer(drop_reports(&plane, &call)))))
-        .default_service(web::to(async || problem::response(&no_such_route())));
+        .service(post("/participants/{sid}/mute", web::post().to(mute)))
+        .service(post("/participants/{sid}/data", web::post().to(data)))
+        .service(post("/participants/{sid}/bitrate", web::post().to(bitrate)))
+        .service(post("/participants/{sid}/leave", web::post().to(leave)))
+        .service(post("/ingress/{stream_key}/connect", web::post().to(connect)).app_data(SecretPath))
+        .service(post("/ingress/{stream_key}/disconnect", web::post().to(disconnect)).app_data(SecretPath))
+        .service(post("/egress/{egress_id}", web::post().to(egress)))
+        .service(post("/outage", web::post().to(outage)))
+        .service(post("/drop_reports", web::post().to(drop_reports)))
+        .default_service(web::to(async || ApiError::from(no_such_route()).to_http()));
     config.service(sandbox);
 }
 
 /// A sandbox request: path parameters and a body.
-struct SandboxCall {
-    request: HttpRequest,
+struct SandboxRequest {
+    http: HttpRequest,
     body: web::Bytes,
 }
 
-impl actix_web::FromRequest for SandboxCall {
-    type Error = actix_web::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self, actix_web::Error>>>>;
+impl actix_web::FromRequest for SandboxRequest {
+    type Error = ApiError;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self, ApiError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut actix_web::dev::Payload) -> Self::Future {
         let (request, payload) = (request.clone(), web::Payload::from_request(request, payload));
         Box::pin(async move {
-            let body = gate::body::collect(&request, payload.await?).await;
-            let refuse = |problem| actix_web::error::InternalError::from_response("", problem::response(&problem));
-            let body = body.map_err(refuse)?;
-            Ok(Self { request, body })
+            let payload = payload.await.map_err(ApiError::internal)?;
+            let body = payload::collect(&request, payload).await?;
+            Ok(Self { http: request, body })
         })
     }
 }
 
-impl SandboxCall {
-    fn sid(&self) -> Result<ParticipantSid, Problem> {
-        self.request.match_info().query("sid").parse().map_err(|_| not_found(SandboxError::NoSuchParticipant))
+impl SandboxRequest {
+    fn sid(&self) -> Result<ParticipantSid, ApiError> {
+        self.http.match_info().query("sid").parse().map_err(|_| SandboxError::NoSuchParticipant.into())
     }
 
     fn stream_key(&self) -> &str {
-        self.request.match_info().query("stream_key")
+        self.http.match_info().query("stream_key")
     }
 
-    fn track(&self) -> Result<TrackSid, Problem> {
-        self.request.match_info().query("track_sid").parse().map_err(|_| not_found(SandboxError::NoSuchTrack))
-    }
-}
-
-fn not_found(error: SandboxError) -> Problem {
-    refusal(&error)
-}
-
-fn answer(result: Result<HttpResponse, Problem>) -> HttpResponse {
-    result.unwrap_or_else(|problem| problem::response(&problem))
-}
-
-/// What the sandbox's refusals are in the envelope.
-fn refusal(error: &SandboxError) -> Problem {
-    let message = error.to_string();
-    match error {
-        SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
-        SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
-        SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
-        SandboxError::NoSuchEgress => Problem::new(ErrorCode::NotFound, message),
-        SandboxError::NoSuchIngress => Problem::new(ErrorCode::IngressNotFound, message),
-        SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
-        SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
-        SandboxError::RoomEnded => Problem::room_ended(),
-        SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
+    fn track(&self) -> Result<TrackSid, ApiError> {
+        self.http.match_info().query("track_sid").parse().map_err(|_| SandboxError::NoSuchTrack.into())
     }
 }
 
@@ -131,9 +88,9 @@ struct Join {
     token: String,
 }
 
-async fn join(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let join: Join = body::read(&call.body)?;
-    let joined = plane.join(&join.token).await.map_err(|error| refusal(&error))?;
+async fn join(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let join: Join = body::read(&request.body)?;
+    let joined = plane.join(&join.token).await?;
     let mut answer = json!({"sid": joined.sid, "identity": joined.identity, "room": joined.room});
     if let Some(role) = joined.role {
         answer["role"] = json!(role);
@@ -141,8 +98,8 @@ async fn join(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> 
     Ok(HttpResponse::Created().json(answer))
 }
 
-async fn view(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let view = plane.view(&call.sid()?).await.map_err(|error| refusal(&error))?;
+async fn view(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let view = plane.view(&request.sid()?).await?;
     Ok(HttpResponse::Ok().json(json!({
         "participant": view.participant, "token": view.token.reveal(), "inbox": view.inbox,
         "subscriptions": view.subscriptions
@@ -159,14 +116,14 @@ struct Publish {
     muted: bool,
 }
 
-async fn publish(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let Publish { kind, source, name, muted } = body::read(&call.body)?;
-    let track = plane.publish(&call.sid()?, NewTrack { kind, source, name, muted }).await;
-    track.map(|track| HttpResponse::Created().json(track)).map_err(|error| refusal(&error))
+async fn publish(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let Publish { kind, source, name, muted } = body::read(&request.body)?;
+    let track = plane.publish(&request.sid()?, NewTrack { kind, source, name, muted }).await;
+    Ok(HttpResponse::Created().json(track?))
 }
 
-async fn unpublish(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    done(plane.unpublish(&call.sid()?, &call.track()?).await)
+async fn unpublish(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    done(plane.unpublish(&request.sid()?, &request.track()?).await)
 }
 
 #[derive(Deserialize)]
@@ -176,9 +133,9 @@ struct Mute {
     muted: bool,
 }
 
-async fn mute(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let mute: Mute = body::read(&call.body)?;
-    ok(plane.mute(&call.sid()?, &mute.track_sid, mute.muted).await)
+async fn mute(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let mute: Mute = body::read(&request.body)?;
+    ok(plane.mute(&request.sid()?, &mute.track_sid, mute.muted).await)
 }
 
 #[derive(Deserialize)]
@@ -189,11 +146,11 @@ struct Data {
     topic: Option<String>,
 }
 
-async fn data(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let sent: Data = body::read(&call.body)?;
+async fn data(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let sent: Data = body::read(&request.body)?;
     let decoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, &sent.data);
     decoded.map_err(|_| Problem::invalid("data", "must be standard base64"))?;
-    let result = plane.send_data(&call.sid()?, &sent.data, sent.topic.as_deref()).await;
+    let result = plane.send_data(&request.sid()?, &sent.data, sent.topic.as_deref()).await;
     ok(result.map(|()| json!({"sent": true})))
 }
 
@@ -203,9 +160,9 @@ struct Bitrate {
     kbps: u32,
 }
 
-async fn bitrate(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let Bitrate { kbps } = body::read(&call.body)?;
-    ok(plane.set_bitrate(&call.sid()?, kbps).await.map(|()| json!({"kbps": kbps})))
+async fn bitrate(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let Bitrate { kbps } = body::read(&request.body)?;
+    ok(plane.set_bitrate(&request.sid()?, kbps).await.map(|()| json!({"kbps": kbps})))
 }
 
 #[derive(Deserialize)]
@@ -214,20 +171,20 @@ struct Leave {
     clean: bool,
 }
 
-async fn leave(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let Leave { clean } = body::read(&call.body)?;
-    done(plane.leave(&call.sid()?, clean).await)
+async fn leave(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let Leave { clean } = body::read(&request.body)?;
+    done(plane.leave(&request.sid()?, clean).await)
 }
 
-async fn connect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    ok(plane.connect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+async fn connect(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    ok(plane.connect_encoder(request.stream_key()).await.map(|state| endpoint(&state)))
 }
 
-async fn disconnect(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    ok(plane.disconnect_encoder(call.stream_key()).await.map(|state| endpoint(&state)))
+async fn disconnect(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    ok(plane.disconnect_encoder(request.stream_key()).await.map(|state| endpoint(&state)))
 }
 
-/// What a job can be driven to.
+/// The statuses that a simulated egress can be driven to.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Driven {
@@ -258,10 +215,10 @@ struct Drive {
     error: Option<String>,
 }
 
-async fn egress(plane: Plane, call: SandboxCall) -> Result<HttpResponse, Problem> {
-    let Drive { status, error } = body::read(&call.body)?;
-    let id = call.request.match_info().query("egress_id").parse().map_err(|_| not_found(SandboxError::NoSuchEgress))?;
-    let driven = plane.set_egress_status(&id, status.into(), error).await.map_err(|error| refusal(&error))?;
+async fn egress(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let Drive { status, error } = body::read(&request.body)?;
+    let id = request.http.match_info().query("egress_id").parse().map_err(|_| SandboxError::NoSuchEgress)?;
+    let driven = plane.set_egress_status(&id, status.into(), error).await?;
     let mut answer = json!({"egress_id": driven.egress_id, "status": driven.status});
     if let Some(error) = driven.error {
         answer["error"] = json!(error);
@@ -275,8 +232,8 @@ struct Outage {
     seconds: u32,
 }
 
-fn outage(plane: &Plane, call: &SandboxCall) -> Result<HttpResponse, Problem> {
-    let Outage { seconds } = body::read(&call.body)?;
+async fn outage(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let Outage { seconds } = body::read(&request.body)?;
     plane.simulate_outage(Duration::from_secs(seconds.into()));
     Ok(HttpResponse::Ok().json(json!({"seconds": seconds})))
 }
@@ -287,8 +244,8 @@ struct DropReports {
     count: u32,
 }
 
-fn drop_reports(plane: &Plane, call: &SandboxCall) -> Result<HttpResponse, Problem> {
-    let DropReports { count } = body::read(&call.body)?;
+async fn drop_reports(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
+    let DropReports { count } = body::read(&request.body)?;
     plane.drop_reports(count);
     Ok(HttpResponse::Ok().json(json!({"count": count})))
 }
@@ -297,10 +254,11 @@ fn endpoint(state: &IngressState) -> serde_json::Value {
     json!({"ingress_id": state.ingress_id, "status": state.status})
 }
 
-fn ok<T: Serialize>(result: Result<T, SandboxError>) -> Result<HttpResponse, Problem> {
-    result.map(|body| HttpResponse::Ok().json(body)).map_err(|error| refusal(&error))
+fn ok<T: Serialize>(result: Result<T, SandboxError>) -> Result<HttpResponse, ApiError> {
+    Ok(HttpResponse::Ok().json(result?))
 }
 
-fn done(result: Result<(), SandboxError>) -> Result<HttpResponse, Problem> {
-    result.map(|()| HttpResponse::NoContent().finish()).map_err(|error| refusal(&error))
+fn done(result: Result<(), SandboxError>) -> Result<HttpResponse, ApiError> {
+    result?;
+    Ok(HttpResponse::NoContent().finish())
 }

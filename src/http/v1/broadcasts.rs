@@ -9,27 +9,24 @@ use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::rtmp::{RtmpUrl, parse_urls};
-use conclave_model::{DestinationName, ErrorCode, Timestamp};
+use conclave_model::{DestinationName, ErrorCode, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::jobs::{FILTERS, Resource};
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, id};
+use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource};
+use crate::http::context::RequestContext;
 use crate::http::egress_address::{check_hosts, rtmp_hosts};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::Problem;
+use crate::http::error::ApiError;
+use crate::http::input::path::RoomPath;
+use crate::http::input::{Checked, Input, NoBody, NoParams, Paged, Validate};
+use crate::http::operation::{CheckResult, Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-const BROADCASTS: Resource = Resource {
-    kind: EgressKind::Broadcast,
-    permission: Permission::Broadcast,
-    feature: Feature::Streaming,
-    destinations: DestinationKind::Rtmp,
-};
+const BROADCASTS: Resource = Resource { kind: EgressKind::Broadcast, destinations: DestinationKind::Rtmp };
 
-/// A broadcast to be started.
+/// A broadcast to start.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartBroadcast {
@@ -39,8 +36,8 @@ pub struct StartBroadcast {
     urls: Option<Vec<String>>,
     /// An rtmp destination of the room's template. Not beside `urls`.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$", nullable = false)]
-    destination: Option<String>,
+    #[schema(nullable = false)]
+    destination: Option<DestinationName>,
     /// Default grid.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
@@ -54,55 +51,20 @@ pub struct StartBroadcast {
 /// A broadcast.
 #[derive(Serialize, ToSchema)]
 pub struct Broadcast<'a> {
-    id: uuid::Uuid,
-    project_id: &'a str,
-    room: &'a str,
-    namespaced_room: String,
-    /// The handle for every later call.
-    egress_id: &'a str,
-    /// Where it goes, each stream key replaced by `REDACTED`.
+    #[serde(flatten)]
+    head: EgressHead<'a>,
+    /// The receivers, each stream key replaced by `REDACTED`.
     urls: &'a [String],
     status: EgressStatus,
-    /// The destination used, if one was named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    destination: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    destination_id: Option<&'a str>,
-    #[schema(value_type = String, format = DateTime)]
-    started_at: Timestamp,
-    /// Absent until it is final.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
-    ended_at: Option<Timestamp>,
-    /// Set when the status is `failed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    error: Option<&'a str>,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    #[serde(flatten)]
+    tail: EgressTail<'a>,
 }
 
 impl<'a> Broadcast<'a> {
-    /// `None` for a recording, which no query of this resource finds.
-    fn of(job: &'a Egress) -> Option<Self> {
-        let EgressDetail::Broadcast { urls } = &job.detail else { return None };
-        Some(Self {
-            id: job.id.0,
-            project_id: job.project_id.as_str(),
-            room: job.room.as_str(),
-            namespaced_room: job.namespaced_room().to_string(),
-            egress_id: job.egress_id.as_str(),
-            urls,
-            status: job.status,
-            destination: job.destination.as_ref().map(|used| used.name.as_str()),
-            destination_id: job.destination.as_ref().map(|used| used.id.as_str()),
-            started_at: job.started_at,
-            ended_at: job.ended_at,
-            error: job.error.as_deref(),
-            created_at: job.created_at,
-        })
+    /// `None` for a recording, which no query of this resource gives.
+    fn from_egress(egress: &'a Egress) -> Option<Self> {
+        let EgressDetail::Broadcast { urls } = &egress.detail else { return None };
+        Some(Self { head: egress.into(), urls, status: egress.status, tail: egress.into() })
     }
 }
 
@@ -115,147 +77,149 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Broadcasts.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "start_broadcast",
-        Method::Post,
-        "/v1/rooms/{name}/broadcasts",
-        &[201],
-        |call| Box::pin(start(call)),
-        || {
-            Doc::new("broadcasts", "Start a broadcast")
-                .path(Param::ROOM)
-                .body::<StartBroadcast>(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
-                .answer::<Broadcast<'_>>(example())
-        },
-    )
-    .auth(Auth::KeyOrRoomToken(&[Permission::Broadcast]))
-    .idempotent()
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidUrl,
-        ErrorCode::BlockedUrl,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::InsufficientBalance,
-        ErrorCode::FeatureNotInPlan,
-        ErrorCode::RoomNotFound,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::DestinationNotFound,
-        ErrorCode::RoomEnded,
-        ErrorCode::BroadcastExists,
-        ErrorCode::MediaUnavailable,
-        ErrorCode::DestinationUnusable,
-        ErrorCode::BillingUnavailable,
-    ]),
-    Operation::new(
-        "list_broadcasts",
-        Method::Get,
-        "/v1/broadcasts",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            let doc = Doc::new("broadcasts", "List the project's broadcasts, newest first");
-            doc.page::<Broadcast<'_>>("broadcasts", example(), FILTERS)
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName]),
-    Operation::new(
-        "get_broadcast",
-        Method::Get,
-        "/v1/broadcasts/{egress_id}",
-        &[200],
-        |call| Box::pin(async move { BROADCASTS.get(&call).await.map(|job| render_ok(&job)) }),
-        || {
-            Doc::new("broadcasts", "Read a broadcast; while it runs, the media plane is asked how it stands")
-                .path(Param::EGRESS)
-                .answer::<Broadcast<'_>>(example())
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable]),
-    Operation::new(
-        "stop_broadcast",
-        Method::Post,
-        "/v1/broadcasts/{egress_id}/stop",
-        &[200],
-        |call| Box::pin(async move { BROADCASTS.stop(&call, render_ok).await }),
-        || {
-            let mut stopped = example();
-            stopped["status"] = json!("ending");
-            let doc = Doc::new("broadcasts", "Stop a broadcast").path(Param::EGRESS);
-            doc.answer::<Broadcast<'_>>(stopped)
-        },
-    )
-    .auth(Auth::KeyOrRoomToken(&[Permission::Broadcast]))
-    .idempotent()
-    .replays_to(|call| Box::pin(BROADCASTS.permit_stop(call)))
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable]),
-];
-
-fn render_created(job: &Egress) -> Response {
-    answer::created(&Broadcast::of(job))
+/// The operations on broadcasts.
+pub fn operations() -> Vec<Operation> {
+    let mut stopped = example();
+    stopped["status"] = json!("ending");
+    vec![
+        operation(Method::Post, "/v1/rooms/{name}/broadcasts", "start_broadcast", start)
+            .about("broadcasts", "Start a broadcast")
+            .example(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
+            .responds::<Broadcast<'_>>(&[201], example())
+            .check(check_urls)
+            .room_token(&[Permission::Broadcast])
+            .idempotent()
+            .starts_work()
+            .feature(Feature::Streaming)
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidUrl,
+                ErrorCode::BlockedUrl,
+                ErrorCode::QuotaExceeded,
+                ErrorCode::InsufficientBalance,
+                ErrorCode::FeatureNotInPlan,
+                ErrorCode::RoomNotFound,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::DestinationNotFound,
+                ErrorCode::RoomEnded,
+                ErrorCode::BroadcastExists,
+                ErrorCode::MediaUnavailable,
+                ErrorCode::DestinationUnusable,
+                ErrorCode::BillingUnavailable,
+            ])
+            .build(),
+        operation(Method::Get, "/v1/broadcasts", "list_broadcasts", list)
+            .about("broadcasts", "List the project's broadcasts, newest first")
+            .responds_page::<Broadcast<'_>>("broadcasts", example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
+            .build(),
+        operation(Method::Get, "/v1/broadcasts/{egress_id}", "get_broadcast", get)
+            .about("broadcasts", "Read a broadcast; while it runs, the media plane is asked for its status")
+            .responds::<Broadcast<'_>>(&[200], example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+        operation(Method::Post, "/v1/broadcasts/{egress_id}/stop", "stop_broadcast", stop)
+            .about("broadcasts", "Stop a broadcast")
+            .responds::<Broadcast<'_>>(&[200], stopped)
+            .room_token(&[Permission::Broadcast])
+            .replay_check(|context, input| BROADCASTS.check_stop_replay(context, input))
+            .idempotent()
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+    ]
 }
 
-fn render_ok(job: &Egress) -> Response {
-    answer::ok(&Broadcast::of(job))
+fn render_created(egress: &Egress) -> Response {
+    response::created(&Broadcast::from_egress(egress))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let jobs = BROADCASTS.list(&call).await?;
-    Ok(answer::page("broadcasts", &jobs.as_ref().map(Broadcast::of)))
+fn render_ok(egress: &Egress) -> Response {
+    response::ok(&Broadcast::from_egress(egress))
 }
 
-/// Where a broadcast is to go.
+/// The receivers of a broadcast, as the body names them.
 enum Target {
     Urls(Vec<RtmpUrl>),
     Destination(DestinationName),
 }
 
-impl StartBroadcast {
-    fn target(&self) -> Result<Target, Problem> {
-        match (&self.urls, &self.destination) {
-            (Some(_), Some(_)) => Err(Problem::invalid("destination", "urls and destination exclude each other")),
-            (None, None) => Err(Problem::invalid("urls", "is required unless destination is given")),
-            (Some(urls), None) => parse_urls("urls", urls).map(Target::Urls),
-            (None, Some(name)) => id("destination", name).map(Target::Destination),
-        }
-    }
+/// What is to be broadcast, and where to, as far as the body alone says.
+pub struct ValidBroadcast {
+    source: EgressSource,
+    target: Target,
+}
 
-    fn source(&self) -> EgressSource {
+impl Validate for StartBroadcast {
+    type Valid = ValidBroadcast;
+
+    fn validate(self) -> Result<ValidBroadcast, Problem> {
         let audio_only = self.audio_only.unwrap_or(false);
-        EgressSource::RoomComposite {
+        let source = EgressSource::RoomComposite {
             layout: self.layout.unwrap_or(Layout::Grid),
             media: if audio_only { CompositeMedia::AudioOnly } else { CompositeMedia::Both },
-        }
+        };
+        let target = match (self.urls, self.destination) {
+            (Some(_), Some(_)) => {
+                return Err(Problem::invalid("destination", "urls and destination exclude each other"));
+            }
+            (None, None) => return Err(Problem::invalid("urls", "is required unless destination is given")),
+            (Some(urls), None) => Target::Urls(parse_urls("urls", &urls)?),
+            (None, Some(name)) => Target::Destination(name),
+        };
+        Ok(ValidBroadcast { source, target })
     }
 }
 
-async fn start(call: Call) -> Result<Response, Problem> {
-    let name = call.room()?;
-    call.no_query()?;
-    let body: StartBroadcast = call.read()?;
-    let (target, source) = (body.target()?, body.source());
-    if let Target::Urls(urls) = &target {
-        check_hosts(&call.state.egress_addresses, rtmp_hosts("urls", urls)).await?;
-    }
-    let room = BROADCASTS.room_to_start_in(&call, name).await?;
-    let named = if let Target::Destination(name) = &target { Some(name) } else { None };
-    let found = BROADCASTS.destination(&call, &room, named).await?;
+/// Refuses urls inside the operator's network.
+fn check_urls<'a>(
+    context: &'a RequestContext,
+    input: &'a Input<RoomPath, NoParams, Checked<StartBroadcast>>,
+) -> CheckResult<'a> {
+    Box::pin(async move {
+        match &input.body.0.target {
+            Target::Urls(urls) => check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", urls)).await,
+            Target::Destination(_) => Ok(()),
+        }
+    })
+}
+
+async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<EgressQuery>, NoBody>,
+) -> Result<Response, ApiError> {
+    let broadcasts = BROADCASTS.list(&context, input.query).await?;
+    Ok(response::page("broadcasts", &broadcasts.as_ref().map(Broadcast::from_egress)))
+}
+
+async fn get(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    Ok(render_ok(&BROADCASTS.get(&context, input.path.egress_id).await?))
+}
+
+async fn stop(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    BROADCASTS.stop(&context, input.path.egress_id, render_ok).await
+}
+
+async fn start(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, Checked<StartBroadcast>>,
+) -> Result<Response, ApiError> {
+    let Checked(ValidBroadcast { source, target }) = input.body;
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let name = if let Target::Destination(name) = &target { Some(name) } else { None };
+    let found = BROADCASTS.destination(&context, &room, name).await?;
     let (used, urls) = receivers(target, found)?;
     let detail = EgressDetail::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() };
-    BROADCASTS.start(&call, &room, (source, EgressOutput::Streams(urls)), (detail, used), render_created).await
+    BROADCASTS.start(&context, room, source, (detail, EgressOutput::Streams(urls)), used, render_created).await
 }
 
 /// The name for the record, the urls for the media plane.
 fn receivers(
     target: Target,
     found: Option<(UsedDestination, DestinationConfig)>,
-) -> Result<(Option<UsedDestination>, Vec<RtmpUrl>), Problem> {
+) -> Result<(Option<UsedDestination>, Vec<RtmpUrl>), ApiError> {
     match (target, found) {
         (Target::Urls(urls), _) => Ok((None, urls)),
         (Target::Destination(_), Some((used, DestinationConfig::Rtmp(rtmp)))) => Ok((Some(used), rtmp.urls)),
-        (Target::Destination(_), _) => {
-            Err(Problem::internal().because("a destination's configuration is not of its kind"))
-        }
+        (Target::Destination(_), _) => Err(ApiError::internal("a destination's configuration is not of its kind")),
     }
 }

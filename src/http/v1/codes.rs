@@ -1,5 +1,4 @@
-//! Room codes (contract "Room codes"): short texts that whoever holds one exchanges for a room token, without a
-//! credential.
+//! Room codes (contract "Room codes"): short texts that a client exchanges for a room token, without a credential.
 
 use std::time::Duration;
 
@@ -8,32 +7,42 @@ use conclave_media::token::Grants;
 use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord, SHORTEST_LIFE};
 use conclave_model::non_null::non_null;
 use conclave_model::usage::{BillingVerdict, QuotaDecision};
-use conclave_model::{ErrorCode, Identity, Timestamp};
+use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
+use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
 use crate::billing::BillingError;
 use crate::config::Plans;
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, id, identity};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::{Problem, of_store};
-use crate::http::standing;
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::RoomPath;
+use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, OptionalBody, Paged, from_text, refusal_at};
+use crate::http::operation::{Operation, operation};
+use crate::http::quota;
+use crate::http::response::{self, Response};
+use crate::http::spec::{Method, OpenRates};
 
-/// A code to be made.
+/// The path of a room code.
+#[derive(Deserialize, IntoParams)]
+struct CodePath {
+    /// The room code
+    #[serde(deserialize_with = "from_text")]
+    #[param(value_type = String, pattern = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$")]
+    code: RoomCode,
+}
+
+/// A room code to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCode {
     /// A role of the room's template; tokens carry it.
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
-    role: String,
+    role: RoleName,
     /// From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(format = DateTime, nullable = false)]
-    expires_at: Option<String>,
+    #[schema(nullable = false)]
+    expires_at: Option<Timestamp>,
     /// Default 86400. Not beside `expires_at`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(minimum = 60, maximum = 2_592_000, nullable = false)]
@@ -43,57 +52,55 @@ pub struct CreateCode {
     max_uses: Option<u32>,
     /// Locks the code to one identity.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$", nullable = false)]
-    identity: Option<String>,
+    #[schema(nullable = false)]
+    identity: Option<Identity>,
 }
 
-/// Who wants to come in by a code.
+/// The identity that a token is asked for in exchange for a room code.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExchangeCode {
     /// Ignored when the code is locked to an identity; left out, it is `guest-` and eight random characters.
+    // A text: a locked code ignores it also where it is no identity.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$", nullable = false)]
+    #[schema(value_type = Option<Identity>, nullable = false)]
     identity: Option<String>,
 }
 
 /// A room code.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RoomCode)]
-pub struct RoomCodeJson {
-    id: uuid::Uuid,
-    project_id: String,
+pub struct RoomCodeJson<'a> {
+    id: CodeId,
+    project_id: &'a ProjectId,
     /// The room it admits to.
-    room: String,
+    room: &'a RoomName,
     /// The role its tokens carry.
-    role: String,
+    role: &'a RoleName,
     /// Whole in the answer that creates it, and in no other: `abcd-****-****`.
     code: String,
     /// When set, the code always mints for this identity.
     #[schema(required = true)]
-    identity: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
+    identity: Option<&'a Identity>,
     expires_at: Timestamp,
     /// Null means no cap.
     max_uses: Option<u32>,
     /// Times exchanged.
     uses: u32,
     disabled: bool,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
 
-impl RoomCodeJson {
-    fn of(record: &RoomCodeRecord, code: String) -> Self {
+impl<'a> RoomCodeJson<'a> {
+    fn new(record: &'a RoomCodeRecord, code: String) -> Self {
         Self {
-            id: record.id.0,
-            project_id: record.project_id.to_string(),
-            room: record.room.to_string(),
-            role: record.role.to_string(),
+            id: record.id,
+            project_id: &record.project_id,
+            room: &record.room,
+            role: &record.role,
             code,
-            identity: record.identity.as_ref().map(ToString::to_string),
+            identity: record.identity.as_ref(),
             expires_at: record.expires_at,
             max_uses: record.max_uses,
             uses: record.uses,
@@ -113,91 +120,62 @@ fn example(code: &str) -> serde_json::Value {
     })
 }
 
-/// Room codes.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "list_codes",
-        Method::Get,
-        "/v1/rooms/{name}/codes",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            Doc::new("codes", "List a room's codes, newest first, those that cannot be used any more too")
-                .path(Param::ROOM)
-                .page::<RoomCodeJson>("codes", example("abcd-****-****"), &[])
-        },
-    )
-    .codes(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound]),
-    Operation::new(
-        "create_code",
-        Method::Post,
-        "/v1/rooms/{name}/codes",
-        &[201],
-        |call| Box::pin(create(call)),
-        || {
-            Doc::new("codes", "Create a room code; the answer shows it whole, this once")
-                .path(Param::ROOM)
-                .body::<CreateCode>(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
-                .answer::<RoomCodeJson>(example("abcd-efgh-jkmn"))
-        },
-    )
-    .idempotent()
-    .secret_answer()
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::RoomNotFound,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::RoleNotFound,
-    ]),
-    Operation::new(
-        "disable_code",
-        Method::Delete,
-        "/v1/codes/{code}",
-        &[204],
-        |call| Box::pin(disable(call)),
-        || Doc::new("codes", "Disable a room code; tokens it has given stay valid").path(Param::CODE),
-    )
-    .codes(&[ErrorCode::CodeNotFound]),
-    Operation::new(
-        "exchange_code",
-        Method::Post,
-        "/v1/codes/{code}/exchange",
-        &[201],
-        |call| Box::pin(exchange(call)),
-        || {
-            Doc::new("codes", "Exchange a room code for a room token")
-                .path(Param::CODE)
-                .optional_body::<ExchangeCode>(json!({"identity": "alice"}))
-                .answer::<Token<'_>>(Token::example())
-        },
-    )
-    .auth(Auth::Open)
-    .secret_answer()
-    .codes(&[
-        ErrorCode::InvalidIdentity,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::InsufficientBalance,
-        ErrorCode::CodeNotFound,
-        ErrorCode::RoleNotFound,
-        ErrorCode::RoomEnded,
-        ErrorCode::RoleCapacityReached,
-        ErrorCode::BillingUnavailable,
-        ErrorCode::DatabaseUnavailable,
-    ]),
-];
+/// The operations on room codes.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
+            .about("codes", "List a room's codes, newest first, those that cannot be used any more too")
+            .responds_page::<RoomCodeJson<'_>>("codes", example("abcd-****-****"))
+            .errors(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
+            .build(),
+        operation(Method::Post, "/v1/rooms/{name}/codes", "create_code", create)
+            .about("codes", "Create a room code; the answer shows it whole, this once")
+            .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
+            .responds::<RoomCodeJson<'_>>(&[201], example("abcd-efgh-jkmn"))
+            .idempotent()
+            .secret_response()
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::RoomNotFound,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoleNotFound,
+            ])
+            .build(),
+        operation(Method::Delete, "/v1/codes/{code}", "disable_code", disable)
+            .about("codes", "Disable a room code; tokens it has given stay valid")
+            .secret_path("code")
+            .malformed_path(Problem::code_not_found)
+            .errors(&[ErrorCode::CodeNotFound])
+            .build(),
+        operation(Method::Post, "/v1/codes/{code}/exchange", "exchange_code", exchange)
+            .about("codes", "Exchange a room code for a room token")
+            .example(json!({"identity": "alice"}))
+            .responds::<Token<'_>>(&[201], Token::example())
+            .open("code", OpenRates::Exchange)
+            .malformed_path(Problem::code_not_found)
+            .secret_response()
+            .errors(&[
+                ErrorCode::InvalidIdentity,
+                ErrorCode::QuotaExceeded,
+                ErrorCode::InsufficientBalance,
+                ErrorCode::CodeNotFound,
+                ErrorCode::RoleNotFound,
+                ErrorCode::RoomEnded,
+                ErrorCode::RoleCapacityReached,
+                ErrorCode::BillingUnavailable,
+                ErrorCode::DatabaseUnavailable,
+            ])
+            .build(),
+    ]
+}
 
 fn render_created(created: &CreatedCode) -> Response {
-    answer::created(&RoomCodeJson::of(&created.record, created.code.reveal().to_owned()))
+    response::created(&RoomCodeJson::new(&created.record, created.code.reveal().to_owned()))
 }
 
-/// The code a path names. One that cannot be is one that is not.
-fn code(call: &Call) -> Result<RoomCode, Problem> {
-    call.path("code").map_err(|_| Problem::code_not_found())
-}
-
-/// When a code made now expires. A life outside the range is refused whichever way it was given.
-fn expiry(now: Timestamp, expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Timestamp, Problem> {
+/// When a code created now expires. A life outside the range is refused whichever way it was given.
+fn expiry(now: Timestamp, expires_at: Option<Timestamp>, ttl_seconds: Option<u64>) -> Result<Timestamp, Problem> {
     let (shortest, longest) = (SHORTEST_LIFE.as_secs(), LONGEST_LIFE.as_secs());
     match (expires_at, ttl_seconds) {
         (Some(_), Some(_)) => Err(Problem::invalid("expires_at", "must not be sent beside ttl_seconds")),
@@ -206,8 +184,7 @@ fn expiry(now: Timestamp, expires_at: Option<&str>, ttl_seconds: Option<u64>) ->
         (None, Some(_)) => {
             Err(Problem::invalid("ttl_seconds", format!("must be an integer from {shortest} to {longest}")))
         }
-        (Some(text), None) => {
-            let at: Timestamp = id("expires_at", text)?;
+        (Some(at), None) => {
             let allowed = now.after(SHORTEST_LIFE)..=now.after(LONGEST_LIFE);
             let message = "must be from 60 seconds to 30 days from now";
             if allowed.contains(&at) { Ok(at) } else { Err(Problem::invalid("expires_at", message)) }
@@ -215,96 +192,99 @@ fn expiry(now: Timestamp, expires_at: Option<&str>, ttl_seconds: Option<u64>) ->
     }
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let room = call.room()?;
-    let mut query = call.query()?;
-    let page = query.page()?;
-    query.finish()?;
-    let codes = call.state.store.codes(call.project(), room, page).await.map_err(of_store)?;
-    Ok(answer::page("codes", &codes.map(|code| RoomCodeJson::of(&code, code.prefix.masked()))))
+async fn list(context: RequestContext, input: Input<RoomPath, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+    let codes = context.state.store.codes(context.project(), input.path.name, input.query.page).await?;
+    Ok(response::page("codes", &codes.as_ref().map(|code| RoomCodeJson::new(code, code.prefix.masked()))))
 }
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    let room = call.room()?;
-    call.no_query()?;
-    let body: CreateCode = call.read()?;
+async fn create(context: RequestContext, input: Input<RoomPath, NoParams, CreateCode>) -> Result<Response, ApiError> {
+    let body = input.body;
     if body.max_uses == Some(0) {
-        return Err(Problem::invalid("max_uses", "must be at least 1, or null for no cap"));
+        return Err(Problem::invalid("max_uses", "must be at least 1, or null for no cap").into());
     }
     let new = NewCode {
-        project_id: call.project(),
-        room,
-        role: id("role", &body.role)?,
-        identity: body.identity.map(|text| identity("identity", &text)).transpose()?,
-        expires_at: expiry(call.state.clock.now(), body.expires_at.as_deref(), body.ttl_seconds)?,
+        project_id: context.project(),
+        room: input.path.name,
+        role: body.role,
+        identity: body.identity,
+        expires_at: expiry(context.state.clock.now(), body.expires_at, body.ttl_seconds)?,
         max_uses: body.max_uses,
     };
-    let created = call.state.store.create_code(new, call.keep(render_created)).await.map_err(of_store)?;
+    let created = context.state.store.create_code(new, context.recorder(render_created)).await?;
     Ok(render_created(&created))
 }
 
-async fn disable(call: Call) -> Result<Response, Problem> {
-    let code = code(&call)?;
-    call.state.store.disable_code(call.project(), code.hash()).await.map_err(of_store)?;
-    Ok(answer::no_content())
+async fn disable(context: RequestContext, input: Input<CodePath, AnyQuery, AnyBody>) -> Result<Response, ApiError> {
+    context.state.store.disable_code(context.project(), input.path.code.hash()).await?;
+    Ok(response::no_content())
 }
 
-async fn exchange(call: Call) -> Result<Response, Problem> {
-    call.no_query()?;
-    let body: ExchangeCode = call.read_if_sent()?;
-    let asked = body.identity.map(|text| identity("identity", &text)).transpose();
-    let code = code(&call)?;
-    let exchange = match (take_use(&call, &code, asked.as_ref().err().cloned()).await, &asked) {
-        (Err(problem), Err(malformed)) if problem.code == ErrorCode::CodeNotFound => return Err(malformed.clone()),
+async fn exchange(
+    context: RequestContext,
+    input: Input<CodePath, NoParams, OptionalBody<ExchangeCode>>,
+) -> Result<Response, ApiError> {
+    let (code, OptionalBody(body)) = (input.path.code, input.body);
+    let requested = body.identity.map(|text| text.parse().map_err(|error| refusal_at("identity", &error))).transpose();
+    let exchange = match (take_use(&context, &code, requested.as_ref().err().cloned()).await, &requested) {
+        (Err(error), Err(malformed)) if error.problem.code == ErrorCode::CodeNotFound => {
+            return Err(malformed.clone().into());
+        }
         (taken, _) => taken?,
     };
-    let plan = standing::plan(&call.state.plans, &exchange.plan)?;
-    let asked = asked.unwrap_or_default();
-    let wanted = Wanted {
-        identity: exchange.identity.clone().or(asked).unwrap_or_else(Identity::guest),
+    let plan = quota::plan(&context.state.plans, &exchange.plan)?;
+    let requested = requested.unwrap_or_default();
+    let holder = TokenHolder {
+        identity: exchange.identity.clone().or(requested).unwrap_or_else(Identity::guest),
         name: String::new(),
         metadata: String::new(),
         ttl: ttl(None),
         grants: Grants::default(),
     };
-    mint(&call.state, &exchange.context, plan, wanted)
+    mint(&context.state, &exchange.context, plan, holder)
 }
 
-/// Uses the code once, if it admits. An identity that is malformed is refused only by a code that would look at it: one that
-/// is locked to an identity ignores what is sent.
-async fn take_use(call: &Call, code: &RoomCode, malformed: Option<Problem>) -> Result<CodeExchange, Problem> {
+/// Takes one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: one
+/// that is locked to an identity ignores what is sent.
+async fn take_use(
+    context: &RequestContext,
+    code: &RoomCode,
+    malformed: Option<Problem>,
+) -> Result<CodeExchange, ApiError> {
     // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
-    let plans = call.state.plans.clone();
-    let said = ask_billing(call, code).await?;
-    let admitted = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
+    let plans = context.state.plans.clone();
+    let billing = ask_billing(context, code).await?;
+    let check = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
         Some(malformed) => Err(malformed),
-        None => admit(&plans, exchange, said),
+        None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
     };
-    call.state.store.exchange_code(code.hash(), admitted).await.map_err(of_store)
+    Ok(context.state.store.exchange_code(code.hash(), check).await?)
 }
 
-/// What the billing service says of the code's project, asked before the write, which waits for nobody.
-async fn ask_billing(call: &Call, code: &RoomCode) -> Result<Option<Result<BillingVerdict, BillingError>>, Problem> {
-    if call.state.billing.is_none() {
+/// Asks the billing service about the code's project, before the write: the writer waits for no other service.
+async fn ask_billing(
+    context: &RequestContext,
+    code: &RoomCode,
+) -> Result<Option<Result<BillingVerdict, BillingError>>, ApiError> {
+    if context.state.billing.is_none() {
         return Ok(None);
     }
-    let project = call.state.store.project_of_code(code.hash()).await.map_err(of_store)?;
-    Ok(standing::ask_billing(&call.state, &project, call.operation).await)
+    let project = context.state.store.project_of_code(code.hash()).await?;
+    Ok(quota::ask_billing(&context.state, &project, context.spec).await)
 }
 
-/// Whether a token may be minted for the holder of a usable code.
-fn admit(
+/// Refuses a token to the holder of a usable code whose project, room or role does not allow it.
+fn ensure_can_exchange(
     plans: &Plans,
     exchange: &CodeExchange,
-    said: Option<Result<BillingVerdict, BillingError>>,
-) -> Result<(), Problem> {
-    let plan = standing::plan(plans, &exchange.plan)?;
+    billing: Option<Result<BillingVerdict, BillingError>>,
+) -> Result<(), ApiError> {
+    let plan = quota::plan(plans, &exchange.plan)?;
     let ledger = QuotaDecision::from_ledger(plan, exchange.project_status, &exchange.month);
-    standing::with_billing(ledger, said)?.ensure_can_start_work()?;
+    quota::with_billing(ledger, billing)?.ensure_can_start_work()?;
     refuse_if_full(&exchange.context, plan)?;
     if exchange.context.role.is_none() {
         let message = "the room's template does not have the code's role any more";
-        return Err(Problem::new(ErrorCode::RoleNotFound, message));
+        return Err(Problem::new(ErrorCode::RoleNotFound, message).into());
     }
     Ok(())
 }
@@ -316,19 +296,18 @@ mod tests {
     #[test]
     fn the_ends_of_a_codes_life_belong_to_it() {
         let now = Timestamp::from_millis(1_700_000_000_000);
-        let refused = |at: Option<&str>, ttl| expiry(now, at, ttl).unwrap_err().field;
+        let refused = |at: Option<Timestamp>, ttl| expiry(now, at, ttl).unwrap_err().field;
         for seconds in [60, 2_592_000] {
             let at = now.after(Duration::from_secs(seconds));
             assert_eq!(expiry(now, None, Some(seconds)), Ok(at));
-            assert_eq!(expiry(now, Some(&at.to_string()), None), Ok(at));
+            assert_eq!(expiry(now, Some(at), None), Ok(at));
         }
         for seconds in [0, 59, 2_592_001, u64::MAX] {
-            let at = now.after(Duration::from_secs(seconds)).to_string();
+            let at = now.after(Duration::from_secs(seconds));
             assert_eq!(refused(None, Some(seconds)).as_deref(), Some("ttl_seconds"));
-            assert_eq!(refused(Some(&at), None).as_deref(), Some("expires_at"));
+            assert_eq!(refused(Some(at), None).as_deref(), Some("expires_at"));
         }
         assert_eq!(expiry(now, None, None), Ok(now.after(Duration::from_secs(86_400))));
-        assert_eq!(refused(Some("tomorrow"), None).as_deref(), Some("expires_at"));
-        assert_eq!(refused(Some("tomorrow"), Some(60)).as_deref(), Some("expires_at"));
+        assert_eq!(refused(Some(now.after(DEFAULT_LIFE)), Some(60)).as_deref(), Some("expires_at"));
     }
 }

@@ -6,27 +6,42 @@ use conclave_model::destination::{
 };
 use conclave_model::non_null::non_null;
 use conclave_model::rtmp::parse_urls;
-use conclave_model::{DestinationName, ErrorCode, TemplateId, Timestamp};
+use conclave_model::{DestinationId, DestinationName, ErrorCode, Problem, TemplateId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::http::answer::{self, Response};
-use crate::http::body::read_at;
-use crate::http::call::{Call, id};
+use crate::http::context::RequestContext;
 use crate::http::egress_address::{check_hosts, http_host, rtmp_hosts};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
+use crate::http::error::ApiError;
+use crate::http::input::body::read_at;
+use crate::http::input::path::TemplatePath;
+use crate::http::input::{Input, NoBody, NoParams};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// A destination to be made.
+const LIST_PATH: &str = "/v1/templates/{id}/destinations";
+const PATH: &str = "/v1/templates/{id}/destinations/{name}";
+
+/// The path of a destination.
+#[derive(Deserialize, IntoParams)]
+struct DestinationPath {
+    /// The template's id.
+    #[param(inline)]
+    id: TemplateId,
+    /// The destination's name.
+    #[param(inline)]
+    name: DestinationName,
+}
+
+/// A destination to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateDestination {
-    /// Unique in the template: `^[a-zA-Z0-9_-]{1,64}$`.
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
-    name: String,
+    /// Unique in the template.
+    name: DestinationName,
     kind: DestinationKind,
     #[schema(value_type = DestinationConfig)]
     config: Box<RawValue>,
@@ -76,16 +91,14 @@ struct RtmpDestinationConfig {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Destination)]
 pub struct DestinationJson<'a> {
-    id: &'a str,
-    template_id: &'a str,
-    name: &'a str,
+    id: &'a DestinationId,
+    template_id: &'a TemplateId,
+    name: &'a DestinationName,
     kind: DestinationKind,
     /// Without its secrets.
     #[schema(value_type = DestinationConfig)]
     config: &'a serde_json::Value,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
 
@@ -98,9 +111,9 @@ pub struct DestinationList<'a> {
 impl<'a> From<&'a Destination> for DestinationJson<'a> {
     fn from(destination: &'a Destination) -> Self {
         Self {
-            id: destination.id.as_str(),
-            template_id: destination.template_id.as_str(),
-            name: destination.name.as_str(),
+            id: &destination.id,
+            template_id: &destination.template_id,
+            name: &destination.name,
             kind: destination.kind,
             config: &destination.config,
             created_at: destination.created_at,
@@ -120,108 +133,67 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Destinations.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "create_destination",
-        Method::Post,
-        "/v1/templates/{id}/destinations",
-        &[201],
-        |call| Box::pin(create(call)),
-        || {
-            Doc::new("destinations", "Create a destination")
-                .path(Param::TEMPLATE)
-                .body::<CreateDestination>(json!({
-                    "name": "archive", "kind": "recording",
-                    "config": {
-                        "type": "s3", "bucket": "calls", "region": "eu-west-1",
-                        "access_key": "AKIAIOSFODNN7EXAMPLE", "secret": "wJalrXUtnFEMI"
-                    }
-                }))
-                .answer::<DestinationJson<'_>>(example())
-        },
-    )
-    .idempotent()
-    .codes(&[
-        ErrorCode::InvalidUrl,
-        ErrorCode::BlockedUrl,
-        ErrorCode::FeatureNotInPlan,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::DestinationExists,
-        ErrorCode::EncryptionUnavailable,
-    ]),
-    Operation::new(
-        "list_destinations",
-        Method::Get,
-        "/v1/templates/{id}/destinations",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            Doc::new("destinations", "List a template's destinations")
-                .path(Param::TEMPLATE)
-                .answer::<DestinationList<'_>>(json!({"destinations": [example()]}))
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound]),
-    Operation::new(
-        "get_destination",
-        Method::Get,
-        "/v1/templates/{id}/destinations/{name}",
-        &[200],
-        |call| Box::pin(get(call)),
-        || {
-            Doc::new("destinations", "Read a destination, without its secrets")
-                .path(Param::TEMPLATE)
-                .path(Param::DESTINATION)
-                .answer::<DestinationJson<'_>>(example())
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound]),
-    Operation::new(
-        "update_destination",
-        Method::Patch,
-        "/v1/templates/{id}/destinations/{name}",
-        &[200],
-        |call| Box::pin(update(call)),
-        || {
-            Doc::new("destinations", "Replace a destination's configuration; credentials left out are kept")
-                .path(Param::TEMPLATE)
-                .path(Param::DESTINATION)
-                .body::<UpdateDestination>(json!({"config": {"type": "s3", "bucket": "more-calls"}}))
-                .answer::<DestinationJson<'_>>(example())
-        },
-    )
-    .codes(&[
-        ErrorCode::InvalidUrl,
-        ErrorCode::BlockedUrl,
-        ErrorCode::FeatureNotInPlan,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::DestinationNotFound,
-        ErrorCode::EncryptionUnavailable,
-        ErrorCode::DestinationUnusable,
-    ]),
-    Operation::new(
-        "delete_destination",
-        Method::Delete,
-        "/v1/templates/{id}/destinations/{name}",
-        &[204],
-        |call| Box::pin(delete(call)),
-        || {
-            Doc::new("destinations", "Delete a destination that nothing runs against")
-                .path(Param::TEMPLATE)
-                .path(Param::DESTINATION)
-        },
-    )
-    .codes(&[
-        ErrorCode::InvalidRequest,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::DestinationNotFound,
-        ErrorCode::DestinationInUse,
-    ]),
-];
+fn create_example() -> serde_json::Value {
+    json!({
+        "name": "archive", "kind": "recording",
+        "config": {
+            "type": "s3", "bucket": "calls", "region": "eu-west-1", "access_key": "AKIAIOSFODNN7EXAMPLE",
+            "secret": "wJalrXUtnFEMI"
+        }
+    })
+}
 
-fn render_created(destination: &Destination) -> Response {
-    answer::created(&DestinationJson::from(destination))
+/// The operations on destinations.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Post, LIST_PATH, "create_destination", create)
+            .about("destinations", "Create a destination")
+            .example(create_example())
+            .responds::<DestinationJson<'_>>(&[201], example())
+            .idempotent()
+            .errors(&[
+                ErrorCode::InvalidUrl,
+                ErrorCode::BlockedUrl,
+                ErrorCode::FeatureNotInPlan,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::DestinationExists,
+                ErrorCode::EncryptionUnavailable,
+            ])
+            .build(),
+        operation(Method::Get, LIST_PATH, "list_destinations", list)
+            .about("destinations", "List a template's destinations")
+            .responds::<DestinationList<'_>>(&[200], json!({"destinations": [example()]}))
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
+            .build(),
+        operation(Method::Get, PATH, "get_destination", get)
+            .about("destinations", "Read a destination, without its secrets")
+            .responds::<DestinationJson<'_>>(&[200], example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound])
+            .build(),
+        operation(Method::Patch, PATH, "update_destination", update)
+            .about("destinations", "Replace a destination's configuration; credentials left out are kept")
+            .example(json!({"config": {"type": "s3", "bucket": "more-calls"}}))
+            .responds::<DestinationJson<'_>>(&[200], example())
+            .errors(&[
+                ErrorCode::InvalidUrl,
+                ErrorCode::BlockedUrl,
+                ErrorCode::FeatureNotInPlan,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::DestinationNotFound,
+                ErrorCode::EncryptionUnavailable,
+                ErrorCode::DestinationUnusable,
+            ])
+            .build(),
+        operation(Method::Delete, PATH, "delete_destination", delete)
+            .about("destinations", "Delete a destination that nothing runs against")
+            .errors(&[
+                ErrorCode::InvalidRequest,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::DestinationNotFound,
+                ErrorCode::DestinationInUse,
+            ])
+            .build(),
+    ]
 }
 
 /// Reads a configuration of a kind.
@@ -248,7 +220,7 @@ fn recording_config(raw: &RawValue) -> Result<RecordingInput, Problem> {
     }
 }
 
-/// What a configuration without a kind beside it is plainly meant for: only a broadcast's has urls, only a recording's a type.
+/// The kind of a configuration that is sent without one: only a broadcast's has `urls`, only a recording's has `type`.
 fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
     #[derive(Deserialize)]
     struct Shape {
@@ -263,7 +235,7 @@ fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
 }
 
 /// Refuses hosts inside the operator's network.
-async fn check_addresses(call: &Call, config: &ConfigInput) -> Result<(), Problem> {
+async fn check_addresses(context: &RequestContext, config: &ConfigInput) -> Result<(), ApiError> {
     let hosts = match config {
         ConfigInput::Rtmp(config) => rtmp_hosts("config.urls", &config.urls),
         ConfigInput::Recording(RecordingInput::S3(S3Input { endpoint: Some(endpoint), .. })) => {
@@ -271,84 +243,85 @@ async fn check_addresses(call: &Call, config: &ConfigInput) -> Result<(), Proble
         }
         ConfigInput::Recording(_) => Vec::new(),
     };
-    check_hosts(&call.state.egress_addresses, hosts).await
+    check_hosts(&context.state.egress_addresses, hosts).await
 }
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    let template_id = call.path("id")?;
-    call.no_query()?;
-    let body: CreateDestination = call.read()?;
-    let write = NewDestination {
-        project_id: call.project(),
-        template_id,
-        name: id("name", &body.name)?,
+fn render_created(destination: &Destination) -> Response {
+    response::created(&DestinationJson::from(destination))
+}
+
+async fn create(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, CreateDestination>,
+) -> Result<Response, ApiError> {
+    let body = input.body;
+    let new = NewDestination {
+        project_id: context.project(),
+        template_id: input.path.id,
+        name: body.name,
         kind: Some(body.kind),
         config: config(body.kind, &body.config)?,
-        features: call.plan().await?.features,
+        features: context.plan().await?.features,
     };
-    check_addresses(&call, &write.config).await?;
-    let destination = call.state.store.create_destination(write, call.keep(render_created)).await.map_err(of_store)?;
+    check_addresses(&context, &new.config).await?;
+    let destination = context.state.store.create_destination(new, context.recorder(render_created)).await?;
     Ok(render_created(&destination))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let template = call.path("id")?;
-    call.no_query()?;
-    let destinations = call.state.store.destinations(call.project(), template).await.map_err(of_store)?;
-    Ok(answer::ok(&DestinationList { destinations: destinations.iter().map(DestinationJson::from).collect() }))
+async fn list(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let destinations = context.state.store.destinations(context.project(), input.path.id).await?;
+    Ok(response::ok(&DestinationList { destinations: destinations.iter().map(DestinationJson::from).collect() }))
 }
 
-/// The destination a path names, of a call that takes no query.
-fn named(call: &Call) -> Result<(TemplateId, DestinationName), Problem> {
-    let named = (call.path("id")?, call.path("name")?);
-    call.no_query()?;
-    Ok(named)
+async fn get(context: RequestContext, input: Input<DestinationPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let DestinationPath { id, name } = input.path;
+    let destination = context.state.store.destination(context.project(), id, name).await?;
+    Ok(response::ok(&DestinationJson::from(&destination)))
 }
 
-async fn get(call: Call) -> Result<Response, Problem> {
-    let (template, name) = named(&call)?;
-    let destination = call.state.store.destination(call.project(), template, name).await.map_err(of_store)?;
-    Ok(answer::ok(&DestinationJson::from(&destination)))
-}
-
-/// The kind that a new configuration is read as: what it plainly is, else that of the destination. One that is not there is
-/// missed only after the body has been found right.
+/// The kind that a new configuration is read as: the one it shows by its fields, else that of the destination. Whether the
+/// destination exists is decided after the body has been validated.
 async fn kind_to_read(
-    call: &Call,
-    (template, name): (&TemplateId, &DestinationName),
+    context: &RequestContext,
+    path: &DestinationPath,
     body: &UpdateDestination,
-) -> Result<DestinationKind, Problem> {
-    let stored = call.state.store.destination(call.project(), template.clone(), name.clone()).await.map_err(of_store);
-    match (stored.map(|stored| stored.kind), body.kind) {
-        (Ok(stored), Some(sent)) if sent != stored => Err(stored.immutable_kind("kind")),
-        (Ok(stored), Some(_)) => Ok(stored),
-        (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored)),
-        (Err(problem), sent) if problem.code.status() == 404 => {
+) -> Result<DestinationKind, ApiError> {
+    let stored = context.state.store.destination(context.project(), path.id.clone(), path.name.clone()).await;
+    match (stored.map_err(ApiError::from), body.kind) {
+        (Ok(stored), Some(sent)) if sent != stored.kind => Err(stored.kind.immutable_kind("kind").into()),
+        (Ok(stored), Some(_)) => Ok(stored.kind),
+        (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored.kind)),
+        (Err(error), sent) if error.status() == 404 => {
             Ok(sent.or_else(|| kind_of(&body.config)).unwrap_or(DestinationKind::Recording))
         }
-        (Err(problem), _) => Err(problem),
+        (Err(error), _) => Err(error),
     }
 }
 
-async fn update(call: Call) -> Result<Response, Problem> {
-    let (template_id, name) = named(&call)?;
-    let body: UpdateDestination = call.read()?;
-    let kind = kind_to_read(&call, (&template_id, &name), &body).await?;
-    let write = NewDestination {
-        project_id: call.project(),
-        template_id,
-        name,
+async fn update(
+    context: RequestContext,
+    input: Input<DestinationPath, NoParams, UpdateDestination>,
+) -> Result<Response, ApiError> {
+    let (path, body) = (input.path, input.body);
+    let kind = kind_to_read(&context, &path, &body).await?;
+    let new = NewDestination {
+        project_id: context.project(),
+        template_id: path.id,
+        name: path.name,
         kind: body.kind,
         config: config(kind, &body.config)?,
-        features: call.plan().await?.features,
+        features: context.plan().await?.features,
     };
-    check_addresses(&call, &write.config).await?;
-    let destination = call.state.store.update_destination(write).await.map_err(of_store)?;
-    Ok(answer::ok(&DestinationJson::from(&destination)))
+    check_addresses(&context, &new.config).await?;
+    let destination = context.state.store.update_destination(new).await?;
+    Ok(response::ok(&DestinationJson::from(&destination)))
 }
 
-async fn delete(call: Call) -> Result<Response, Problem> {
-    let (template, name) = named(&call)?;
-    call.state.store.delete_destination(call.project(), template, name).await.map_err(of_store)?;
-    Ok(answer::no_content())
+async fn delete(
+    context: RequestContext,
+    input: Input<DestinationPath, NoParams, NoBody>,
+) -> Result<Response, ApiError> {
+    let DestinationPath { id, name } = input.path;
+    context.state.store.delete_destination(context.project(), id, name).await?;
+    Ok(response::no_content())
 }

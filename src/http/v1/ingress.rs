@@ -1,4 +1,4 @@
-//! Ingress endpoints (contract "Ingress"): where an encoder publishes into a room as an ordinary participant.
+//! Ingress endpoints (contract "Ingress"): an encoder publishes to one, into a room, as an ordinary participant.
 
 use conclave_actors::project::CreateIngressRequest;
 use conclave_db::IngressFilter;
@@ -7,92 +7,124 @@ use conclave_model::ingress::{Ingress, IngressStatus, InputType};
 use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
 use conclave_model::room::RoomStatus;
-use conclave_model::{ErrorCode, IngressId, Timestamp};
+use conclave_model::text::Text;
+use conclave_model::{
+    ErrorCode, Identity, IngressId, IngressRowId, NamespacedRoom, Problem, ProjectId, RoomName, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, identity, room_name};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store, of_tree};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::RoomPath;
+use crate::http::input::{Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// An endpoint to be made.
+/// The path of an ingress endpoint.
+#[derive(Deserialize, IntoParams)]
+struct IngressPath {
+    /// The endpoint's id
+    #[param(inline)]
+    ingress_id: IngressId,
+}
+
+/// The filters of a project's ingress endpoints.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct IngressQuery {
+    /// Of this room
+    #[param(inline)]
+    room: Option<RoomName>,
+    /// In this status
+    #[param(inline)]
+    status: Option<IngressStatus>,
+    /// Of this type
+    #[param(inline)]
+    input_type: Option<InputType>,
+}
+
+impl From<IngressQuery> for IngressFilter {
+    fn from(query: IngressQuery) -> Self {
+        let IngressQuery { room, status, input_type } = query;
+        Self { room, status, input_type }
+    }
+}
+
+/// An ingress endpoint to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateIngress {
     /// How an encoder speaks to it.
     input_type: InputType,
     /// The identity that the stream joins as.
-    #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$")]
-    participant_identity: String,
+    participant_identity: Identity,
     /// The display name that it joins with.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    participant_name: Option<String>,
+    participant_name: Option<Text>,
     /// Null or left out, it is the media plane's default for the input type.
     enable_transcoding: Option<bool>,
 }
 
-/// An endpoint.
+/// An ingress endpoint.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Ingress)]
-pub struct IngressJson {
-    id: uuid::Uuid,
-    project_id: String,
+pub struct IngressJson<'a> {
+    id: IngressRowId,
+    project_id: &'a ProjectId,
     /// The room it publishes into.
-    room: String,
-    namespaced_room: String,
+    room: &'a RoomName,
+    namespaced_room: NamespacedRoom,
     /// The handle for every later call.
-    ingress_id: String,
+    ingress_id: &'a IngressId,
     input_type: InputType,
     /// The identity that the stream joins as.
-    participant_identity: String,
+    participant_identity: &'a Identity,
     /// Absent when none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    participant_name: Option<String>,
+    participant_name: Option<&'a str>,
     /// Where an encoder publishes, with `REDACTED` for the stream key.
-    url: String,
+    url: &'a str,
     status: IngressStatus,
     /// What went wrong; present while `status` is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    error: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
+    error: Option<&'a str>,
     created_at: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
     /// Absent until deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     deleted_at: Option<Timestamp>,
 }
 
-/// An endpoint that was made, with what lets an encoder in.
+/// A created ingress endpoint with its stream key.
 #[derive(Serialize, ToSchema)]
 pub struct IngressCreated<'a> {
     #[serde(flatten)]
-    ingress: IngressJson,
+    ingress: IngressJson<'a>,
     /// Shown this once.
     stream_key: &'a str,
 }
 
-impl From<&Ingress> for IngressJson {
-    fn from(ingress: &Ingress) -> Self {
+impl<'a> From<&'a Ingress> for IngressJson<'a> {
+    fn from(ingress: &'a Ingress) -> Self {
         Self {
-            id: ingress.id.0,
-            project_id: ingress.project_id.to_string(),
-            room: ingress.room.to_string(),
-            namespaced_room: ingress.namespaced_room().to_string(),
-            ingress_id: ingress.ingress_id.to_string(),
+            id: ingress.id,
+            project_id: &ingress.project_id,
+            room: &ingress.room,
+            namespaced_room: ingress.namespaced_room(),
+            ingress_id: &ingress.ingress_id,
             input_type: ingress.input_type,
-            participant_identity: ingress.participant_identity.to_string(),
-            participant_name: ingress.participant_name.clone(),
-            url: ingress.url.clone(),
+            participant_identity: &ingress.participant_identity,
+            participant_name: ingress.participant_name.as_deref(),
+            url: &ingress.url,
             status: ingress.status,
-            error: ingress.error.clone(),
+            error: ingress.error.as_deref(),
             created_at: ingress.created_at,
             updated_at: ingress.updated_at,
             deleted_at: ingress.deleted_at,
@@ -116,136 +148,93 @@ fn created_example() -> serde_json::Value {
     example
 }
 
-/// Ingress endpoints.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "create_ingress",
-        Method::Post,
-        "/v1/rooms/{name}/ingress",
-        &[201],
-        |call| Box::pin(create(call)),
-        || {
-            let example =
-                json!({"input_type": "rtmp", "participant_identity": "encoder", "participant_name": "Stage camera"});
-            Doc::new("ingress", "Create an endpoint for an encoder; the answer shows its stream key, this once")
-                .path(Param::ROOM)
-                .body::<CreateIngress>(example)
-                .answer::<IngressCreated<'_>>(created_example())
-        },
-    )
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::InsufficientBalance,
-        ErrorCode::FeatureNotInPlan,
-        ErrorCode::RoomNotFound,
-        ErrorCode::RoomEnded,
-        ErrorCode::IngressExists,
-        ErrorCode::MediaUnavailable,
-        ErrorCode::BillingUnavailable,
-    ]),
-    Operation::new(
-        "list_ingresses",
-        Method::Get,
-        "/v1/ingress",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            Doc::new("ingress", "List endpoints, newest first, deleted ones too").page::<IngressJson>(
-                "ingresses",
-                example(),
-                &[
-                    Param::query("room", "Of this room"),
-                    Param::one_of("status", "In this status", IngressStatus::WORDS),
-                    Param::one_of("input_type", "Of this type", InputType::WORDS),
-                ],
-            )
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName]),
-    Operation::new(
-        "get_ingress",
-        Method::Get,
-        "/v1/ingress/{ingress_id}",
-        &[200],
-        |call| Box::pin(get(call)),
-        || {
-            Doc::new("ingress", "Read an endpoint, as the media plane has it now")
-                .path(Param::INGRESS)
-                .answer::<IngressJson>(example())
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable]),
-    Operation::new(
-        "delete_ingress",
-        Method::Delete,
-        "/v1/ingress/{ingress_id}",
-        &[204],
-        |call| Box::pin(delete(call)),
-        || Doc::new("ingress", "Delete an endpoint; its stream key is invalid at once").path(Param::INGRESS),
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable]),
-];
+/// The operations on ingress endpoints.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Post, "/v1/rooms/{name}/ingress", "create_ingress", create)
+            .about("ingress", "Create an endpoint for an encoder; the answer shows its stream key, this once")
+            .example(json!({
+                "input_type": "rtmp", "participant_identity": "encoder", "participant_name": "Stage camera"
+            }))
+            .responds::<IngressCreated<'_>>(&[201], created_example())
+            .starts_work()
+            .feature(Feature::Streaming)
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::QuotaExceeded,
+                ErrorCode::InsufficientBalance,
+                ErrorCode::FeatureNotInPlan,
+                ErrorCode::RoomNotFound,
+                ErrorCode::RoomEnded,
+                ErrorCode::IngressExists,
+                ErrorCode::MediaUnavailable,
+                ErrorCode::BillingUnavailable,
+            ])
+            .build(),
+        operation(Method::Get, "/v1/ingress", "list_ingresses", list)
+            .about("ingress", "List endpoints, newest first, deleted ones too")
+            .responds_page::<IngressJson<'_>>("ingresses", example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
+            .build(),
+        operation(Method::Get, "/v1/ingress/{ingress_id}", "get_ingress", get)
+            .about("ingress", "Read an endpoint; the media plane is asked for its status")
+            .responds::<IngressJson<'_>>(&[200], example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+        operation(Method::Delete, "/v1/ingress/{ingress_id}", "delete_ingress", delete)
+            .about("ingress", "Delete an endpoint; its stream key is invalid at once")
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+    ]
+}
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    let room = call.room()?;
-    call.no_query()?;
-    let body: CreateIngress = call.read()?;
-    let identity = identity("participant_identity", &body.participant_identity)?;
-    let plan = call.plan_for_new_work().await?;
-    let room = call.state.store.room(call.project(), room).await.map_err(of_store)?;
+async fn create(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, CreateIngress>,
+) -> Result<Response, ApiError> {
+    let body = input.body;
+    let room = context.state.store.room(context.project(), input.path.name).await?;
     if room.status == RoomStatus::Ended {
-        return Err(Problem::room_ended());
+        return Err(Problem::room_ended().into());
     }
-    plan.features.ensure_included(Feature::Streaming)?;
+    context.require_feature().await?;
     let ingress = IngressRequest {
         room: room.namespaced_name(),
-        max_participants: plan.effective_cap(room.max_participants),
+        max_participants: context.plan().await?.effective_cap(room.max_participants),
         input_type: body.input_type,
-        identity,
-        name: body.participant_name,
+        identity: body.participant_identity,
+        name: body.participant_name.map(String::from),
         enable_transcoding: body.enable_transcoding,
     };
-    let wanted = CreateIngressRequest { room: room.id, ingress };
-    let made = call.state.tree.create_ingress(call.project(), wanted).await.map_err(of_tree)?;
-    let ingress = IngressJson::from(&made.ingress);
-    Ok(answer::created(&IngressCreated { ingress, stream_key: made.stream_key.reveal() }))
+    let request = CreateIngressRequest { room: room.id, ingress };
+    let created = context.state.tree.create_ingress(context.project(), request).await?;
+    let ingress = IngressJson::from(&created.ingress);
+    Ok(response::created(&IngressCreated { ingress, stream_key: created.stream_key.reveal() }))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let mut query = call.query()?;
-    let page = query.page()?;
-    let filter = IngressFilter {
-        room: query.text("room").map(|text| room_name("room", &text)).transpose()?,
-        status: query.word("status", |word| word.parse().ok(), IngressStatus::WORDS)?,
-        input_type: query.word("input_type", |word| word.parse().ok(), InputType::WORDS)?,
-    };
-    query.finish()?;
-    let ingresses = call.state.store.ingresses(call.project(), filter, page).await.map_err(of_store)?;
-    Ok(answer::page("ingresses", &ingresses.map(|ingress| IngressJson::from(&ingress))))
+async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<IngressQuery>, NoBody>,
+) -> Result<Response, ApiError> {
+    let Paged { page, filter } = input.query;
+    let ingresses = context.state.store.ingresses(context.project(), filter.into(), page).await?;
+    Ok(response::page("ingresses", &ingresses.as_ref().map(IngressJson::from)))
 }
 
-async fn get(call: Call) -> Result<Response, Problem> {
-    let ingress = find(&call).await?;
+async fn get(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let ingress = context.state.store.ingress(context.project(), input.path.ingress_id).await?;
     let ingress = match ingress.status.is_final() {
         true => ingress,
-        false => call.state.tree.refresh_ingress(call.project(), ingress.ingress_id).await.map_err(of_tree)?,
+        false => context.state.tree.refresh_ingress(context.project(), ingress.ingress_id).await?,
     };
-    Ok(answer::ok(&IngressJson::from(&ingress)))
+    Ok(response::ok(&IngressJson::from(&ingress)))
 }
 
-async fn delete(call: Call) -> Result<Response, Problem> {
-    let ingress = find(&call).await?;
+async fn delete(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let ingress = context.state.store.ingress(context.project(), input.path.ingress_id).await?;
     if ingress.status != IngressStatus::Deleted {
-        call.state.tree.delete_ingress(call.project(), ingress.ingress_id).await.map_err(of_tree)?;
+        context.state.tree.delete_ingress(context.project(), ingress.ingress_id).await?;
     }
-    Ok(answer::no_content())
-}
-
-/// The endpoint that a path names, as it was last written.
-async fn find(call: &Call) -> Result<Ingress, Problem> {
-    let id: IngressId = call.path("ingress_id")?;
-    call.no_query()?;
-    call.state.store.ingress(call.project(), id).await.map_err(of_store)
+    Ok(response::no_content())
 }

@@ -1,4 +1,4 @@
-//! How a room token is minted, for whoever asked for one: a server with its key, or the holder of a room code.
+//! Minting of room tokens, for a server with its API key and for the holder of a room code.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use conclave_media::token::{Grants, TokenRequest};
 use conclave_model::plan::Plan;
 use conclave_model::role::RolePublish;
 use conclave_model::room::RoomStatus;
-use conclave_model::{ErrorCode, Identity, RoleName, Timestamp};
+use conclave_model::{ErrorCode, Identity, Problem, RoleName, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Response};
-use crate::http::problem::Problem;
+use crate::http::error::ApiError;
+use crate::http::response::{self, Response};
 use crate::http::state::AppState;
 
 const DEFAULT_TTL_SECONDS: u64 = 3_600;
@@ -28,11 +28,10 @@ pub struct Token<'a> {
     token: &'a str,
     /// Websocket url the client connects to.
     url: &'a str,
-    #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
     /// Absent when no role was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(nullable = false)]
     role: Option<&'a RoleName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -40,7 +39,7 @@ pub struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// An example, for the description.
+    /// An example of a token, for the description.
     pub(super) fn example() -> serde_json::Value {
         json!({
             "token": "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl", "url": "ws://127.0.0.1:8080",
@@ -49,17 +48,17 @@ impl Token<'_> {
     }
 }
 
-/// Whom a token is for, beside what its room and role say.
-pub(super) struct Wanted {
+/// The participant that a token is for.
+pub(super) struct TokenHolder {
     pub(super) identity: Identity,
     pub(super) name: String,
     pub(super) metadata: String,
     pub(super) ttl: Duration,
-    /// Used only without a role.
+    /// The grants of a token without a role; a role brings its own.
     pub(super) grants: Grants,
 }
 
-/// 0 takes the default; what lies outside the range is clamped, not refused.
+/// How long a token is valid. 0 takes the default; a value outside the range is clamped, not refused.
 pub(super) fn ttl(seconds: Option<u64>) -> Duration {
     let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_TTL_SECONDS);
     Duration::from_secs(seconds.clamp(SHORTEST_TTL_SECONDS, LONGEST_TTL_SECONDS))
@@ -85,30 +84,35 @@ pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), 
     if full { Err(Problem::role_capacity_reached()) } else { Ok(()) }
 }
 
-/// Mints a token and answers with it.
+/// Mints a token and responds with it.
 ///
 /// # Errors
 /// 500 when it cannot be signed.
-pub(super) fn mint(state: &AppState, context: &TokenContext, plan: &Plan, wanted: Wanted) -> Result<Response, Problem> {
+pub(super) fn mint(
+    state: &AppState,
+    context: &TokenContext,
+    plan: &Plan,
+    holder: TokenHolder,
+) -> Result<Response, ApiError> {
     let role = context.role.as_ref();
     let (max_kbps, grants) = match role.map(RoleGrant::from) {
         Some(grant) => (grant.max_kbps, grant.grants),
-        None => (None, wanted.grants),
+        None => (None, holder.grants),
     };
     let request = TokenRequest {
         room: context.room.namespaced_name(),
-        identity: wanted.identity,
-        name: wanted.name,
-        metadata: wanted.metadata,
+        identity: holder.identity,
+        name: holder.name,
+        metadata: holder.metadata,
         role: role.map(|role| role.name.clone()),
         max_kbps,
         grants,
-        ttl: wanted.ttl,
+        ttl: holder.ttl,
         empty_timeout_seconds: context.room.empty_timeout_seconds,
         max_participants: plan.effective_cap(context.room.max_participants),
     };
-    let minted = state.signer.mint(&request, state.clock.now()).map_err(|error| Problem::internal().because(error))?;
-    Ok(answer::created(&Token {
+    let minted = state.signer.mint(&request, state.clock.now())?;
+    Ok(response::created(&Token {
         token: minted.token.reveal(),
         url: &state.media_url,
         expires_at: minted.expires_at,

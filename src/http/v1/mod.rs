@@ -3,8 +3,8 @@
 pub mod broadcasts;
 pub mod codes;
 pub mod destinations;
+mod egress;
 pub mod ingress;
-mod jobs;
 pub mod minting;
 pub mod moderation;
 pub mod participants;
@@ -18,3 +18,37 @@ pub mod tokens;
 pub mod usage;
 pub mod webhook_deliveries;
 pub mod webhook_endpoints;
+
+use std::sync::LazyLock;
+
+use super::operation::Operation;
+
+static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    [
+        rooms::operations(),
+        participants::operations(),
+        moderation::operations(),
+        role_changes::operations(),
+        tokens::operations(),
+        templates::operations(),
+        roles::operations(),
+        destinations::operations(),
+        codes::operations(),
+        recordings::operations(),
+        broadcasts::operations(),
+        ingress::operations(),
+        sessions::operations(),
+        webhook_endpoints::operations(),
+        webhook_deliveries::operations(),
+        usage::operations(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+});
+
+/// Every operation, in the order of the contract.
+#[must_use]
+pub fn operations() -> &'static [Operation] {
+    &OPERATIONS
+}

@@ -1,31 +1,31 @@
-//! What is done to live participants and leaves no record: removing, muting, sending data (contract "Participants and
-//! data"). The media plane does it; what it causes is reported like everything else that happens in a room.
+//! Moderation of live participants that leaves no record: removing, muting, sending data (contract "Participants and data").
+//! The room's actor orders it with joins and leaves; the media plane reports its effects like every other event of the room.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use conclave_actors::room::MuteTrackRequest;
 use conclave_media::{MuteOutcome, ServerData};
 use conclave_model::non_null::non_null;
 use conclave_model::participant::{DataKind, Track};
 use conclave_model::role::Permission;
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{ErrorCode, Identity, TrackSid};
+use conclave_model::text::Text;
+use conclave_model::{ErrorCode, Identity, Problem, RoomName, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, identity};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::{Problem, of_store, of_tree};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::{ParticipantPath, RoomPath};
+use crate::http::input::{Base64Bytes, Input, NoBody, NoParams};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// Which way a track is to be muted.
+/// A track to mute or unmute.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MuteTrack {
     /// A track that the participant publishes.
-    #[schema(value_type = String)]
     track_sid: TrackSid,
     /// true mutes, false unmutes.
     muted: bool,
@@ -34,7 +34,7 @@ pub struct MuteTrack {
 /// A track that was muted or unmuted.
 #[derive(Serialize, ToSchema)]
 pub struct MutedTrack {
-    /// As it is now.
+    /// The track after the change.
     track: Track,
 }
 
@@ -43,23 +43,22 @@ pub struct MutedTrack {
 #[serde(deny_unknown_fields)]
 pub struct SendData {
     /// The bytes, in standard base64.
-    #[schema(content_encoding = "base64")]
-    data: String,
+    data: Base64Bytes,
     /// Default reliable.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     kind: Option<DataKind>,
-    /// Whom it is meant for; absent or empty is everyone.
+    /// The receivers; absent or empty is everyone.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    destination_identities: Option<Vec<String>>,
-    /// What it is about, for its receivers.
+    destination_identities: Option<Vec<Identity>>,
+    /// A topic that the receivers' clients can filter by.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    topic: Option<String>,
+    topic: Option<Text>,
 }
 
-/// A message that was sent.
+/// The result of sending a message.
 #[derive(Serialize, ToSchema)]
 pub struct DataSent {
     /// Always true.
@@ -68,143 +67,102 @@ pub struct DataSent {
     bytes: usize,
 }
 
-/// What the server does to people inside.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "remove_participant",
-        Method::Delete,
-        "/v1/rooms/{name}/participants/{identity}",
-        &[204],
-        |call| Box::pin(remove(call)),
-        || {
-            Doc::new("participants", "Disconnect a participant; the token stays valid")
-                .path(Param::ROOM)
-                .path(Param::IDENTITY)
-        },
-    )
-    .auth(Auth::KeyOrRoomToken(&[Permission::RemoveOthers]))
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::RoomNotFound,
-        ErrorCode::ParticipantNotFound,
-        ErrorCode::MediaUnavailable,
-    ]),
-    Operation::new(
-        "mute_track",
-        Method::Post,
-        "/v1/rooms/{name}/participants/{identity}/mute",
-        &[200],
-        |call| Box::pin(mute(call)),
-        || {
-            let track = json!({"sid": "TR_3cD9xY1kQmZb", "kind": "audio", "source": "microphone", "muted": true});
-            Doc::new("participants", "Mute or unmute a participant's track")
-                .path(Param::ROOM)
-                .path(Param::IDENTITY)
-                .body::<MuteTrack>(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
-                .answer::<MutedTrack>(json!({"track": track}))
-        },
-    )
-    .auth(Auth::KeyOrRoomToken(&[Permission::MuteOthers, Permission::UnmuteOthers]))
-    .idempotent()
-    .replays_to(|call| Box::pin(async move { permit_mute(call, &call.read()?).await }))
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::RoomNotFound,
-        ErrorCode::ParticipantNotFound,
-        ErrorCode::TrackNotFound,
-        ErrorCode::MediaUnavailable,
-    ]),
-    Operation::new(
-        "send_data",
-        Method::Post,
-        "/v1/rooms/{name}/send-data",
-        &[200],
-        |call| Box::pin(send_data(call)),
-        || {
-            let example = json!({
+/// The operations that moderate a room.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Delete, "/v1/rooms/{name}/participants/{identity}", "remove_participant", remove)
+            .about("participants", "Disconnect a participant; the token stays valid")
+            .room_token(&[Permission::RemoveOthers])
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::RoomNotFound,
+                ErrorCode::ParticipantNotFound,
+                ErrorCode::MediaUnavailable,
+            ])
+            .build(),
+        operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/mute", "mute_track", mute)
+            .about("participants", "Mute or unmute a participant's track")
+            .example(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
+            .responds::<MutedTrack>(&[200], muted_example())
+            .room_token_by(&[Permission::MuteOthers, Permission::UnmuteOthers], |input| {
+                if input.body.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }
+            })
+            .idempotent()
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::RoomNotFound,
+                ErrorCode::ParticipantNotFound,
+                ErrorCode::TrackNotFound,
+                ErrorCode::MediaUnavailable,
+            ])
+            .build(),
+        operation(Method::Post, "/v1/rooms/{name}/send-data", "send_data", send_data)
+            .about("participants", "Send data to everyone in a room, or to some")
+            .example(json!({
                 "data": "aGVsbG8=", "kind": "reliable", "destination_identities": ["alice"], "topic": "chat"
-            });
-            Doc::new("participants", "Send data to everyone in a room, or to some")
-                .path(Param::ROOM)
-                .body::<SendData>(example)
-                .answer::<DataSent>(json!({"sent": true, "bytes": 5}))
-        },
-    )
-    .auth(Auth::KeyOrRoomToken(&[Permission::SendData]))
-    .idempotent()
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::RoomNotFound,
-        ErrorCode::MediaUnavailable,
-    ]),
-];
-
-async fn room(call: &Call) -> Result<Room, Problem> {
-    call.state.store.room(call.project(), call.room()?).await.map_err(of_store)
+            }))
+            .responds::<DataSent>(&[200], json!({"sent": true, "bytes": 5}))
+            .room_token(&[Permission::SendData])
+            .idempotent()
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::RoomNotFound,
+                ErrorCode::MediaUnavailable,
+            ])
+            .build(),
+    ]
 }
 
-/// The room that somebody is said to be in: nobody is in one that has ended.
-async fn live_room(call: &Call) -> Result<Room, Problem> {
-    let room = room(call).await?;
-    if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::participant_not_found()) }
+fn muted_example() -> serde_json::Value {
+    json!({"track": {"sid": "TR_3cD9xY1kQmZb", "kind": "audio", "source": "microphone", "muted": true}})
 }
 
-async fn remove(call: Call) -> Result<Response, Problem> {
-    call.room()?;
-    let identity = call.identity()?;
-    call.no_query()?;
-    call.permit(Permission::RemoveOthers).await?;
-    let room = live_room(&call).await?;
-    let removed = call.state.tree.remove_participant(room.project_id, room.name, identity).await.map_err(of_tree)?;
-    if removed { Ok(answer::no_content()) } else { Err(Problem::participant_not_found()) }
+/// The room of a participant: no participant is in one that has ended.
+async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room, ApiError> {
+    let room = context.state.store.room(context.project(), name).await?;
+    if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::participant_not_found().into()) }
 }
 
-async fn permit_mute(call: &Call, wanted: &MuteTrack) -> Result<(), Problem> {
-    call.permit(if wanted.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }).await
+async fn remove(
+    context: RequestContext,
+    input: Input<ParticipantPath, NoParams, NoBody>,
+) -> Result<Response, ApiError> {
+    let room = live_room(&context, input.path.name).await?;
+    let removed = context.state.tree.remove_participant(room.project_id, room.name, input.path.identity).await?;
+    if removed { Ok(response::no_content()) } else { Err(Problem::participant_not_found().into()) }
 }
 
-async fn mute(call: Call) -> Result<Response, Problem> {
-    call.room()?;
-    let identity = call.identity()?;
-    call.no_query()?;
-    let wanted: MuteTrack = call.read()?;
-    permit_mute(&call, &wanted).await?;
-    let MuteTrack { track_sid, muted } = wanted;
-    let room = live_room(&call).await?;
-    let request = MuteTrackRequest { identity, track: track_sid, muted };
-    let outcome = call.state.tree.mute_track(room.project_id, room.name, request).await.map_err(of_tree)?;
-    match outcome {
-        MuteOutcome::Done(track) => Ok(answer::ok(&MutedTrack { track })),
-        MuteOutcome::NoSuchParticipant => Err(Problem::participant_not_found()),
-        MuteOutcome::NoSuchTrack => Err(Problem::track_not_found()),
+async fn mute(
+    context: RequestContext,
+    input: Input<ParticipantPath, NoParams, MuteTrack>,
+) -> Result<Response, ApiError> {
+    let MuteTrack { track_sid, muted } = input.body;
+    let room = live_room(&context, input.path.name).await?;
+    let request = MuteTrackRequest { identity: input.path.identity, track: track_sid, muted };
+    match context.state.tree.mute_track(room.project_id, room.name, request).await? {
+        MuteOutcome::Done(track) => Ok(response::ok(&MutedTrack { track })),
+        MuteOutcome::NoSuchParticipant => Err(Problem::participant_not_found().into()),
+        MuteOutcome::NoSuchTrack => Err(Problem::track_not_found().into()),
     }
 }
 
-fn destinations(given: &[String]) -> Result<Vec<Identity>, Problem> {
-    let each = given.iter().enumerate();
-    each.map(|(at, text)| identity(format!("destination_identities[{at}]"), text)).collect()
-}
-
-async fn send_data(call: Call) -> Result<Response, Problem> {
-    call.room()?;
-    call.no_query()?;
-    let body: SendData = call.read()?;
+async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams, SendData>) -> Result<Response, ApiError> {
+    let body = input.body;
     let message = ServerData {
-        data: STANDARD.decode(&body.data).map_err(|_| Problem::invalid("data", "must be standard base64"))?,
-        topic: body.topic,
+        data: body.data.into(),
+        topic: body.topic.map(String::from),
         kind: body.kind.unwrap_or(DataKind::Reliable),
-        to: destinations(body.destination_identities.as_deref().unwrap_or_default())?,
+        to: body.destination_identities.unwrap_or_default(),
     };
-    call.permit(Permission::SendData).await?;
-    let room = room(&call).await?;
+    let room = context.state.store.room(context.project(), input.path.name).await?;
     if room.status == RoomStatus::Ended {
         let message = "the room has ended, so nobody is there to receive data";
-        return Err(Problem::new(ErrorCode::RoomNotFound, message));
+        return Err(Problem::new(ErrorCode::RoomNotFound, message).into());
     }
     let bytes = message.data.len();
-    call.state.tree.send_data(room.project_id, room.name, message).await.map_err(of_tree)?;
-    Ok(answer::ok(&DataSent { sent: true, bytes }))
+    context.state.tree.send_data(room.project_id, room.name, message).await?;
+    Ok(response::ok(&DataSent { sent: true, bytes }))
 }

@@ -1,36 +1,34 @@
 //! Recordings (contract "Recordings").
 
 use conclave_media::EgressOutput;
-use conclave_model::destination::{DestinationConfig, DestinationKind};
+use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
 use conclave_model::egress::{
     CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, Layout, RecordingType,
     UsedDestination,
 };
 use conclave_model::filepath::FilePath;
 use conclave_model::non_null::non_null;
+use conclave_model::page::Page;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::room::Room;
-use conclave_model::{DestinationName, ErrorCode, Timestamp};
+use conclave_model::{DestinationName, ErrorCode, Identity, Problem, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::jobs::{FILTERS, Resource};
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, id, identity};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::Problem;
+use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::RoomPath;
+use crate::http::input::{Checked, Input, NoBody, NoParams, Paged, Validate};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-const RECORDINGS: Resource = Resource {
-    kind: EgressKind::Recording,
-    permission: Permission::Record,
-    feature: Feature::Recording,
-    destinations: DestinationKind::Recording,
-};
+const RECORDINGS: Resource = Resource { kind: EgressKind::Recording, destinations: DestinationKind::Recording };
 
-/// A recording to be started.
+/// A recording to start.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartRecording {
@@ -39,11 +37,11 @@ pub struct StartRecording {
     /// The track; with type `track`, and with no other.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    track_id: Option<String>,
+    track_id: Option<TrackSid>,
     /// The participant; with type `participant`, and with no other.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$", nullable = false)]
-    identity: Option<String>,
+    #[schema(nullable = false)]
+    identity: Option<Identity>,
     /// Default speaker. With type `room_composite` only.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
@@ -61,66 +59,36 @@ pub struct StartRecording {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false, max_length = 512)]
     filepath: Option<String>,
-    /// A recording destination of the room's template. Left out, the file lies in the project's local directory.
+    /// A recording destination of the room's template. Without one the file is written to the project's local directory.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$", nullable = false)]
-    destination: Option<String>,
+    #[schema(nullable = false)]
+    destination: Option<DestinationName>,
 }
 
 /// A recording.
 #[derive(Serialize, ToSchema)]
 pub struct Recording<'a> {
-    id: uuid::Uuid,
-    project_id: &'a str,
-    room: &'a str,
-    namespaced_room: String,
-    /// The handle for every later call.
-    egress_id: &'a str,
+    #[serde(flatten)]
+    head: EgressHead<'a>,
     #[serde(rename = "type")]
     recording_type: RecordingType,
     status: EgressStatus,
     /// Inside the project's recording directory, or the destination.
     filepath: &'a str,
-    /// The destination used, if one was named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    destination: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    destination_id: Option<&'a str>,
-    #[schema(value_type = String, format = DateTime)]
-    started_at: Timestamp,
-    /// Absent until it is final.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
-    ended_at: Option<Timestamp>,
-    /// Set when the status is `failed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    error: Option<&'a str>,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    #[serde(flatten)]
+    tail: EgressTail<'a>,
 }
 
 impl<'a> Recording<'a> {
     /// `None` for a broadcast, which no query of this resource gives.
-    fn of(job: &'a Egress) -> Option<Self> {
-        let EgressDetail::Recording { recording_type, filepath } = &job.detail else { return None };
+    fn from_egress(egress: &'a Egress) -> Option<Self> {
+        let EgressDetail::Recording { recording_type, filepath } = &egress.detail else { return None };
         Some(Self {
-            id: job.id.0,
-            project_id: job.project_id.as_str(),
-            room: job.room.as_str(),
-            namespaced_room: job.namespaced_room().to_string(),
-            egress_id: job.egress_id.as_str(),
+            head: egress.into(),
             recording_type: *recording_type,
-            status: job.status,
+            status: egress.status,
             filepath: filepath.as_str(),
-            destination: job.destination.as_ref().map(|used| used.name.as_str()),
-            destination_id: job.destination.as_ref().map(|used| used.id.as_str()),
-            started_at: job.started_at,
-            ended_at: job.ended_at,
-            error: job.error.as_deref(),
-            created_at: job.created_at,
+            tail: egress.into(),
         })
     }
 }
@@ -134,145 +102,114 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Recordings.
-pub const OPERATIONS: &[Operation] =
-    &[
-        Operation::new(
-            "list_room_recordings",
-            Method::Get,
-            "/v1/rooms/{name}/recordings",
-            &[200],
-            |call| Box::pin(async move { Ok(page(&RECORDINGS.list_of_room(&call).await?)) }),
-            || {
-                Doc::new("recordings", "List a room's recordings, newest first")
-                    .path(Param::ROOM)
-                    .page::<Recording<'_>>("recordings", example(), &[])
-            },
-        )
-        .codes(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound]),
-        Operation::new(
-            "start_recording",
-            Method::Post,
-            "/v1/rooms/{name}/recordings",
-            &[201],
-            |call| Box::pin(start(call)),
-            || {
-                Doc::new("recordings", "Start a recording")
-                    .path(Param::ROOM)
-                    .body::<StartRecording>(json!({"type": "room_composite", "layout": "grid"}))
-                    .answer::<Recording<'_>>(example())
-            },
-        )
-        .auth(Auth::KeyOrRoomToken(&[Permission::Record]))
-        .idempotent()
-        .codes(&[
-            ErrorCode::InvalidRoomName,
-            ErrorCode::InvalidIdentity,
-            ErrorCode::InvalidFilepath,
-            ErrorCode::QuotaExceeded,
-            ErrorCode::InsufficientBalance,
-            ErrorCode::FeatureNotInPlan,
-            ErrorCode::RoomNotFound,
-            ErrorCode::TemplateNotFound,
-            ErrorCode::DestinationNotFound,
-            ErrorCode::RoomEnded,
-            ErrorCode::RecordingExists,
-            ErrorCode::MediaUnavailable,
-            ErrorCode::DestinationUnusable,
-            ErrorCode::BillingUnavailable,
-        ]),
-        Operation::new(
-            "list_recordings",
-            Method::Get,
-            "/v1/recordings",
-            &[200],
-            |call| Box::pin(async move { Ok(page(&RECORDINGS.list(&call).await?)) }),
-            || {
-                let doc = Doc::new("recordings", "List the project's recordings, newest first");
-                doc.page::<Recording<'_>>("recordings", example(), FILTERS)
-            },
-        )
-        .codes(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName]),
-        Operation::new(
-            "get_recording",
-            Method::Get,
-            "/v1/recordings/{egress_id}",
-            &[200],
-            |call| Box::pin(async move { RECORDINGS.get(&call).await.map(|job| render_ok(&job)) }),
-            || {
-                Doc::new("recordings", "Read a recording; while it runs, the media plane is asked how it stands")
-                    .path(Param::EGRESS)
-                    .answer::<Recording<'_>>(example())
-            },
-        )
-        .codes(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable]),
-        Operation::new(
-            "stop_recording",
-            Method::Post,
-            "/v1/recordings/{egress_id}/stop",
-            &[200],
-            |call| Box::pin(async move { RECORDINGS.stop(&call, render_ok).await }),
-            || {
-                let mut stopped = example();
-                stopped["status"] = json!("ending");
-                Doc::new("recordings", "Stop a recording; the file is final shortly after")
-                    .path(Param::EGRESS)
-                    .answer::<Recording<'_>>(stopped)
-            },
-        )
-        .auth(Auth::KeyOrRoomToken(&[Permission::Record]))
-        .idempotent()
-        .replays_to(|call| Box::pin(RECORDINGS.permit_stop(call)))
-        .codes(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable]),
-    ];
-
-fn page(jobs: &conclave_model::page::Page<Egress>) -> Response {
-    answer::page("recordings", &jobs.as_ref().map(Recording::of))
+/// The operations on recordings.
+pub fn operations() -> Vec<Operation> {
+    let mut stopped = example();
+    stopped["status"] = json!("ending");
+    vec![
+        operation(Method::Get, "/v1/rooms/{name}/recordings", "list_room_recordings", list_of_room)
+            .about("recordings", "List a room's recordings, newest first")
+            .responds_page::<Recording<'_>>("recordings", example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
+            .build(),
+        operation(Method::Post, "/v1/rooms/{name}/recordings", "start_recording", start)
+            .about("recordings", "Start a recording")
+            .example(json!({"type": "room_composite", "layout": "grid"}))
+            .responds::<Recording<'_>>(&[201], example())
+            .room_token(&[Permission::Record])
+            .idempotent()
+            .starts_work()
+            .feature(Feature::Recording)
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::InvalidFilepath,
+                ErrorCode::QuotaExceeded,
+                ErrorCode::InsufficientBalance,
+                ErrorCode::FeatureNotInPlan,
+                ErrorCode::RoomNotFound,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::DestinationNotFound,
+                ErrorCode::RoomEnded,
+                ErrorCode::RecordingExists,
+                ErrorCode::MediaUnavailable,
+                ErrorCode::DestinationUnusable,
+                ErrorCode::BillingUnavailable,
+            ])
+            .build(),
+        operation(Method::Get, "/v1/recordings", "list_recordings", list)
+            .about("recordings", "List the project's recordings, newest first")
+            .responds_page::<Recording<'_>>("recordings", example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
+            .build(),
+        operation(Method::Get, "/v1/recordings/{egress_id}", "get_recording", get)
+            .about("recordings", "Read a recording; while it runs, the media plane is asked for its status")
+            .responds::<Recording<'_>>(&[200], example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+        operation(Method::Post, "/v1/recordings/{egress_id}/stop", "stop_recording", stop)
+            .about("recordings", "Stop a recording; the file is final shortly after")
+            .responds::<Recording<'_>>(&[200], stopped)
+            .room_token(&[Permission::Record])
+            .replay_check(|context, input| RECORDINGS.check_stop_replay(context, input))
+            .idempotent()
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+    ]
 }
 
-fn render_created(job: &Egress) -> Response {
-    answer::created(&Recording::of(job))
+fn page(recordings: &Page<Egress>) -> Response {
+    response::page("recordings", &recordings.as_ref().map(Recording::from_egress))
 }
 
-fn render_ok(job: &Egress) -> Response {
-    answer::ok(&Recording::of(job))
+fn render_created(egress: &Egress) -> Response {
+    response::created(&Recording::from_egress(egress))
 }
 
-/// What was asked for, as far as the body alone tells.
-struct Wanted {
+fn render_ok(egress: &Egress) -> Response {
+    response::ok(&Recording::from_egress(egress))
+}
+
+/// What is to be recorded, and where to, as far as the body alone says.
+pub struct ValidRecording {
     source: EgressSource,
     filepath: Option<FilePath>,
     destination: Option<DestinationName>,
 }
 
+impl Validate for StartRecording {
+    type Valid = ValidRecording;
+
+    fn validate(self) -> Result<ValidRecording, Problem> {
+        self.refuse_fields_of_other_types()?;
+        let source = self.source()?;
+        let refuse = |error| Problem::new(ErrorCode::InvalidFilepath, format!("{error}")).at("filepath");
+        let filepath = self.filepath.as_deref().map(str::parse::<FilePath>).transpose().map_err(refuse)?;
+        Ok(ValidRecording { source, filepath, destination: self.destination })
+    }
+}
+
 impl StartRecording {
-    fn parse(self) -> Result<Wanted, Problem> {
-        self.refuse_what_does_not_belong()?;
+    fn source(&self) -> Result<EgressSource, Problem> {
         let missing =
             |field: &'static str, kind: &str| Problem::invalid(field, format!("is required with type {kind}"));
-        let source = match self.recording_type {
+        match self.recording_type {
             RecordingType::RoomComposite => {
-                EgressSource::RoomComposite { layout: self.layout.unwrap_or(Layout::Speaker), media: self.media()? }
+                let layout = self.layout.unwrap_or(Layout::Speaker);
+                Ok(EgressSource::RoomComposite { layout, media: self.media()? })
             }
             RecordingType::Track => {
-                let track = self.track_id.as_deref().ok_or_else(|| missing("track_id", "track"))?;
-                EgressSource::Track(id("track_id", track)?)
+                self.track_id.clone().map(EgressSource::Track).ok_or_else(|| missing("track_id", "track"))
             }
             RecordingType::Participant => {
-                let who = self.identity.as_deref().ok_or_else(|| missing("identity", "participant"))?;
-                EgressSource::Participant(identity("identity", who)?)
+                let identity = self.identity.clone().ok_or_else(|| missing("identity", "participant"))?;
+                Ok(EgressSource::Participant(identity))
             }
-        };
-        let destination = self.destination.as_deref().map(|name| id("destination", name)).transpose()?;
-        let refuse = |error: conclave_model::filepath::ParseFilePathError| {
-            Problem::new(ErrorCode::InvalidFilepath, error.to_string()).at("filepath")
-        };
-        let filepath = self.filepath.as_deref().map(|path| path.parse().map_err(refuse)).transpose()?;
-        Ok(Wanted { source, filepath, destination })
+        }
     }
 
-    /// Fields that belong to another type are refused, so that nobody takes them to have been heeded.
-    fn refuse_what_does_not_belong(&self) -> Result<(), Problem> {
+    /// Fields of another type are refused, so that no caller believes they had an effect.
+    fn refuse_fields_of_other_types(&self) -> Result<(), Problem> {
         let sent = [
             ("track_id", self.track_id.is_some(), RecordingType::Track),
             ("identity", self.identity.is_some(), RecordingType::Participant),
@@ -296,36 +233,57 @@ impl StartRecording {
     }
 }
 
-async fn start(call: Call) -> Result<Response, Problem> {
-    let name = call.room()?;
-    call.no_query()?;
-    let wanted = call.read::<StartRecording>()?.parse()?;
-    let room = RECORDINGS.room_to_start_in(&call, name).await?;
-    let destination = RECORDINGS.destination(&call, &room, wanted.destination.as_ref()).await?;
-    let filepath = wanted.filepath.unwrap_or_else(|| default_path(&call, &room, &wanted.source));
-    let detail =
-        EgressDetail::Recording { recording_type: RecordingType::from(&wanted.source), filepath: filepath.clone() };
-    let (used, storage) = split(destination)?;
+async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<EgressQuery>, NoBody>,
+) -> Result<Response, ApiError> {
+    Ok(page(&RECORDINGS.list(&context, input.query).await?))
+}
+
+async fn list_of_room(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<NoParams>, NoBody>,
+) -> Result<Response, ApiError> {
+    Ok(page(&RECORDINGS.list_of_room(&context, input).await?))
+}
+
+async fn get(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    Ok(render_ok(&RECORDINGS.get(&context, input.path.egress_id).await?))
+}
+
+async fn stop(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    RECORDINGS.stop(&context, input.path.egress_id, render_ok).await
+}
+
+async fn start(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, Checked<StartRecording>>,
+) -> Result<Response, ApiError> {
+    let Checked(ValidRecording { source, filepath, destination }) = input.body;
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let found = RECORDINGS.destination(&context, &room, destination.as_ref()).await?;
+    let filepath = filepath.unwrap_or_else(|| default_path(&context, &room, &source));
+    let recording_type = RecordingType::from(&source);
+    let detail = EgressDetail::Recording { recording_type, filepath: filepath.clone() };
+    let (used, storage) = split(found)?;
     let output = EgressOutput::File { filepath, destination: storage };
-    RECORDINGS.start(&call, &room, (wanted.source, output), (detail, used), render_created).await
+    RECORDINGS.start(&context, room, source, (detail, output), used, render_created).await
 }
 
-fn default_path(call: &Call, room: &Room, source: &EgressSource) -> FilePath {
+fn default_path(context: &RequestContext, room: &Room, source: &EgressSource) -> FilePath {
     let audio_only = matches!(source, EgressSource::RoomComposite { media: CompositeMedia::AudioOnly, .. });
-    FilePath::timestamped(&room.name, call.state.clock.now(), audio_only)
+    FilePath::timestamped(&room.name, context.state.clock.now(), audio_only)
 }
-
-type Storage = conclave_model::destination::RecordingConfig;
 
 /// The name for the record, the configuration for the media plane.
 fn split(
     found: Option<(UsedDestination, DestinationConfig)>,
-) -> Result<(Option<UsedDestination>, Option<Storage>), Problem> {
+) -> Result<(Option<UsedDestination>, Option<RecordingConfig>), ApiError> {
     match found {
         None => Ok((None, None)),
         Some((used, DestinationConfig::Recording(storage))) => Ok((Some(used), Some(storage))),
         Some((_, DestinationConfig::Rtmp(_))) => {
-            Err(Problem::internal().because("a destination's configuration is not of its kind"))
+            Err(ApiError::internal("a destination's configuration is not of its kind"))
         }
     }
 }

@@ -1,66 +1,74 @@
-//! Role changes: giving somebody in a room another role, and the log of it (contract "Participants and data").
+//! Role changes: giving a participant another role, and the log of it (contract "Participants and data").
 
 use conclave_actors::room::ChangeRoleRequest;
 use conclave_model::key::ApiKeyPrefix;
-use conclave_model::page::Page;
 use conclave_model::participant::Participant;
 use conclave_model::role::Permission;
 use conclave_model::role_change::{RoleChange, RoleChanged};
-use conclave_model::{ErrorCode, Identity, RoleName, Timestamp};
+use conclave_model::{ErrorCode, Identity, ParticipantSid, RoleChangeId, RoleName, RoomName, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::participants;
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, identity};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::{Problem, of_store, of_tree};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::{ParticipantPath, RoomPath};
+use crate::http::input::{Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
 const NOTE: &str = "The new role's grants and attributes apply at once, and tracks that it does not allow have been \
                     unpublished. Tracks that it does allow keep the codec, resolution and bitrate they were published \
                     with until the participant republishes them.";
 
-/// The role somebody is to get.
+/// The role that a participant is to hold.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRole {
     /// A role in the room's template.
-    #[schema(value_type = String, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     role: RoleName,
 }
 
-/// One change of somebody's role; exactly one of `changed_by_identity` and `changed_by_api_key_prefix` is there.
+/// The filters of a room's role changes.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct RoleChangeFilter {
+    /// Of this identity
+    #[param(inline)]
+    identity: Option<Identity>,
+}
+
+/// One change of a participant's role; exactly one of `changed_by_identity` and `changed_by_api_key_prefix` is present.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RoleChange)]
 pub struct RoleChangeJson<'a> {
-    id: uuid::Uuid,
-    room: &'a str,
-    participant_identity: &'a str,
-    participant_sid: &'a str,
-    role: &'a str,
+    id: RoleChangeId,
+    room: &'a RoomName,
+    participant_identity: &'a Identity,
+    participant_sid: &'a ParticipantSid,
+    role: &'a RoleName,
     /// Absent when none was held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    previous_role: Option<&'a str>,
+    previous_role: Option<&'a RoleName>,
     /// Set when a room token made the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    changed_by_identity: Option<&'a str>,
-    /// Set when a project API key made it.
+    changed_by_identity: Option<&'a Identity>,
+    /// Set when a project API key made the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     changed_by_api_key_prefix: Option<&'a str>,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
-/// What a change came to.
+/// The result of a role change.
 #[derive(Serialize, ToSchema)]
 pub struct RoleChangeResult<'a> {
     role_change: RoleChangeJson<'a>,
-    /// As it is since.
+    /// The participant after the change.
     participant: &'a Participant,
     /// Always true.
     applies_live: bool,
@@ -71,13 +79,13 @@ pub struct RoleChangeResult<'a> {
 impl<'a> From<&'a RoleChange> for RoleChangeJson<'a> {
     fn from(change: &'a RoleChange) -> Self {
         Self {
-            id: change.id.0,
-            room: change.room.as_str(),
-            participant_identity: change.participant_identity.as_str(),
-            participant_sid: change.participant_sid.as_str(),
-            role: change.role.as_str(),
-            previous_role: change.previous_role.as_ref().map(RoleName::as_str),
-            changed_by_identity: change.changed_by_identity().map(Identity::as_str),
+            id: change.id,
+            room: &change.room,
+            participant_identity: &change.participant_identity,
+            participant_sid: &change.participant_sid,
+            role: &change.role,
+            previous_role: change.previous_role.as_ref(),
+            changed_by_identity: change.changed_by_identity(),
             changed_by_api_key_prefix: change.changed_by_api_key_prefix().map(ApiKeyPrefix::as_str),
             created_at: change.created_at,
         }
@@ -92,53 +100,40 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Role changes.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "change_role",
-        Method::Post,
-        "/v1/rooms/{name}/participants/{identity}/role",
-        &[200],
-        |call| Box::pin(change(call)),
-        || {
-            let result = json!({
-                "role_change": example(), "participant": participants::example(), "applies_live": true, "note": NOTE
-            });
-            Doc::new("participants", "Give a participant another role, in place")
-                .path(Param::ROOM)
-                .path(Param::IDENTITY)
-                .body::<ChangeRole>(json!({"role": "host"}))
-                .answer::<RoleChangeResult<'_>>(result)
-        },
-    )
-    .auth(Auth::KeyOrRoomToken(&[Permission::ChangeRole]))
-    .idempotent()
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::RoomNotFound,
-        ErrorCode::ParticipantNotFound,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::RoleNotFound,
-        ErrorCode::MediaUnavailable,
-    ]),
-    Operation::new(
-        "list_role_changes",
-        Method::Get,
-        "/v1/rooms/{name}/role-changes",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            Doc::new("participants", "List a room's role changes, newest first")
-                .path(Param::ROOM)
-                .page::<RoleChangeJson<'_>>("role_changes", example(), &[Param::query("identity", "Of this identity")])
-        },
-    )
-    .codes(&[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound]),
-];
+/// The operations that change roles and list the changes.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/role", "change_role", change)
+            .about("participants", "Give a participant another role, in place")
+            .example(json!({"role": "host"}))
+            .responds::<RoleChangeResult<'_>>(
+                &[200],
+                json!({
+                    "role_change": example(), "participant": participants::example(), "applies_live": true, "note": NOTE
+                }),
+            )
+            .room_token(&[Permission::ChangeRole])
+            .idempotent()
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::RoomNotFound,
+                ErrorCode::ParticipantNotFound,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoleNotFound,
+                ErrorCode::MediaUnavailable,
+            ])
+            .build(),
+        operation(Method::Get, "/v1/rooms/{name}/role-changes", "list_role_changes", list)
+            .about("participants", "List a room's role changes, newest first")
+            .responds_page::<RoleChangeJson<'_>>("role_changes", example())
+            .errors(&[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound])
+            .build(),
+    ]
+}
 
 fn render(changed: &RoleChanged) -> Response {
-    answer::ok(&RoleChangeResult {
+    response::ok(&RoleChangeResult {
         role_change: RoleChangeJson::from(&changed.change),
         participant: &changed.participant,
         applies_live: true,
@@ -146,30 +141,23 @@ fn render(changed: &RoleChanged) -> Response {
     })
 }
 
-async fn change(call: Call) -> Result<Response, Problem> {
-    let name = call.room()?;
-    let identity = call.identity()?;
-    call.no_query()?;
-    let ChangeRole { role } = call.read()?;
-    call.permit(Permission::ChangeRole).await?;
-    let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
-    let wanted = ChangeRoleRequest { identity, role, by: call.changed_by()? };
-    let changed = call.state.tree.change_role(room.project_id, room.name, wanted, call.keep(render)).await;
-    changed.map(|changed| render(&changed)).map_err(of_tree)
+async fn change(
+    context: RequestContext,
+    input: Input<ParticipantPath, NoParams, ChangeRole>,
+) -> Result<Response, ApiError> {
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let request = ChangeRoleRequest { identity: input.path.identity, role: input.body.role, by: context.changed_by()? };
+    let recorder = context.recorder(render);
+    let changed = context.state.tree.change_role(room.project_id, room.name, request, recorder).await?;
+    Ok(render(&changed))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let name = call.room()?;
-    let mut query = call.query()?;
-    let page = query.page()?;
-    let who = query.text("identity").map(|text| identity("identity", &text)).transpose()?;
-    query.finish()?;
-    let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
-    let changes = call.state.store.role_changes(room.project_id, room.id, who, page).await.map_err(of_store)?;
-    let page = Page {
-        items: changes.items.iter().map(RoleChangeJson::from).collect(),
-        request: changes.request,
-        has_more: changes.has_more,
-    };
-    Ok(answer::page("role_changes", &page))
+async fn list(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<RoleChangeFilter>, NoBody>,
+) -> Result<Response, ApiError> {
+    let Paged { page, filter } = input.query;
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let changes = context.state.store.role_changes(room.project_id, room.id, filter.identity, page).await?;
+    Ok(response::page("role_changes", &changes.as_ref().map(RoleChangeJson::from)))
 }

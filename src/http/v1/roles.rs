@@ -1,15 +1,30 @@
 //! Roles of a template (contract "Roles").
 
-use conclave_model::ErrorCode;
 use conclave_model::role::{Role, RoleInput};
-use conclave_model::{RoleName, TemplateId};
+use conclave_model::{ErrorCode, Problem, RoleName, TemplateId};
+use serde::Deserialize;
 use serde_json::json;
+use utoipa::IntoParams;
 
-use crate::http::answer::{self, Response};
-use crate::http::call::Call;
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::{Input, NoBody, NoParams};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
+
+const PATH: &str = "/v1/templates/{id}/roles/{name}";
+
+/// The path of a role.
+#[derive(Deserialize, IntoParams)]
+struct RolePath {
+    /// The template's id.
+    #[param(inline)]
+    id: TemplateId,
+    /// The role's name.
+    #[param(inline)]
+    name: RoleName,
+}
 
 fn example() -> serde_json::Value {
     json!({
@@ -30,71 +45,45 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Roles.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "put_role",
-        Method::Put,
-        "/v1/templates/{id}/roles/{name}",
-        &[200, 201],
-        |call| Box::pin(put(call)),
-        || {
-            Doc::new("roles", "Create or replace a role")
-                .path(Param::TEMPLATE)
-                .path(Param::ROLE)
-                .body::<RoleInput>(json!({"permissions": {"end_room": true}}))
-                .answer::<Role>(example())
-        },
-    )
-    .codes(&[ErrorCode::TemplateNotFound]),
-    Operation::new(
-        "get_role",
-        Method::Get,
-        "/v1/templates/{id}/roles/{name}",
-        &[200],
-        |call| Box::pin(get(call)),
-        || Doc::new("roles", "Read a role").path(Param::TEMPLATE).path(Param::ROLE).answer::<Role>(example()),
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound]),
-    Operation::new(
-        "delete_role",
-        Method::Delete,
-        "/v1/templates/{id}/roles/{name}",
-        &[204],
-        |call| Box::pin(delete(call)),
-        || Doc::new("roles", "Delete a role").path(Param::TEMPLATE).path(Param::ROLE),
-    )
-    .codes(&[
-        ErrorCode::InvalidRequest,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::RoleNotFound,
-        ErrorCode::RoleReferenced,
-    ]),
-];
-
-/// The template and the role a path names.
-fn named(call: &Call) -> Result<(TemplateId, RoleName), Problem> {
-    let named = (call.path("id")?, call.path("name")?);
-    call.no_query()?;
-    Ok(named)
+/// The operations on roles.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Put, PATH, "put_role", put)
+            .about("roles", "Create or replace a role")
+            .example(json!({"permissions": {"end_room": true}}))
+            .responds::<Role>(&[200, 201], example())
+            .errors(&[ErrorCode::TemplateNotFound])
+            .build(),
+        operation(Method::Get, PATH, "get_role", get)
+            .about("roles", "Read a role")
+            .responds::<Role>(&[200], example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound])
+            .build(),
+        operation(Method::Delete, PATH, "delete_role", delete)
+            .about("roles", "Delete a role")
+            .errors(&[
+                ErrorCode::InvalidRequest,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoleNotFound,
+                ErrorCode::RoleReferenced,
+            ])
+            .build(),
+    ]
 }
 
-async fn put(call: Call) -> Result<Response, Problem> {
-    let (template, name) = named(&call)?;
-    let input: RoleInput = call.read()?;
-    let role = input.with_defaults(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
-    let (role, created) = call.state.store.put_role(call.project(), template, role).await.map_err(of_store)?;
-    Ok(answer::json(if created { 201 } else { 200 }, &role))
+async fn put(context: RequestContext, input: Input<RolePath, NoParams, RoleInput>) -> Result<Response, ApiError> {
+    let RolePath { id, name } = input.path;
+    let role = input.body.with_defaults(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
+    let (role, created) = context.state.store.put_role(context.project(), id, role).await?;
+    Ok(response::json(if created { 201 } else { 200 }, &role))
 }
 
-async fn get(call: Call) -> Result<Response, Problem> {
-    let (template, name) = named(&call)?;
-    let role = call.state.store.role(call.project(), template, name).await.map_err(of_store)?;
-    Ok(answer::ok(&role))
+async fn get(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let role = context.state.store.role(context.project(), input.path.id, input.path.name).await?;
+    Ok(response::ok(&role))
 }
 
-async fn delete(call: Call) -> Result<Response, Problem> {
-    let (template, name) = named(&call)?;
-    call.state.store.delete_role(call.project(), template, name).await.map_err(of_store)?;
-    Ok(answer::no_content())
+async fn delete(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    context.state.store.delete_role(context.project(), input.path.id, input.path.name).await?;
+    Ok(response::no_content())
 }

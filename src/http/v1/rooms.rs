@@ -4,30 +4,31 @@ use conclave_db::NewRoom;
 use conclave_model::non_null::non_null;
 use conclave_model::role::Permission;
 use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room, RoomStatus};
-use conclave_model::{ErrorCode, Timestamp};
+use conclave_model::{ErrorCode, NamespacedRoom, Problem, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, id, room_name};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Auth, Method, Operation};
-use crate::http::problem::{Problem, of_store, of_tree};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::RoomPath;
+use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// A room to be made.
+/// A room to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRoom {
-    /// Never used before in the project: `^[a-zA-Z0-9_-]{1,128}$`.
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,128}$")]
-    name: String,
-    /// Cap on people; 0, the default, means that the plan's limit applies.
+    /// Never used before in the project.
+    name: RoomName,
+    /// Cap on participants; 0, the default, means that the plan's limit applies.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<u32>, nullable = false)]
+    #[schema(nullable = false)]
     max_participants: Option<u32>,
-    /// How long the room stays open with nobody in it; default 300.
+    /// How long the room stays open with no participant in it; default 300.
     empty_timeout_seconds: Option<u32>,
     /// Any JSON, returned unchanged.
     #[serde(default, deserialize_with = "non_null")]
@@ -35,54 +36,51 @@ pub struct CreateRoom {
     metadata: Option<Box<RawValue>>,
     /// The project's default template when absent.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(pattern = "^tpl_[0-9a-f]{12}$", nullable = false)]
-    template_id: Option<String>,
+    #[schema(nullable = false)]
+    template_id: Option<TemplateId>,
 }
 
 /// A room.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Room)]
-pub struct RoomJson {
-    id: uuid::Uuid,
-    project_id: String,
-    name: String,
+pub struct RoomJson<'a> {
+    id: RoomId,
+    project_id: &'a ProjectId,
+    name: &'a RoomName,
     /// The media plane's name: project id, a dot, then the room name.
-    namespaced_name: String,
+    namespaced_name: NamespacedRoom,
     max_participants: u32,
     empty_timeout_seconds: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
-    /// `open` or `ended`.
-    #[schema(value_type = RoomStatus)]
-    status: &'static str,
+    status: RoomStatus,
     /// Null when the project has no default template.
-    template_id: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
+    template_id: Option<&'a TemplateId>,
     created_at: Timestamp,
     /// Absent until the first participant joins.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     started_at: Option<Timestamp>,
     /// Absent while open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     ended_at: Option<Timestamp>,
 }
 
-impl From<&Room> for RoomJson {
-    fn from(room: &Room) -> Self {
+impl<'a> From<&'a Room> for RoomJson<'a> {
+    fn from(room: &'a Room) -> Self {
         Self {
-            id: room.id.0,
-            project_id: room.project_id.to_string(),
-            name: room.name.to_string(),
-            namespaced_name: room.namespaced_name().to_string(),
+            id: room.id,
+            project_id: &room.project_id,
+            name: &room.name,
+            namespaced_name: room.namespaced_name(),
             max_participants: room.max_participants,
             empty_timeout_seconds: room.empty_timeout_seconds,
             // It was JSON when it was stored.
             metadata: room.metadata.as_ref().and_then(|text| RawValue::from_string(text.to_string()).ok()),
-            status: room.status.as_str(),
-            template_id: room.template_id.as_ref().map(ToString::to_string),
+            status: room.status,
+            template_id: room.template_id.as_ref(),
             created_at: room.created_at,
             started_at: room.started_at,
             ended_at: room.ended_at,
@@ -90,7 +88,6 @@ impl From<&Room> for RoomJson {
     }
 }
 
-/// An example, for the description.
 fn example() -> serde_json::Value {
     json!({
         "id": "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21", "project_id": "prj_5f2a9c01be34", "name": "standup",
@@ -100,106 +97,79 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Rooms.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "create_room",
-        Method::Post,
-        "/v1/rooms",
-        &[201],
-        |call| Box::pin(create(call)),
-        || {
-            Doc::new("rooms", "Create a room")
-                .body::<CreateRoom>(json!({"name": "standup", "metadata": {"team": "blue"}}))
-                .answer::<RoomJson>(example())
-        },
-    )
-    .idempotent()
-    .codes(&[
-        ErrorCode::InvalidRoomName,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::InsufficientBalance,
-        ErrorCode::RoomLimitReached,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::RoomExists,
-    ]),
-    Operation::new(
-        "list_rooms",
-        Method::Get,
-        "/v1/rooms",
-        &[200],
-        |call| Box::pin(list(call)),
-        || Doc::new("rooms", "List rooms, newest first, ended ones too").page::<RoomJson>("rooms", example(), &[]),
-    )
-    .codes(&[ErrorCode::InvalidRequest]),
-    Operation::new(
-        "get_room",
-        Method::Get,
-        "/v1/rooms/{name}",
-        &[200],
-        |call| Box::pin(get(call)),
-        || Doc::new("rooms", "Read a room's record").path(Param::ROOM).answer::<RoomJson>(example()),
-    )
-    .codes(&[ErrorCode::RoomNotFound]),
-    END,
-];
-
-const END: Operation = Operation::new(
-    "end_room",
-    Method::Delete,
-    "/v1/rooms/{name}",
-    &[204],
-    |call| Box::pin(end(call)),
-    || Doc::new("rooms", "End a room and disconnect everyone").path(Param::ROOM),
-)
-.auth(Auth::KeyOrRoomToken(&[Permission::EndRoom]))
-.codes(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable]);
-
-fn render_created(room: &Room) -> Response {
-    answer::created(&RoomJson::from(room))
+/// The operations on rooms.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Post, "/v1/rooms", "create_room", create)
+            .about("rooms", "Create a room")
+            .example(json!({"name": "standup", "metadata": {"team": "blue"}}))
+            .responds::<RoomJson<'_>>(&[201], example())
+            .idempotent()
+            .starts_work()
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::QuotaExceeded,
+                ErrorCode::InsufficientBalance,
+                ErrorCode::RoomLimitReached,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoomExists,
+            ])
+            .build(),
+        operation(Method::Get, "/v1/rooms", "list_rooms", list)
+            .about("rooms", "List rooms, newest first, ended ones too")
+            .responds_page::<RoomJson<'_>>("rooms", example())
+            .errors(&[ErrorCode::InvalidRequest])
+            .build(),
+        operation(Method::Get, "/v1/rooms/{name}", "get_room", get)
+            .about("rooms", "Read a room's record")
+            .malformed_path(Problem::room_not_found)
+            .responds::<RoomJson<'_>>(&[200], example())
+            .errors(&[ErrorCode::RoomNotFound])
+            .build(),
+        operation(Method::Delete, "/v1/rooms/{name}", "end_room", end)
+            .about("rooms", "End a room and disconnect everyone")
+            .room_token(&[Permission::EndRoom])
+            .errors(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
+            .build(),
+    ]
 }
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    call.no_query()?;
-    let body: CreateRoom = call.read()?;
+fn render_created(room: &Room) -> Response {
+    response::created(&RoomJson::from(room))
+}
+
+async fn create(context: RequestContext, input: Input<NoParams, NoParams, CreateRoom>) -> Result<Response, ApiError> {
+    let body = input.body;
     let new = NewRoom {
-        project_id: call.project(),
-        name: room_name("name", &body.name)?,
+        project_id: context.project(),
+        name: body.name,
         max_participants: body.max_participants.unwrap_or(0),
         empty_timeout_seconds: body.empty_timeout_seconds.unwrap_or(DEFAULT_EMPTY_TIMEOUT_SECONDS),
         metadata: body.metadata.map(|json| json.get().into()),
-        template_id: body.template_id.map(|text| id("template_id", &text)).transpose()?,
+        template_id: body.template_id,
     };
-    let plan = call.plan_for_new_work().await?;
-    if let Some(cap) = plan.limits.participants_per_room.filter(|cap| new.max_participants > *cap) {
+    let limits = context.plan().await?.limits;
+    if let Some(cap) = limits.participants_per_room.filter(|cap| new.max_participants > *cap) {
         let message = format!("the plan lets {cap} people be in a room");
-        return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
+        return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants").into());
     }
-    let (limit, keep) = (plan.limits.concurrent_rooms, call.keep(render_created));
-    let room = call.state.tree.create_room(new, limit, keep).await.map_err(of_tree)?;
+    let recorder = context.recorder(render_created);
+    let room = context.state.tree.create_room(new, limits.concurrent_rooms, recorder).await?;
     Ok(render_created(&room))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let mut query = call.query()?;
-    let page = query.page()?;
-    query.finish()?;
-    let rooms = call.state.store.rooms(call.project(), page).await.map_err(of_store)?;
-    Ok(answer::page("rooms", &rooms.map(|room| RoomJson::from(&room))))
+async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+    let rooms = context.state.store.rooms(context.project(), input.query.page).await?;
+    Ok(response::page("rooms", &rooms.as_ref().map(RoomJson::from)))
 }
 
-async fn get(call: Call) -> Result<Response, Problem> {
-    // This call lists no 400: a name that cannot be is a room that is not.
-    let name = call.room().map_err(|_| Problem::room_not_found())?;
-    let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
-    Ok(answer::ok(&RoomJson::from(&room)))
+async fn get(context: RequestContext, input: Input<RoomPath, AnyQuery, AnyBody>) -> Result<Response, ApiError> {
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    Ok(response::ok(&RoomJson::from(&room)))
 }
 
-async fn end(call: Call) -> Result<Response, Problem> {
-    let name = call.room()?;
-    call.no_query()?;
-    call.permit(Permission::EndRoom).await?;
-    let room = call.state.store.room(call.project(), name).await.map_err(of_store)?;
-    call.state.tree.end_room(room.project_id, room.name).await.map_err(of_tree)?;
-    Ok(answer::no_content())
+async fn end(context: RequestContext, input: Input<RoomPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    context.state.tree.end_room(room.project_id, room.name).await?;
+    Ok(response::no_content())
 }

@@ -1,37 +1,105 @@
 //! Sessions: one row per participant per join (contract "Sessions").
 
 use conclave_db::SessionFilter;
+use conclave_model::page::PageRequest;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::session::{Session, SessionTrack};
-use conclave_model::{ErrorCode, NamespacedRoom, RoomName, Timestamp};
-use serde::Serialize;
+use conclave_model::{
+    ErrorCode, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, SessionId, Timestamp, TrackSid,
+};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, identity, room_name};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
-use crate::http::query::Query;
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::RoomPath;
+use crate::http::input::{Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
+
+/// The path of a session.
+#[derive(Deserialize, IntoParams)]
+struct SessionPath {
+    /// The session's id.
+    #[param(inline)]
+    id: SessionId,
+}
+
+/// The filters of a room's sessions.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct RoomSessionQuery {
+    /// Of this identity
+    #[param(inline)]
+    identity: Option<Identity>,
+    /// Holding this role
+    #[param(inline)]
+    role: Option<RoleName>,
+    /// true: still connected; false: gone
+    active: Option<bool>,
+    /// Joined at or after this instant
+    #[param(inline)]
+    after: Option<Timestamp>,
+    /// Joined at or before this instant
+    #[param(inline)]
+    before: Option<Timestamp>,
+}
+
+/// The filters of a project's sessions.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct SessionQuery {
+    /// In this room
+    #[param(inline)]
+    room: Option<RoomName>,
+    /// Of this identity
+    #[param(inline)]
+    identity: Option<Identity>,
+    /// Holding this role
+    #[param(inline)]
+    role: Option<RoleName>,
+    /// true: still connected; false: gone
+    active: Option<bool>,
+    /// Joined at or after this instant
+    #[param(inline)]
+    after: Option<Timestamp>,
+    /// Joined at or before this instant
+    #[param(inline)]
+    before: Option<Timestamp>,
+}
+
+impl From<SessionQuery> for SessionFilter {
+    fn from(query: SessionQuery) -> Self {
+        let SessionQuery { room, identity, role, active, after, before } = query;
+        Self { room, identity, role, active, after, before }
+    }
+}
+
+impl RoomSessionQuery {
+    fn in_room(self, room: RoomName) -> SessionFilter {
+        let Self { identity, role, active, after, before } = self;
+        SessionFilter { room: Some(room), identity, role, active, after, before }
+    }
+}
 
 /// A session, as lists show it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Session)]
-pub struct SessionJson {
-    id: uuid::Uuid,
-    room: String,
-    namespaced_room: String,
-    participant_identity: String,
-    participant_sid: String,
+pub struct SessionJson<'a> {
+    id: SessionId,
+    room: &'a RoomName,
+    namespaced_room: NamespacedRoom,
+    participant_identity: &'a Identity,
+    participant_sid: &'a ParticipantSid,
     /// Null when the token carried no role.
     #[schema(required = true)]
-    role: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
+    role: Option<&'a RoleName>,
     joined_at: Timestamp,
     /// Absent while connected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     left_at: Option<Timestamp>,
     /// Measured to `left_at`, or to now while open.
     duration_seconds: u64,
@@ -41,37 +109,36 @@ pub struct SessionJson {
 
 /// A session with its tracks.
 #[derive(Serialize, ToSchema)]
-pub struct SessionDetail {
+pub struct SessionDetail<'a> {
     #[serde(flatten)]
-    session: SessionJson,
+    session: SessionJson<'a>,
     /// In order of start.
-    tracks: Vec<SessionTrackJson>,
+    tracks: Vec<SessionTrackJson<'a>>,
 }
 
 /// A track published during a session.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SessionTrack)]
-pub struct SessionTrackJson {
-    track_sid: String,
+pub struct SessionTrackJson<'a> {
+    track_sid: &'a TrackSid,
     kind: TrackKind,
     source: TrackSource,
-    #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
     /// Absent while published.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     ended_at: Option<Timestamp>,
 }
 
-impl SessionJson {
-    fn of(session: &Session, now: Timestamp) -> Self {
+impl<'a> SessionJson<'a> {
+    fn new(session: &'a Session, now: Timestamp) -> Self {
         Self {
-            id: session.id.0,
-            room: session.room.to_string(),
-            namespaced_room: NamespacedRoom::new(&session.project_id, &session.room).to_string(),
-            participant_identity: session.participant_identity.to_string(),
-            participant_sid: session.participant_sid.to_string(),
-            role: session.role.as_ref().map(ToString::to_string),
+            id: session.id,
+            room: &session.room,
+            namespaced_room: NamespacedRoom::new(&session.project_id, &session.room),
+            participant_identity: &session.participant_identity,
+            participant_sid: &session.participant_sid,
+            role: session.role.as_ref(),
             joined_at: session.joined_at,
             left_at: session.left_at,
             duration_seconds: session.duration_seconds(now),
@@ -80,10 +147,10 @@ impl SessionJson {
     }
 }
 
-impl From<&SessionTrack> for SessionTrackJson {
-    fn from(track: &SessionTrack) -> Self {
+impl<'a> From<&'a SessionTrack> for SessionTrackJson<'a> {
+    fn from(track: &'a SessionTrack) -> Self {
         Self {
-            track_sid: track.track_sid.to_string(),
+            track_sid: &track.track_sid,
             kind: track.kind,
             source: track.source,
             started_at: track.started_at,
@@ -107,119 +174,59 @@ fn detail_example() -> serde_json::Value {
     example
 }
 
-const FILTERS: &[Param] = &[
-    Param::query("identity", "Of this identity"),
-    Param::query("role", "Holding this role"),
-    Param::flag("active", "true: still connected; false: gone"),
-    Param::formatted("after", "Joined at or after this instant", "date-time"),
-    Param::formatted("before", "Joined at or before this instant", "date-time"),
-];
-
-const PROJECT_FILTERS: &[Param] =
-    &[Param::query("room", "In this room"), FILTERS[0], FILTERS[1], FILTERS[2], FILTERS[3], FILTERS[4]];
-
-/// Sessions.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "list_sessions",
-        Method::Get,
-        "/v1/sessions",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            Doc::new("sessions", "List sessions, newest first").page::<SessionJson>(
-                "sessions",
-                example(),
-                PROJECT_FILTERS,
-            )
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity]),
-    Operation::new(
-        "get_session",
-        Method::Get,
-        "/v1/sessions/{id}",
-        &[200],
-        |call| Box::pin(get(call)),
-        || {
-            Doc::new("sessions", "Read a session with its tracks")
-                .path(Param::UUID)
-                .answer::<SessionDetail>(detail_example())
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::SessionNotFound]),
-    Operation::new(
-        "list_room_sessions",
-        Method::Get,
-        "/v1/rooms/{name}/sessions",
-        &[200],
-        |call| Box::pin(list_of_room(call)),
-        || {
-            Doc::new("sessions", "List a room's sessions, newest first").path(Param::ROOM).page::<SessionJson>(
-                "sessions",
-                example(),
-                FILTERS,
-            )
-        },
-    )
-    .codes(&[
-        ErrorCode::InvalidRequest,
-        ErrorCode::InvalidRoomName,
-        ErrorCode::InvalidIdentity,
-        ErrorCode::RoomNotFound,
-    ]),
-];
-
-fn filter(query: &mut Query, room: Option<RoomName>) -> Result<SessionFilter, Problem> {
-    Ok(SessionFilter {
-        room,
-        identity: query.text("identity").map(|text| identity("identity", &text)).transpose()?,
-        role: query.parsed("role")?,
-        active: query.word("active", boolean, "true, false")?,
-        after: query.parsed("after")?,
-        before: query.parsed("before")?,
-    })
+/// The operations that read sessions.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Get, "/v1/sessions", "list_sessions", list)
+            .about("sessions", "List sessions, newest first")
+            .responds_page::<SessionJson<'_>>("sessions", example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity])
+            .build(),
+        operation(Method::Get, "/v1/sessions/{id}", "get_session", get)
+            .about("sessions", "Read a session with its tracks")
+            .responds::<SessionDetail<'_>>(&[200], detail_example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::SessionNotFound])
+            .build(),
+        operation(Method::Get, "/v1/rooms/{name}/sessions", "list_room_sessions", list_of_room)
+            .about("sessions", "List a room's sessions, newest first")
+            .responds_page::<SessionJson<'_>>("sessions", example())
+            .errors(&[
+                ErrorCode::InvalidRequest,
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::RoomNotFound,
+            ])
+            .build(),
+    ]
 }
 
-fn boolean(text: &str) -> Option<bool> {
-    text.parse().ok()
+async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<SessionQuery>, NoBody>,
+) -> Result<Response, ApiError> {
+    let Paged { page, filter } = input.query;
+    respond(&context, filter.into(), page).await
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let mut query = call.query()?;
-    let page = query.page()?;
-    let room = query.text("room").map(|text| room_name("room", &text)).transpose()?;
-    let filter = filter(&mut query, room)?;
-    query.finish()?;
-    answer_page(&call, filter, page).await
+async fn list_of_room(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<RoomSessionQuery>, NoBody>,
+) -> Result<Response, ApiError> {
+    let Paged { page, filter } = input.query;
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    respond(&context, filter.in_room(room.name), page).await
 }
 
-async fn list_of_room(call: Call) -> Result<Response, Problem> {
-    let name = call.room()?;
-    let mut query = call.query()?;
-    let page = query.page()?;
-    let filter = filter(&mut query, Some(name.clone()))?;
-    query.finish()?;
-    call.state.store.room(call.project(), name).await.map_err(of_store)?;
-    answer_page(&call, filter, page).await
+async fn respond(context: &RequestContext, filter: SessionFilter, page: PageRequest) -> Result<Response, ApiError> {
+    let sessions = context.state.store.sessions(context.project(), filter, page).await?;
+    let now = context.state.clock.now();
+    Ok(response::page("sessions", &sessions.as_ref().map(|session| SessionJson::new(session, now))))
 }
 
-async fn answer_page(
-    call: &Call,
-    filter: SessionFilter,
-    page: conclave_model::page::PageRequest,
-) -> Result<Response, Problem> {
-    let sessions = call.state.store.sessions(call.project(), filter, page).await.map_err(of_store)?;
-    let now = call.state.clock.now();
-    Ok(answer::page("sessions", &sessions.map(|session| SessionJson::of(&session, now))))
-}
-
-async fn get(call: Call) -> Result<Response, Problem> {
-    let id = call.path("id")?;
-    call.no_query()?;
-    let (session, tracks) = call.state.store.session(call.project(), id).await.map_err(of_store)?;
-    Ok(answer::ok(&SessionDetail {
-        session: SessionJson::of(&session, call.state.clock.now()),
+async fn get(context: RequestContext, input: Input<SessionPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let (session, tracks) = context.state.store.session(context.project(), input.path.id).await?;
+    Ok(response::ok(&SessionDetail {
+        session: SessionJson::new(&session, context.state.clock.now()),
         tracks: tracks.iter().map(SessionTrackJson::from).collect(),
     }))
 }

@@ -6,27 +6,28 @@ use conclave_db::{NewTemplate, TemplateChange};
 use conclave_model::non_null::{Object, non_null, non_null_object};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::template::{Region, Template};
-use conclave_model::{ErrorCode, RoleName, TemplateId, Timestamp};
+use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, id};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::path::TemplatePath;
+use crate::http::input::{Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
 const REGION_NOTE: &str =
     "The region is stored and validated; a single media region runs today, so it does not change where traffic goes.";
 
-/// A template to be made.
+/// A template to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTemplate {
-    /// Unique in the project: `^[a-zA-Z0-9_-]{1,64}$`.
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
-    name: String,
+    /// Unique in the project.
+    name: TemplateName,
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     settings: Option<TemplateSettingsInput>,
@@ -36,12 +37,11 @@ pub struct CreateTemplate {
     roles: Option<RoleInputs>,
 }
 
-/// What is changed of a template. Roles sent are written whole, roles left out are untouched.
+/// The changed parts of a template. Roles that are sent are written whole, roles left out are untouched.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplate {
-    #[schema(pattern = "^[a-zA-Z0-9_-]{1,64}$")]
-    name: Option<String>,
+    name: Option<TemplateName>,
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     settings: Option<TemplateSettingsInput>,
@@ -59,24 +59,24 @@ pub struct TemplateSettings {
     region: Region,
 }
 
-/// Settings as a caller sends them.
+/// Settings of a template to create or change.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateSettingsInput {
-    /// `auto` when a template is made without it; a change without it leaves the region as it is.
+    /// Default `auto`; a change without it leaves the region as it is.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
 }
 
-/// A region to be set.
+/// A region to set.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplateSettings {
     region: Region,
 }
 
-/// A template's settings, and what can be set.
+/// A template's settings, and the values they can have.
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettingsDetail {
     region: Region,
@@ -89,30 +89,28 @@ pub struct TemplateSettingsDetail {
 /// A template.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Template)]
-pub struct TemplateJson {
-    id: String,
-    project_id: String,
-    name: String,
+pub struct TemplateJson<'a> {
+    id: &'a TemplateId,
+    project_id: &'a ProjectId,
+    name: &'a TemplateName,
     /// Used by rooms created without a template; cannot be deleted.
     is_default: bool,
     settings: TemplateSettings,
     #[schema(value_type = BTreeMap<String, Role>)]
-    roles: BTreeMap<RoleName, Role>,
-    #[schema(value_type = String, format = DateTime)]
+    roles: &'a BTreeMap<RoleName, Role>,
     created_at: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
 
-impl From<&Template> for TemplateJson {
-    fn from(template: &Template) -> Self {
+impl<'a> From<&'a Template> for TemplateJson<'a> {
+    fn from(template: &'a Template) -> Self {
         Self {
-            id: template.id.to_string(),
-            project_id: template.project_id.to_string(),
-            name: template.name.to_string(),
+            id: &template.id,
+            project_id: &template.project_id,
+            name: &template.name,
             is_default: template.is_default,
             settings: TemplateSettings { region: template.region },
-            roles: template.roles.clone(),
+            roles: &template.roles,
             created_at: template.created_at,
             updated_at: template.updated_at,
         }
@@ -140,105 +138,74 @@ fn settings_example() -> serde_json::Value {
     })
 }
 
-/// Templates and their settings.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "create_template",
-        Method::Post,
-        "/v1/templates",
-        &[201],
-        |call| Box::pin(create(call)),
-        || {
-            Doc::new("templates", "Create a template and its roles")
-                .body::<CreateTemplate>(json!({
-                    "name": "meeting",
-                    "roles": {"host": {"permissions": {"end_room": true}}, "guest": {"priority": 5}}
-                }))
-                .answer::<TemplateJson>(example())
-        },
-    )
-    .idempotent()
-    .codes(&[ErrorCode::TemplateExists]),
-    Operation::new(
-        "list_templates",
-        Method::Get,
-        "/v1/templates",
-        &[200],
-        |call| Box::pin(list(call)),
-        || Doc::new("templates", "List templates").page::<TemplateJson>("templates", example(), &[]),
-    )
-    .codes(&[ErrorCode::InvalidRequest]),
-    Operation::new(
-        "get_template",
-        Method::Get,
-        "/v1/templates/{id}",
-        &[200],
-        |call| Box::pin(get(call)),
-        || Doc::new("templates", "Read a template").path(Param::TEMPLATE).answer::<TemplateJson>(example()),
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound]),
-    Operation::new(
-        "update_template",
-        Method::Patch,
-        "/v1/templates/{id}",
-        &[200],
-        |call| Box::pin(update(call)),
-        || {
-            Doc::new("templates", "Change what is sent of a template")
-                .path(Param::TEMPLATE)
-                .body::<UpdateTemplate>(json!({"name": "all-hands"}))
-                .answer::<TemplateJson>(example())
-        },
-    )
-    .codes(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists]),
-    Operation::new(
-        "delete_template",
-        Method::Delete,
-        "/v1/templates/{id}",
-        &[204],
-        |call| Box::pin(delete(call)),
-        || Doc::new("templates", "Delete a template with its roles").path(Param::TEMPLATE),
-    )
-    .codes(&[
-        ErrorCode::InvalidRequest,
-        ErrorCode::TemplateNotFound,
-        ErrorCode::TemplateInUse,
-        ErrorCode::TemplateIsDefault,
-    ]),
-    Operation::new(
-        "get_template_settings",
-        Method::Get,
-        "/v1/templates/{id}/settings",
-        &[200],
-        |call| Box::pin(get_settings(call)),
-        || {
-            Doc::new("templates", "Read a template's settings")
-                .path(Param::TEMPLATE)
-                .answer::<TemplateSettingsDetail>(settings_example())
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound]),
-    Operation::new(
-        "update_template_settings",
-        Method::Patch,
-        "/v1/templates/{id}/settings",
-        &[200],
-        |call| Box::pin(update_settings(call)),
-        || {
-            Doc::new("templates", "Set a template's region")
-                .path(Param::TEMPLATE)
-                .body::<UpdateTemplateSettings>(json!({"region": "eu-west"}))
-                .answer::<TemplateSettingsDetail>(settings_example())
-        },
-    )
-    .codes(&[ErrorCode::TemplateNotFound]),
-];
-
-fn render_created(template: &Template) -> Response {
-    answer::created(&TemplateJson::from(template))
+/// The operations on templates and their settings.
+pub fn operations() -> Vec<Operation> {
+    let mut operations = template_operations();
+    operations.extend(settings_operations());
+    operations
 }
 
-/// Completes the roles of a body.
+fn template_operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Post, "/v1/templates", "create_template", create)
+            .about("templates", "Create a template and its roles")
+            .example(json!({
+                "name": "meeting",
+                "roles": {"host": {"permissions": {"end_room": true}}, "guest": {"priority": 5}}
+            }))
+            .responds::<TemplateJson<'_>>(&[201], example())
+            .idempotent()
+            .errors(&[ErrorCode::TemplateExists])
+            .build(),
+        operation(Method::Get, "/v1/templates", "list_templates", list)
+            .about("templates", "List templates")
+            .responds_page::<TemplateJson<'_>>("templates", example())
+            .errors(&[ErrorCode::InvalidRequest])
+            .build(),
+        operation(Method::Get, "/v1/templates/{id}", "get_template", get)
+            .about("templates", "Read a template")
+            .responds::<TemplateJson<'_>>(&[200], example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
+            .build(),
+        operation(Method::Patch, "/v1/templates/{id}", "update_template", update)
+            .about("templates", "Change what is sent of a template")
+            .example(json!({"name": "all-hands"}))
+            .responds::<TemplateJson<'_>>(&[200], example())
+            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists])
+            .build(),
+        operation(Method::Delete, "/v1/templates/{id}", "delete_template", delete)
+            .about("templates", "Delete a template with its roles")
+            .errors(&[
+                ErrorCode::InvalidRequest,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::TemplateInUse,
+                ErrorCode::TemplateIsDefault,
+            ])
+            .build(),
+    ]
+}
+
+fn settings_operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Get, "/v1/templates/{id}/settings", "get_template_settings", get_settings)
+            .about("templates", "Read a template's settings")
+            .responds::<TemplateSettingsDetail>(&[200], settings_example())
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
+            .build(),
+        operation(Method::Patch, "/v1/templates/{id}/settings", "update_template_settings", update_settings)
+            .about("templates", "Set a template's region")
+            .example(json!({"region": "eu-west"}))
+            .responds::<TemplateSettingsDetail>(&[200], settings_example())
+            .errors(&[ErrorCode::TemplateNotFound])
+            .build(),
+    ]
+}
+
+fn render_created(template: &Template) -> Response {
+    response::created(&TemplateJson::from(template))
+}
+
+/// The roles of a body, with defaults for what they leave out.
 fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem> {
     let complete = |(key, Object(input)): (String, Object<RoleInput>)| {
         let name: RoleName =
@@ -250,67 +217,63 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
     inputs.unwrap_or_default().into_iter().map(complete).collect()
 }
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    call.no_query()?;
-    let body: CreateTemplate = call.read()?;
+async fn create(
+    context: RequestContext,
+    input: Input<NoParams, NoParams, CreateTemplate>,
+) -> Result<Response, ApiError> {
+    let body = input.body;
     let new = NewTemplate {
-        project_id: call.project(),
-        name: id("name", &body.name)?,
+        project_id: context.project(),
+        name: body.name,
         region: body.settings.and_then(|settings| settings.region).unwrap_or_default(),
         roles: roles(body.roles)?,
     };
-    let template = call.state.store.create_template(new, call.keep(render_created)).await.map_err(of_store)?;
+    let template = context.state.store.create_template(new, context.recorder(render_created)).await?;
     Ok(render_created(&template))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let mut query = call.query()?;
-    let page = query.page()?;
-    query.finish()?;
-    let templates = call.state.store.templates(call.project(), page).await.map_err(of_store)?;
-    Ok(answer::page("templates", &templates.map(|template| TemplateJson::from(&template))))
+async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+    let templates = context.state.store.templates(context.project(), input.query.page).await?;
+    Ok(response::page("templates", &templates.as_ref().map(TemplateJson::from)))
 }
 
-/// The template a path names.
-async fn named(call: &Call) -> Result<Template, Problem> {
-    let id: TemplateId = call.path("id")?;
-    call.no_query()?;
-    call.state.store.template(call.project(), id).await.map_err(of_store)
+async fn get(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let template = context.state.store.template(context.project(), input.path.id).await?;
+    Ok(response::ok(&TemplateJson::from(&template)))
 }
 
-async fn get(call: Call) -> Result<Response, Problem> {
-    Ok(answer::ok(&TemplateJson::from(&named(&call).await?)))
-}
-
-async fn update(call: Call) -> Result<Response, Problem> {
-    let template: TemplateId = call.path("id")?;
-    call.no_query()?;
-    let body: UpdateTemplate = call.read()?;
+async fn update(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, UpdateTemplate>,
+) -> Result<Response, ApiError> {
+    let body = input.body;
     let change = TemplateChange {
-        name: body.name.map(|name| id("name", &name)).transpose()?,
+        name: body.name,
         region: body.settings.and_then(|settings| settings.region),
         roles: roles(body.roles)?,
     };
-    let template = call.state.store.update_template(call.project(), template, change).await.map_err(of_store)?;
-    Ok(answer::ok(&TemplateJson::from(&template)))
+    let template = context.state.store.update_template(context.project(), input.path.id, change).await?;
+    Ok(response::ok(&TemplateJson::from(&template)))
 }
 
-async fn delete(call: Call) -> Result<Response, Problem> {
-    let template = call.path("id")?;
-    call.no_query()?;
-    call.state.store.delete_template(call.project(), template).await.map_err(of_store)?;
-    Ok(answer::no_content())
+async fn delete(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    context.state.store.delete_template(context.project(), input.path.id).await?;
+    Ok(response::no_content())
 }
 
-async fn get_settings(call: Call) -> Result<Response, Problem> {
-    Ok(answer::ok(&TemplateSettingsDetail::from(named(&call).await?.region)))
+async fn get_settings(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, NoBody>,
+) -> Result<Response, ApiError> {
+    let template = context.state.store.template(context.project(), input.path.id).await?;
+    Ok(response::ok(&TemplateSettingsDetail::from(template.region)))
 }
 
-async fn update_settings(call: Call) -> Result<Response, Problem> {
-    let template = call.path("id")?;
-    call.no_query()?;
-    let body: UpdateTemplateSettings = call.read()?;
-    let change = TemplateChange { region: Some(body.region), ..TemplateChange::default() };
-    let template = call.state.store.update_template(call.project(), template, change).await.map_err(of_store)?;
-    Ok(answer::ok(&TemplateSettingsDetail::from(template.region)))
+async fn update_settings(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, UpdateTemplateSettings>,
+) -> Result<Response, ApiError> {
+    let change = TemplateChange { region: Some(input.body.region), ..TemplateChange::default() };
+    let template = context.state.store.update_template(context.project(), input.path.id, change).await?;
+    Ok(response::ok(&TemplateSettingsDetail::from(template.region)))
 }

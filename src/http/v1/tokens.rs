@@ -2,35 +2,36 @@
 
 use conclave_media::token::Grants;
 use conclave_model::non_null::{non_null, non_null_object};
-use conclave_model::{ErrorCode, RoleName};
+use conclave_model::text::Text;
+use conclave_model::{ErrorCode, Identity, RoleName, RoomName};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::minting::{Token, Wanted, mint, refuse_if_full, ttl};
-use crate::http::answer::Response;
-use crate::http::call::{Call, id, identity, room_name};
-use crate::http::openapi::Doc;
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
+use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::{Input, NoParams};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::Response;
+use crate::http::spec::Method;
 
-/// A token to be minted.
+/// A token to mint.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// An existing room.
-    room: String,
-    /// Who the token admits.
-    #[schema(pattern = "^[a-zA-Z0-9_.@-]{1,128}$")]
-    identity: String,
+    room: RoomName,
+    /// The participant that the token admits.
+    identity: Identity,
     /// Display name.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    name: Option<String>,
-    /// Carried along, unread.
+    name: Option<Text>,
+    /// Passed on to the media plane unread.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    metadata: Option<String>,
+    metadata: Option<Text>,
     /// Default 3600, clamped to 60..86400; 0 takes the default.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
@@ -38,7 +39,7 @@ pub struct CreateToken {
     /// A role in the room's template; it replaces `permissions`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
-    role: Option<String>,
+    role: Option<RoleName>,
     /// Used only when no role is named.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
@@ -54,60 +55,55 @@ pub struct Permissions {
     can_publish_data: Option<bool>,
 }
 
-impl Permissions {
-    fn grants(&self) -> Grants {
-        Grants {
-            can_publish: self.can_publish.unwrap_or(true),
-            can_subscribe: self.can_subscribe.unwrap_or(true),
-            can_publish_data: self.can_publish_data.unwrap_or(true),
-            ..Grants::default()
+impl From<Permissions> for Grants {
+    fn from(permissions: Permissions) -> Self {
+        Self {
+            can_publish: permissions.can_publish.unwrap_or(true),
+            can_subscribe: permissions.can_subscribe.unwrap_or(true),
+            can_publish_data: permissions.can_publish_data.unwrap_or(true),
+            ..Self::default()
         }
     }
 }
 
-/// Tokens.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
-    "create_token",
-    Method::Post,
-    "/v1/tokens",
-    &[201],
-    |call| Box::pin(create(call)),
-    || {
-        Doc::new("tokens", "Mint a room token")
-            .body::<CreateToken>(json!({"room": "standup", "identity": "alice", "role": "host"}))
-            .answer::<Token<'_>>(Token::example())
-    },
-)
-.idempotent()
-.secret_answer()
-.codes(&[
-    ErrorCode::InvalidRoomName,
-    ErrorCode::InvalidIdentity,
-    ErrorCode::QuotaExceeded,
-    ErrorCode::InsufficientBalance,
-    ErrorCode::RoomNotFound,
-    ErrorCode::TemplateNotFound,
-    ErrorCode::RoleNotFound,
-    ErrorCode::RoomEnded,
-    ErrorCode::RoleCapacityReached,
-    ErrorCode::BillingUnavailable,
-    ErrorCode::DatabaseUnavailable,
-])];
+/// The operation that mints tokens.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Post, "/v1/tokens", "create_token", create)
+            .about("tokens", "Mint a room token")
+            .example(json!({"room": "standup", "identity": "alice", "role": "host"}))
+            .responds::<Token<'_>>(&[201], Token::example())
+            .idempotent()
+            .secret_response()
+            .starts_work()
+            .errors(&[
+                ErrorCode::InvalidRoomName,
+                ErrorCode::InvalidIdentity,
+                ErrorCode::QuotaExceeded,
+                ErrorCode::InsufficientBalance,
+                ErrorCode::RoomNotFound,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoleNotFound,
+                ErrorCode::RoomEnded,
+                ErrorCode::RoleCapacityReached,
+                ErrorCode::BillingUnavailable,
+                ErrorCode::DatabaseUnavailable,
+            ])
+            .build(),
+    ]
+}
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    call.no_query()?;
-    let body: CreateToken = call.read()?;
-    let room = room_name("room", &body.room)?;
-    let wanted = Wanted {
-        identity: identity("identity", &body.identity)?,
-        name: body.name.unwrap_or_default(),
-        metadata: body.metadata.unwrap_or_default(),
+async fn create(context: RequestContext, input: Input<NoParams, NoParams, CreateToken>) -> Result<Response, ApiError> {
+    let body = input.body;
+    let holder = TokenHolder {
+        identity: body.identity,
+        name: body.name.map(String::from).unwrap_or_default(),
+        metadata: body.metadata.map(String::from).unwrap_or_default(),
         ttl: ttl(body.ttl_seconds),
-        grants: body.permissions.unwrap_or_default().grants(),
+        grants: body.permissions.unwrap_or_default().into(),
     };
-    let role: Option<RoleName> = body.role.map(|role| id("role", &role)).transpose()?;
-    let plan = call.plan_for_new_work().await?;
-    let context = call.state.store.token_context(call.project(), room, role).await.map_err(of_store)?;
-    refuse_if_full(&context, plan)?;
-    mint(&call.state, &context, plan, wanted)
+    let plan = context.plan().await?;
+    let token = context.state.store.token_context(context.project(), body.room, body.role).await?;
+    refuse_if_full(&token, plan)?;
+    mint(&context.state, &token, plan, holder)
 }

@@ -1,26 +1,38 @@
 //! Usage and the plan (contract "Usage and plan").
 
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
-use conclave_model::project::ProjectStatus;
 use conclave_model::usage::{Day, MonthUse, QuotaDecision, QuotaState, UsageDay, minutes};
-use conclave_model::{ErrorCode, ProjectId};
-use serde::Serialize;
+use conclave_model::{ErrorCode, Problem};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::http::answer::{self, Response};
-use crate::http::call::{Call, Caller};
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
-use crate::http::standing;
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams};
+use crate::http::operation::{Operation, operation};
+use crate::http::quota::{self, Owner};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// Days that are shown when the caller does not say from when.
+/// Days shown before `to` when `from` is left out.
 const DEFAULT_WINDOW_DAYS: i64 = 29;
-/// The widest window: a row a day is made for all of it.
+/// The widest range in days: the response has a row for each.
 const WIDEST_WINDOW_DAYS: i64 = 3_660;
 
-/// What a project used.
+/// The days that are shown.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct UsageQuery {
+    /// First day, YYYY-MM-DD; default 29 days before `to`
+    #[param(inline)]
+    from: Option<Day>,
+    /// Last day, YYYY-MM-DD; default today in UTC
+    #[param(inline)]
+    to: Option<Day>,
+}
+
+/// The usage of a project.
 #[derive(Serialize, ToSchema)]
 pub struct Usage<'a> {
     /// One for each day in range.
@@ -29,11 +41,10 @@ pub struct Usage<'a> {
     plan: PlanStatus<'a>,
 }
 
-/// What one day saw.
+/// The usage of one day.
 #[derive(Serialize, ToSchema)]
 #[schema(as = UsageDay)]
 pub struct UsageDayJson {
-    #[schema(value_type = String, format = Date)]
     date: Day,
     /// A session over midnight counts on each day; one that is still open counts to now.
     participant_minutes: f64,
@@ -41,7 +52,7 @@ pub struct UsageDayJson {
     sessions: u32,
 }
 
-/// How a project stands with its plan.
+/// The status of a project under its plan.
 #[derive(Serialize, ToSchema)]
 pub struct PlanStatus<'a> {
     plan_id: &'a str,
@@ -54,7 +65,6 @@ pub struct PlanStatus<'a> {
     /// what the records alone say while the service is away.
     quota_state: QuotaState,
     /// First day of the billing period.
-    #[schema(value_type = String, format = Date)]
     period_start: Day,
     participant_minutes_used: f64,
     /// Null when the plan has no limit.
@@ -79,101 +89,86 @@ fn plan_example() -> serde_json::Value {
     })
 }
 
-/// Usage and the plan.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "get_usage",
-        Method::Get,
-        "/v1/usage",
-        &[200],
-        |call| Box::pin(usage(call)),
-        || {
-            Doc::new("usage", "Read participant minutes by day")
-                .query(Param::formatted("from", "First day, YYYY-MM-DD; default 29 days before `to`", "date"))
-                .query(Param::formatted("to", "Last day, YYYY-MM-DD; default today in UTC", "date"))
-                .answer::<Usage<'_>>(json!({
-                    "days": [{"date": "2026-01-31", "participant_minutes": 12.5, "sessions": 2}],
-                    "total_participant_minutes": 12.5, "plan": plan_example()
-                }))
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable]),
-    Operation::new(
-        "get_plan",
-        Method::Get,
-        "/v1/plan",
-        &[200],
-        |call| Box::pin(plan(call)),
-        || Doc::new("usage", "Read how the project stands with its plan").answer::<PlanStatus<'_>>(plan_example()),
-    ),
-];
-
-/// Who calls: these calls take keys alone.
-fn owner(call: &Call) -> Result<(&ProjectId, ProjectStatus, &str), Problem> {
-    match &call.caller {
-        Caller::Key(credential) => Ok((&credential.project_id, credential.project_status, credential.plan.as_str())),
-        Caller::RoomToken(_) | Caller::Anyone => Err(Problem::internal().because("passed without a key")),
-    }
+/// The operations that read usage and the plan.
+pub fn operations() -> Vec<Operation> {
+    let usage_example = json!({
+        "days": [{"date": "2026-01-31", "participant_minutes": 12.5, "sessions": 2}],
+        "total_participant_minutes": 12.5, "plan": plan_example()
+    });
+    vec![
+        operation(Method::Get, "/v1/usage", "get_usage", usage)
+            .about("usage", "Read participant minutes by day")
+            .responds::<Usage<'_>>(&[200], usage_example)
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable])
+            .build(),
+        operation(Method::Get, "/v1/plan", "get_plan", plan)
+            .about("usage", "Read the project's status under its plan")
+            .responds::<PlanStatus<'_>>(&[200], plan_example())
+            .build(),
+    ]
 }
 
-fn plan_status<'a>(
-    id: &'a str,
-    plan: &'a Plan,
-    standing: QuotaDecision,
-    month: &MonthUse,
+/// The status of a project under its plan today.
+async fn plan_status<'a>(
+    context: &'a RequestContext,
+    owner: &'a Owner,
     today: Day,
-) -> PlanStatus<'a> {
-    let used = minutes(month.participant_time);
-    PlanStatus {
-        plan_id: id,
-        display_name: &plan.display_name,
-        price_ugx: plan.price_ugx,
-        limits: plan.limits,
-        features: plan.features,
-        quota_state: standing.quota_state(),
-        period_start: Day::from(today.start().month_start()),
-        participant_minutes_used: used,
-        participant_minutes_remaining: plan
-            .limits
-            .participant_minutes_per_month
-            .map(|block| (f64::from(block) - used).max(0.0)),
-        active_rooms: month.active_rooms,
+) -> Result<PlanStatus<'a>, ApiError> {
+    let plan = quota::plan(&context.state.plans, &owner.plan)?;
+    let month = quota::month(&context.state, &owner.project, plan).await?;
+    let ledger = QuotaDecision::from_ledger(plan, owner.status, &month);
+    let decision = quota::confirm(&context.state, &owner.project, ledger, context.spec).await?;
+    Ok(PlanStatus::new(&owner.plan, plan, decision, &month, today))
+}
+
+impl<'a> PlanStatus<'a> {
+    fn new(id: &'a str, plan: &'a Plan, decision: QuotaDecision, month: &MonthUse, today: Day) -> Self {
+        let used = minutes(month.participant_time);
+        let remaining = |block: u32| (f64::from(block) - used).max(0.0);
+        Self {
+            plan_id: id,
+            display_name: &plan.display_name,
+            price_ugx: plan.price_ugx,
+            limits: plan.limits,
+            features: plan.features,
+            quota_state: decision.quota_state(),
+            period_start: Day::from(today.start().month_start()),
+            participant_minutes_used: used,
+            participant_minutes_remaining: plan.limits.participant_minutes_per_month.map(remaining),
+            active_rooms: month.active_rooms,
+        }
     }
 }
 
-async fn usage(call: Call) -> Result<Response, Problem> {
-    let today = Day::from(call.state.clock.now());
-    let mut query = call.query()?;
-    let (from, to) = (query.parsed::<Day>("from")?, query.parsed::<Day>("to")?);
-    query.finish()?;
-    let to = to.unwrap_or(today);
-    let from = from.unwrap_or_else(|| to.plus(-DEFAULT_WINDOW_DAYS));
-    if from > to {
-        return Err(Problem::invalid("from", "must not be later than to"));
+impl UsageQuery {
+    /// The first and the last day, defaults applied.
+    fn range(&self, today: Day) -> Result<(Day, Day), Problem> {
+        let to = self.to.unwrap_or(today);
+        let from = self.from.unwrap_or_else(|| to.plus(-DEFAULT_WINDOW_DAYS));
+        if from > to {
+            return Err(Problem::invalid("from", "must not be later than to"));
+        }
+        if to.number() - from.number() > WIDEST_WINDOW_DAYS {
+            return Err(Problem::invalid("from", format!("must be at most {WIDEST_WINDOW_DAYS} days before to")));
+        }
+        Ok((from, to))
     }
-    if to.number() - from.number() > WIDEST_WINDOW_DAYS {
-        return Err(Problem::invalid("from", format!("must be at most {WIDEST_WINDOW_DAYS} days before to")));
-    }
-    let (project, status, id) = owner(&call)?;
-    let plan = standing::plan(&call.state.plans, id)?;
-    let month = standing::month(&call.state, project, plan).await?;
-    let ledger = QuotaDecision::from_ledger(plan, status, &month);
-    let standing = standing::confirm(&call.state, project, ledger, call.operation).await?;
-    let days = call.state.store.usage_days(project.clone(), from, to).await.map_err(of_store)?;
-    Ok(answer::ok(&Usage {
+}
+
+async fn usage(context: RequestContext, input: Input<NoParams, UsageQuery, NoBody>) -> Result<Response, ApiError> {
+    let today = Day::from(context.state.clock.now());
+    let (from, to) = input.query.range(today)?;
+    let owner = context.owner().await?;
+    let plan = plan_status(&context, &owner, today).await?;
+    let days = context.state.store.usage_days(owner.project.clone(), from, to).await?;
+    Ok(response::ok(&Usage {
         total_participant_minutes: minutes(days.iter().map(|day| day.participant_time).sum()),
         days: days.iter().map(UsageDayJson::from).collect(),
-        plan: plan_status(id, plan, standing, &month, today),
+        plan,
     }))
 }
 
-async fn plan(call: Call) -> Result<Response, Problem> {
-    // This call lists no 400, so what comes in its query is not looked at.
-    let (project, status, id) = owner(&call)?;
-    let plan = standing::plan(&call.state.plans, id)?;
-    let month = standing::month(&call.state, project, plan).await?;
-    let ledger = QuotaDecision::from_ledger(plan, status, &month);
-    let standing = standing::confirm(&call.state, project, ledger, call.operation).await?;
-    let today = Day::from(call.state.clock.now());
-    Ok(answer::ok(&plan_status(id, plan, standing, &month, today)))
+async fn plan(context: RequestContext, _: Input<NoParams, AnyQuery, AnyBody>) -> Result<Response, ApiError> {
+    let (owner, today) = (context.owner().await?, Day::from(context.state.clock.now()));
+    Ok(response::ok(&plan_status(&context, &owner, today).await?))
 }

@@ -3,64 +3,85 @@
 use conclave_db::DeliveryFilter;
 use conclave_model::event::EventType;
 use conclave_model::webhook::{Delivery, DeliveryStatus};
-use conclave_model::{DeliveryId, ErrorCode, Timestamp};
-use serde::Serialize;
+use conclave_model::{DeliveryId, EndpointId, ErrorCode, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::http::answer::{self, Response};
-use crate::http::call::Call;
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::{Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// One event on its way to one receiver.
+/// The path of a delivery.
+#[derive(Deserialize, IntoParams)]
+struct DeliveryPath {
+    /// The delivery's id.
+    #[param(inline)]
+    id: DeliveryId,
+}
+
+/// The filters of a project's deliveries.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct DeliveryQuery {
+    /// In this status
+    #[param(inline)]
+    status: Option<DeliveryStatus>,
+    /// Of this event
+    #[param(inline)]
+    event_type: Option<EventType>,
+    /// To this endpoint
+    #[param(inline)]
+    endpoint_id: Option<EndpointId>,
+}
+
+/// One event on its way to one webhook endpoint.
 #[derive(Serialize, ToSchema)]
-pub struct WebhookDelivery {
-    id: uuid::Uuid,
-    endpoint_id: uuid::Uuid,
-    endpoint_url: String,
-    event_type: String,
+pub struct WebhookDelivery<'a> {
+    id: DeliveryId,
+    endpoint_id: EndpointId,
+    endpoint_url: &'a str,
+    event_type: &'a str,
     /// The exact body posted, byte for byte what the signature covers.
     #[schema(value_type = Object)]
     payload: Option<Box<RawValue>>,
-    /// `pending`, `delivered` or `failed`.
-    #[schema(value_type = DeliveryStatus)]
-    status: &'static str,
-    /// Times posted.
+    status: DeliveryStatus,
+    /// Attempts to post it.
     attempts: u32,
     /// Present only while pending.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     next_attempt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    #[schema(nullable = false)]
     delivered_at: Option<Timestamp>,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     /// Transport or status error of the latest attempt.
-    last_error: String,
+    last_error: &'a str,
     /// Null if the request never completed.
     #[schema(required = true)]
     response_status: Option<u16>,
 }
 
-impl From<&Delivery> for WebhookDelivery {
-    fn from(delivery: &Delivery) -> Self {
+impl<'a> From<&'a Delivery> for WebhookDelivery<'a> {
+    fn from(delivery: &'a Delivery) -> Self {
         Self {
-            id: delivery.id.0,
-            endpoint_id: delivery.endpoint_id.0,
-            endpoint_url: delivery.endpoint_url.clone(),
-            event_type: delivery.event_type.clone(),
+            id: delivery.id,
+            endpoint_id: delivery.endpoint_id,
+            endpoint_url: &delivery.endpoint_url,
+            event_type: &delivery.event_type,
             // It was JSON when it was written.
             payload: RawValue::from_string(delivery.payload.to_string()).ok(),
-            status: delivery.status.as_str(),
+            status: delivery.status,
             attempts: delivery.attempts,
             next_attempt_at: delivery.next_attempt_at,
             delivered_at: delivery.delivered_at,
             created_at: delivery.created_at,
-            last_error: delivery.last_error.clone(),
+            last_error: &delivery.last_error,
             response_status: delivery.response_status,
         }
     }
@@ -77,66 +98,40 @@ fn example() -> serde_json::Value {
     })
 }
 
-const FILTERS: &[Param] = &[
-    Param::one_of("status", "In this status", "pending, delivered, failed"),
-    Param::query("event_type", "Of this event"),
-    Param::formatted("endpoint_id", "To this endpoint", "uuid"),
-];
-
-/// Webhook deliveries.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "list_webhook_deliveries",
-        Method::Get,
-        "/v1/webhook-deliveries",
-        &[200],
-        |call| Box::pin(list(call)),
-        || {
-            Doc::new("webhooks", "List deliveries, newest first").page::<WebhookDelivery>(
-                "webhook_deliveries",
-                example(),
-                FILTERS,
-            )
-        },
-    )
-    .codes(&[ErrorCode::InvalidRequest]),
-    Operation::new(
-        "retry_webhook_delivery",
-        Method::Post,
-        "/v1/webhook-deliveries/{id}/retry",
-        &[200],
-        |call| Box::pin(retry(call)),
-        || Doc::new("webhooks", "Queue a failed delivery again").path(Param::UUID).answer::<WebhookDelivery>(example()),
-    )
-    .idempotent()
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable]),
-];
+/// The operations on webhook deliveries.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Get, "/v1/webhook-deliveries", "list_webhook_deliveries", list)
+            .about("webhooks", "List deliveries, newest first")
+            .responds_page::<WebhookDelivery<'_>>("webhook_deliveries", example())
+            .errors(&[ErrorCode::InvalidRequest])
+            .build(),
+        operation(Method::Post, "/v1/webhook-deliveries/{id}/retry", "retry_webhook_delivery", retry)
+            .about("webhooks", "Queue a failed delivery again")
+            .responds::<WebhookDelivery<'_>>(&[200], example())
+            .idempotent()
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable])
+            .build(),
+    ]
+}
 
 fn render_retried(delivery: &Delivery) -> Response {
-    answer::ok(&WebhookDelivery::from(delivery))
+    response::ok(&WebhookDelivery::from(delivery))
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let mut query = call.query()?;
-    let page = query.page()?;
-    let filter = DeliveryFilter {
-        status: query.word("status", |word| word.parse().ok(), "pending, delivered, failed")?,
-        event_type: query
-            .word("event_type", |word| word.parse().ok(), "the event types of the contract, like room.started")?
-            .map(|event: EventType| event.as_str().to_owned()),
-        endpoint_id: query.parsed("endpoint_id")?,
-    };
-    query.finish()?;
-    let deliveries = call.state.store.deliveries(call.project(), filter, page).await.map_err(of_store)?;
-    Ok(answer::page("webhook_deliveries", &deliveries.map(|delivery| WebhookDelivery::from(&delivery))))
+async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<DeliveryQuery>, NoBody>,
+) -> Result<Response, ApiError> {
+    let Paged { page, filter: DeliveryQuery { status, event_type, endpoint_id } } = input.query;
+    let filter = DeliveryFilter { status, event_type: event_type.map(|event| event.as_str().to_owned()), endpoint_id };
+    let deliveries = context.state.store.deliveries(context.project(), filter, page).await?;
+    Ok(response::page("webhook_deliveries", &deliveries.as_ref().map(WebhookDelivery::from)))
 }
 
-async fn retry(call: Call) -> Result<Response, Problem> {
-    let id: DeliveryId = call.path("id")?;
-    call.no_query()?;
-    call.no_body()?;
-    let (project, keep) = (call.project(), call.keep(render_retried));
-    let delivery = call.state.store.retry_delivery(project.clone(), id, keep).await.map_err(of_store)?;
-    call.state.tree.wake_endpoint(project, delivery.endpoint_id);
+async fn retry(context: RequestContext, input: Input<DeliveryPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let (project, recorder) = (context.project(), context.recorder(render_retried));
+    let delivery = context.state.store.retry_delivery(project.clone(), input.path.id, recorder).await?;
+    context.state.tree.wake_endpoint(project, delivery.endpoint_id);
     Ok(render_retried(&delivery))
 }

@@ -2,19 +2,28 @@
 
 use conclave_actors::delivery::resolver::{UrlError, check_url};
 use conclave_actors::delivery::signature::generate_secret;
-use conclave_model::webhook;
-use conclave_model::{EndpointId, ErrorCode, Timestamp};
+use conclave_model::webhook::WebhookEndpoint;
+use conclave_model::{EndpointId, ErrorCode, Problem, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::http::answer::{self, Response};
-use crate::http::call::Call;
-use crate::http::openapi::{Doc, Param};
-use crate::http::operation::{Method, Operation};
-use crate::http::problem::{Problem, of_store};
+use crate::http::context::RequestContext;
+use crate::http::error::ApiError;
+use crate::http::input::{Input, NoBody, NoParams, Paged};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{self, Response};
+use crate::http::spec::Method;
 
-/// A receiver to be registered.
+/// The path of a webhook endpoint.
+#[derive(Deserialize, IntoParams)]
+struct EndpointPath {
+    /// The endpoint's id.
+    #[param(inline)]
+    id: EndpointId,
+}
+
+/// A webhook endpoint to register.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWebhookEndpoint {
@@ -22,31 +31,30 @@ pub struct CreateWebhookEndpoint {
     url: String,
 }
 
-/// A receiver.
+/// A webhook endpoint.
 #[derive(Serialize, ToSchema)]
-pub struct WebhookEndpoint {
-    id: uuid::Uuid,
-    url: String,
+#[schema(as = WebhookEndpoint)]
+pub struct WebhookEndpointJson<'a> {
+    id: EndpointId,
+    url: &'a str,
     active: bool,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
-/// A receiver as its creation shows it.
+/// A webhook endpoint as its creation shows it.
 #[derive(Serialize, ToSchema)]
 pub struct WebhookEndpointCreated<'a> {
-    id: uuid::Uuid,
+    id: EndpointId,
     url: &'a str,
     /// The signing secret, shown this once.
     secret: &'a str,
     active: bool,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
-impl From<&webhook::WebhookEndpoint> for WebhookEndpoint {
-    fn from(endpoint: &webhook::WebhookEndpoint) -> Self {
-        Self { id: endpoint.id.0, url: endpoint.url.clone(), active: endpoint.active, created_at: endpoint.created_at }
+impl<'a> From<&'a WebhookEndpoint> for WebhookEndpointJson<'a> {
+    fn from(endpoint: &'a WebhookEndpoint) -> Self {
+        Self { id: endpoint.id, url: &endpoint.url, active: endpoint.active, created_at: endpoint.created_at }
     }
 }
 
@@ -63,46 +71,32 @@ fn created_example() -> serde_json::Value {
     example
 }
 
-/// Webhook endpoints.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
-        "list_webhook_endpoints",
-        Method::Get,
-        "/v1/webhook-endpoints",
-        &[200],
-        |call| Box::pin(list(call)),
-        || Doc::new("webhooks", "List webhook endpoints").page::<WebhookEndpoint>("webhook_endpoints", example(), &[]),
-    )
-    .codes(&[ErrorCode::InvalidRequest]),
-    Operation::new(
-        "create_webhook_endpoint",
-        Method::Post,
-        "/v1/webhook-endpoints",
-        &[201],
-        |call| Box::pin(create(call)),
-        || {
-            Doc::new("webhooks", "Register a webhook endpoint")
-                .body::<CreateWebhookEndpoint>(json!({"url": "https://example.com/hooks"}))
-                .answer::<WebhookEndpointCreated<'_>>(created_example())
-        },
-    )
-    .idempotent()
-    .secret_answer()
-    .codes(&[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl]),
-    Operation::new(
-        "delete_webhook_endpoint",
-        Method::Delete,
-        "/v1/webhook-endpoints/{id}",
-        &[204],
-        |call| Box::pin(delete(call)),
-        || Doc::new("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped").path(Param::UUID),
-    )
-    .codes(&[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound]),
-];
+/// The operations on webhook endpoints.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Get, "/v1/webhook-endpoints", "list_webhook_endpoints", list)
+            .about("webhooks", "List webhook endpoints")
+            .responds_page::<WebhookEndpointJson<'_>>("webhook_endpoints", example())
+            .errors(&[ErrorCode::InvalidRequest])
+            .build(),
+        operation(Method::Post, "/v1/webhook-endpoints", "create_webhook_endpoint", create)
+            .about("webhooks", "Register a webhook endpoint")
+            .example(json!({"url": "https://example.com/hooks"}))
+            .responds::<WebhookEndpointCreated<'_>>(&[201], created_example())
+            .idempotent()
+            .secret_response()
+            .errors(&[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl])
+            .build(),
+        operation(Method::Delete, "/v1/webhook-endpoints/{id}", "delete_webhook_endpoint", delete)
+            .about("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped")
+            .errors(&[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound])
+            .build(),
+    ]
+}
 
-fn render_created(endpoint: &webhook::WebhookEndpoint) -> Response {
-    answer::created(&WebhookEndpointCreated {
-        id: endpoint.id.0,
+fn render_created(endpoint: &WebhookEndpoint) -> Response {
+    response::created(&WebhookEndpointCreated {
+        id: endpoint.id,
         url: &endpoint.url,
         secret: endpoint.secret.reveal(),
         active: endpoint.active,
@@ -110,48 +104,40 @@ fn render_created(endpoint: &webhook::WebhookEndpoint) -> Response {
     })
 }
 
-async fn list(call: Call) -> Result<Response, Problem> {
-    let mut query = call.query()?;
-    let page = query.page()?;
-    query.finish()?;
-    let endpoints = call.state.store.webhook_endpoints(call.project(), page).await.map_err(of_store)?;
-    Ok(answer::page("webhook_endpoints", &endpoints.map(|endpoint| WebhookEndpoint::from(&endpoint))))
+async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+    let endpoints = context.state.store.webhook_endpoints(context.project(), input.query.page).await?;
+    Ok(response::page("webhook_endpoints", &endpoints.as_ref().map(WebhookEndpointJson::from)))
 }
 
-async fn create(call: Call) -> Result<Response, Problem> {
-    call.no_query()?;
-    let body: CreateWebhookEndpoint = call.read()?;
-    check(&call, body.url.clone()).await?;
-    let (project, keep) = (call.project(), call.keep(render_created));
-    let endpoint = call
-        .state
-        .store
-        .create_webhook_endpoint(project.clone(), body.url, generate_secret(), keep)
-        .await
-        .map_err(of_store)?;
-    call.state.tree.wake_endpoint(project, endpoint.id);
+async fn create(
+    context: RequestContext,
+    input: Input<NoParams, NoParams, CreateWebhookEndpoint>,
+) -> Result<Response, ApiError> {
+    let url = input.body.url;
+    check(&context, url.clone()).await?;
+    let (project, recorder) = (context.project(), context.recorder(render_created));
+    let (store, secret) = (&context.state.store, generate_secret());
+    let endpoint = store.create_webhook_endpoint(project.clone(), url, secret, recorder).await?;
+    context.state.tree.wake_endpoint(project, endpoint.id);
     Ok(render_created(&endpoint))
 }
 
-/// Resolving blocks, so it has a thread of its own.
-async fn check(call: &Call, url: String) -> Result<(), Problem> {
-    let filter = call.state.webhook_addresses.clone();
-    let checked = tokio::task::spawn_blocking(move || check_url(&url, &filter)).await;
-    let checked = checked.map_err(|error| Problem::internal().because(error))?;
-    match checked {
+/// Refuses a url that webhooks may not be sent to. Resolving blocks, so it runs on the blocking pool.
+async fn check(context: &RequestContext, url: String) -> Result<(), ApiError> {
+    let filter = context.state.webhook_addresses.clone();
+    match tokio::task::spawn_blocking(move || check_url(&url, &filter)).await? {
         Ok(_) => Ok(()),
-        Err(UrlError::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url")),
+        Err(UrlError::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url").into()),
         Err(UrlError::Blocked) => {
             let message = "the url resolves to an address that is not public";
-            Err(Problem::new(ErrorCode::BlockedUrl, message).at("url"))
+            Err(Problem::new(ErrorCode::BlockedUrl, message).at("url").into())
         }
     }
 }
 
-async fn delete(call: Call) -> Result<Response, Problem> {
-    let id: EndpointId = call.path("id")?;
-    call.no_query()?;
-    call.state.store.delete_webhook_endpoint(call.project(), id).await.map_err(of_store)?;
-    call.state.tree.endpoint_deleted(call.project(), id);
-    Ok(answer::no_content())
+async fn delete(context: RequestContext, input: Input<EndpointPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+    let EndpointPath { id } = input.path;
+    context.state.store.delete_webhook_endpoint(context.project(), id).await?;
+    context.state.tree.endpoint_deleted(context.project(), id);
+    Ok(response::no_content())
 }

@@ -1,4 +1,4 @@
-//! Browsers: which origins may call, and what they are told.
+//! Browsers: which origins may call, and the CORS headers they get.
 //!
 //! The API is for servers. A cross-origin call with an Authorization header is refused; preflight is answered for the
 //! console's origins, and for the configured browser origins on the calls that a room token can make and the code exchange.
@@ -6,21 +6,21 @@
 use actix_web::http::Method as HttpMethod;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
-use conclave_model::ErrorCode;
+use conclave_model::{ErrorCode, Problem};
 
-use crate::http::operation::{Auth, Operation};
-use crate::http::problem::{self, Problem};
+use super::error::ApiError;
+use super::spec::OperationSpec;
 
 const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, x-svc-room-token");
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
 
-/// The origins that are let in.
+/// The origins that may call.
 #[derive(Debug, Default)]
 pub struct Origins {
-    /// May make every call.
+    /// Origins that may call every operation.
     pub console: Vec<String>,
-    /// May make the calls that a room token can make, and exchange room codes.
+    /// Origins that may call what a room token can call, and exchange room codes.
     pub browser: Vec<String>,
 }
 
@@ -39,11 +39,6 @@ fn listed(list: &[String], origin: &str) -> bool {
     list.iter().any(|listed| listed.eq_ignore_ascii_case(origin))
 }
 
-/// Whether apps' pages are meant to call it: what a room token can do, and how one is come by.
-fn is_for_browsers(operation: &Operation) -> bool {
-    matches!(operation.auth, Auth::KeyOrRoomToken(_) | Auth::Open)
-}
-
 impl Origins {
     /// Refuses a call with an Authorization header from another origin.
     ///
@@ -59,12 +54,12 @@ impl Origins {
         }
     }
 
-    fn admits(&self, operation: &Operation, origin: &str) -> bool {
-        listed(&self.console, origin) || (is_for_browsers(operation) && listed(&self.browser, origin))
+    fn admits(&self, operation: &OperationSpec, origin: &str) -> bool {
+        listed(&self.console, origin) || (operation.is_for_browsers() && listed(&self.browser, origin))
     }
 
-    /// Lets a browser of an admitted origin read the response.
-    pub fn admit_response(&self, operation: &Operation, request: &HttpRequest, headers: &mut HeaderMap) {
+    /// Adds the headers that let a browser of an admitted origin read the response.
+    pub fn admit_response(&self, operation: &OperationSpec, request: &HttpRequest, headers: &mut HeaderMap) {
         let Some(origin) = origin(request).filter(|origin| self.admits(operation, origin)) else { return };
         if let Ok(origin) = HeaderValue::from_str(origin) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -75,11 +70,11 @@ impl Origins {
 
     /// Answers a preflight for a path whose operations are `operations`.
     #[must_use]
-    pub fn preflight(&self, request: &HttpRequest, operations: &[&'static Operation]) -> HttpResponse {
+    pub fn preflight(&self, request: &HttpRequest, operations: &[&OperationSpec]) -> HttpResponse {
         let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|m| m.to_str().ok());
         let operation = operations.iter().find(|operation| Some(operation.method.as_str()) == wanted);
         let admitted = operation.zip(origin(request)).filter(|(operation, origin)| self.admits(operation, origin));
-        let Some((operation, origin)) = admitted else { return problem::response(&rejected()) };
+        let Some((operation, origin)) = admitted else { return ApiError::from(rejected()).to_http() };
         HttpResponse::NoContent()
             .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
             .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, operation.method.as_str()))
@@ -90,7 +85,7 @@ impl Origins {
     }
 }
 
-/// Whether a request asks leave for another.
+/// Whether a request is a CORS preflight.
 #[must_use]
 pub fn is_preflight(request: &HttpRequest) -> bool {
     request.method() == HttpMethod::OPTIONS

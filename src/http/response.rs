@@ -1,19 +1,22 @@
-//! Answers: a status and JSON bytes, made once and sent, or kept for replay, as they are.
+//! Responses: a status and JSON bytes, made once, and sent or stored for replay as they are.
 
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use conclave_model::page::Page;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
 pub use conclave_model::idempotency::Response;
 
-/// An answer with a JSON body.
+/// A response with a JSON body.
 pub fn json<T: Serialize>(status: u16, body: &T) -> Response {
     // A wire type has text keys and no failing parts, so this cannot fail; were it to, the client gets a 500.
     match serde_json::to_vec(body) {
         Ok(body) => Response { status, body },
         Err(error) => {
-            log::error!("an answer could not be written: {error}");
-            super::problem::answer(&super::problem::Problem::internal())
+            log::error!("a response could not be written: {error}");
+            Response { status: 500, body: Vec::new() }
         }
     }
 }
@@ -37,6 +40,17 @@ pub fn no_content() -> Response {
 /// 200 with a page: the collection under its own name, `limit`, `offset` and `has_more`.
 pub fn page<T: Serialize>(collection: &'static str, page: &Page<T>) -> Response {
     ok(&Envelope { collection, page })
+}
+
+/// A response as actix-web sends it.
+#[must_use]
+pub fn send(response: Response) -> HttpResponse {
+    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut builder = HttpResponseBuilder::new(status);
+    if response.body.is_empty() {
+        return builder.finish();
+    }
+    builder.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(response.body)
 }
 
 struct Envelope<'a, T> {

@@ -1,18 +1,119 @@
 //! JSON bodies into wire types, with refusals that say where.
 
 use conclave_model::non_null::Object;
+use conclave_model::{ErrorCode, Problem};
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-use super::problem::Problem;
+use super::describe::BodyDoc;
+use super::error;
 
-/// Reads a body.
+/// A type that is read from a request's body.
+pub trait FromBody: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// 400, `field` a dotted path to what is wrong.
+    fn from_body(bytes: &[u8]) -> Result<Self, Problem>;
+
+    /// Describes it; `None` for an operation without a body.
+    fn describe() -> Option<BodyDoc>;
+}
+
+impl<T: DeserializeOwned + ToSchema> FromBody for T {
+    fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
+        read(bytes)
+    }
+
+    fn describe() -> Option<BodyDoc> {
+        Some(BodyDoc::new::<T>())
+    }
+}
+
+/// No body: one with anything in it is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct NoBody;
+
+impl FromBody for NoBody {
+    fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Empty {}
+        if is_blank(bytes) { Ok(Self) } else { read::<Empty>(bytes).map(|_| Self) }
+    }
+
+    fn describe() -> Option<BodyDoc> {
+        None
+    }
+}
+
+/// The body of an operation that lists no 400: whatever it holds is ignored.
+#[derive(Debug, Clone, Copy)]
+pub struct AnyBody;
+
+impl FromBody for AnyBody {
+    fn from_body(_: &[u8]) -> Result<Self, Problem> {
+        Ok(Self)
+    }
+
+    fn describe() -> Option<BodyDoc> {
+        None
+    }
+}
+
+/// A body that may be left out, which then reads as its default.
+#[derive(Debug, Clone)]
+pub struct OptionalBody<T>(pub T);
+
+impl<T: DeserializeOwned + ToSchema + Default> FromBody for OptionalBody<T> {
+    fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
+        if is_blank(bytes) { Ok(Self(T::default())) } else { read(bytes).map(Self) }
+    }
+
+    fn describe() -> Option<BodyDoc> {
+        Some(BodyDoc::new::<T>().optional())
+    }
+}
+
+/// A wire type whose fields have rules between them.
+pub trait Validate {
+    /// What a body that follows the rules says.
+    type Valid;
+
+    /// Applies the rules.
+    ///
+    /// # Errors
+    /// 400 at the field that breaks one.
+    fn validate(self) -> Result<Self::Valid, Problem>;
+}
+
+/// A body that is read as `T` and then validated.
+#[derive(Debug, Clone)]
+pub struct Checked<T: Validate>(pub T::Valid);
+
+impl<T: DeserializeOwned + ToSchema + Validate> FromBody for Checked<T> {
+    fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
+        read::<T>(bytes)?.validate().map(Self)
+    }
+
+    fn describe() -> Option<BodyDoc> {
+        Some(BodyDoc::new::<T>())
+    }
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_whitespace)
+}
+
+/// Reads a JSON object.
 ///
 /// # Errors
-/// 400 `invalid_request`, `field` a dotted path to what is wrong.
+/// 400, `field` a dotted path to what is wrong.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Problem::new(conclave_model::ErrorCode::InvalidRequest, "a JSON object is required as the body"));
+    if is_blank(bytes) {
+        return Err(Problem::new(ErrorCode::InvalidRequest, "a JSON object is required as the body"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(body) = serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;
@@ -20,10 +121,10 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(body)
 }
 
-/// Reads a part of a body that stands at `field` and was put aside until its shape was known.
+/// Reads a part of a body that stands at `field` and whose type depends on another field.
 ///
 /// # Errors
-/// 400 `invalid_request`, `field` a dotted path from the whole body.
+/// 400, `field` a dotted path from the whole body.
 pub fn read_at<T: DeserializeOwned>(field: &'static str, part: &RawValue) -> Result<T, Problem> {
     read(part.get().as_bytes()).map_err(|problem| match &problem.field {
         Some(inner) => {
@@ -40,7 +141,7 @@ fn is_json(bytes: &[u8]) -> bool {
 
 fn malformed(error: &serde_json::Error) -> Problem {
     let message = format!("the body is not valid JSON: {error}");
-    Problem::new(conclave_model::ErrorCode::InvalidRequest, message)
+    Problem::new(ErrorCode::InvalidRequest, message)
 }
 
 fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
@@ -55,8 +156,8 @@ fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) 
     let path = error.path().to_string();
     let path = if path == "." { String::new() } else { path };
     match field_of(&path, &text) {
-        Some(field) => Problem::invalid(field, text),
-        None => Problem::new(conclave_model::ErrorCode::InvalidRequest, text),
+        Some(field) => error::refusal(text).at(field),
+        None => Problem::new(ErrorCode::InvalidRequest, text),
     }
 }
 

@@ -1,12 +1,10 @@
-//! Bodies: at most 65536 bytes, JSON or nothing.
+//! Payloads: at most 65536 bytes, JSON or nothing.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::web::{Bytes, BytesMut, Payload};
-use conclave_model::ErrorCode;
+use conclave_model::{ErrorCode, Problem};
 use futures_util::StreamExt;
-
-use crate::http::problem::Problem;
 
 /// The contract's cap, in bytes.
 pub const LIMIT: usize = 65_536;
@@ -24,7 +22,7 @@ pub async fn collect(request: &HttpRequest, payload: Payload) -> Result<Bytes, P
     Ok(body)
 }
 
-/// Collects a body of at most `limit` bytes, whatever it is.
+/// Collects a body of at most `limit` bytes, of any media type.
 ///
 /// # Errors
 /// 413 past the limit, 400 for a body that breaks off.

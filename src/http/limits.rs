@@ -1,5 +1,5 @@
-//! Request rates: per API key, or per client address for calls without a valid key. Exchanges of room codes, which could be
-//! guessed otherwise, have a lower rate of their own, per client address and per code.
+//! Request rates: per API key, or per client address for requests without a valid key. Open operations, whose secrets could be
+//! guessed otherwise, have lower rates of their own, per client address and per secret.
 
 use std::fmt;
 use std::hash::Hash;
@@ -8,9 +8,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use conclave_model::code::RoomCodeHash;
 use conclave_model::key::ApiKeyPrefix;
-use conclave_model::{Clock, ErrorCode};
+use conclave_model::{Clock, ErrorCode, Problem};
 use governor::clock::Clock as GovernorClock;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
@@ -18,9 +17,9 @@ use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
 
-use crate::http::problem::Problem;
+use super::spec::OpenRates;
 
-/// The house's clock, as the limiter reads it.
+/// The injected clock, as the limiter reads it.
 #[derive(Clone)]
 struct Monotonic(Clock);
 
@@ -34,13 +33,22 @@ impl GovernorClock for Monotonic {
 
 type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, Monotonic, NoOpMiddleware<Nanos>>;
 
-/// How often something may be done: so many times a second in the long run, so many at once.
+/// A sustained rate and a burst.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
-    /// Times a second.
+    /// Requests a second, sustained.
     pub per_second: NonZeroU32,
-    /// Times at once.
+    /// Requests at once.
     pub burst: NonZeroU32,
+}
+
+/// BLAKE3 of a secret in a path.
+type SecretHash = [u8; 32];
+
+/// The limiters of the open operations with one of [`OpenRates`].
+struct OpenLimits {
+    addresses: Keyed<IpAddr>,
+    secrets: Keyed<SecretHash>,
 }
 
 /// The limiters of one server.
@@ -48,8 +56,7 @@ pub struct Limits {
     clock: Monotonic,
     keys: Keyed<ApiKeyPrefix>,
     addresses: Keyed<IpAddr>,
-    exchanging_addresses: Keyed<IpAddr>,
-    exchanged_codes: Keyed<RoomCodeHash>,
+    exchange: OpenLimits,
     trusted_proxies: Vec<IpNet>,
 }
 
@@ -60,22 +67,21 @@ impl fmt::Debug for Limits {
 }
 
 impl Limits {
-    /// `calls` for everything but exchanges of room codes. Behind a proxy of `trusted_proxies` the client's address is the
-    /// one it forwards.
+    /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
+    /// `trusted_proxies` the client's address is the one that the proxy forwards.
     #[must_use]
     pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: Vec<IpNet>) -> Self {
         let clock = Monotonic(clock.clone());
         Self {
             keys: keyed(calls, &clock),
             addresses: keyed(calls, &clock),
-            exchanging_addresses: keyed(exchanges, &clock),
-            exchanged_codes: keyed(exchanges, &clock),
+            exchange: OpenLimits { addresses: keyed(exchanges, &clock), secrets: keyed(exchanges, &clock) },
             clock,
             trusted_proxies,
         }
     }
 
-    /// Counts a call of a key.
+    /// Counts a request with an API key.
     ///
     /// # Errors
     /// 429 `rate_limited`.
@@ -83,7 +89,7 @@ impl Limits {
         check(&self.clock, &self.keys, key)
     }
 
-    /// Counts a call of a client's address.
+    /// Counts a request by the client's address.
     ///
     /// # Errors
     /// 429 `rate_limited`.
@@ -94,31 +100,38 @@ impl Limits {
         }
     }
 
-    /// Counts an exchange by a client's address.
+    /// Counts a request for an open operation by the client's address.
     ///
     /// # Errors
     /// 429 `rate_limited`.
-    pub fn check_exchanging_address(&self, request: &HttpRequest) -> Result<(), Problem> {
+    pub fn check_open_address(&self, rates: OpenRates, request: &HttpRequest) -> Result<(), Problem> {
         match self.client(request) {
-            Some(address) => check(&self.clock, &self.exchanging_addresses, &address),
+            Some(address) => check(&self.clock, &self.open(rates).addresses, &address),
             None => Ok(()),
         }
     }
 
-    /// Counts an exchange of a code, whoever asks for it.
+    /// Counts a request for an open operation by the secret in its path, whichever client sends it.
     ///
     /// # Errors
     /// 429 `rate_limited`.
-    pub fn check_exchanged_code(&self, code: RoomCodeHash) -> Result<(), Problem> {
-        check(&self.clock, &self.exchanged_codes, &code)
+    pub fn check_open_secret(&self, rates: OpenRates, secret: &str) -> Result<(), Problem> {
+        let hash: SecretHash = blake3::hash(secret.as_bytes()).into();
+        check(&self.clock, &self.open(rates).secrets, &hash)
     }
 
-    /// Forgets who has not called for long enough to have a full burst again.
+    fn open(&self, rates: OpenRates) -> &OpenLimits {
+        match rates {
+            OpenRates::Exchange => &self.exchange,
+        }
+    }
+
+    /// Drops the entries of callers that have a full burst again.
     pub fn forget_idle(&self) {
         self.keys.retain_recent();
         self.addresses.retain_recent();
-        self.exchanging_addresses.retain_recent();
-        self.exchanged_codes.retain_recent();
+        self.exchange.addresses.retain_recent();
+        self.exchange.secrets.retain_recent();
     }
 
     /// The client: the peer, or behind trusted proxies the last address that none of them added.

@@ -1,5 +1,5 @@
-//! `/media/livekit/webhook`: what LiveKit reports. Outside the API's frame: signed by LiveKit and by nobody else, under no
-//! request rate, and answered once what it reports is durable (decisions section 5).
+//! `/media/livekit/webhook`: LiveKit's reports. Outside the API's frame: signed with the media plane's API key, without a
+//! request rate, and answered once the report is durable (decisions section 5).
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use actix_web::http::header::AUTHORIZATION;
 use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
-use conclave_model::ErrorCode;
+use conclave_model::{ErrorCode, Problem};
 use serde_json::json;
 
-use super::app::place;
-use super::gate::body;
-use super::operation::Method;
-use super::problem::{self, Problem};
+use super::error::ApiError;
+use super::frame::payload;
+use super::resource::single_method_resource;
+use super::spec::Method;
 use super::state::AppState;
 
-/// Bytes of a report at most.
+/// The largest report, in bytes.
 const LIMIT: usize = 16 * 1024 * 1024;
-/// What the numbers call it.
+/// Its label in the metrics.
 const OPERATION: &str = "livekit_webhook";
 
-/// Routes it.
+/// Routes the webhook.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &LivekitPlane) {
     let (state, plane) = (Arc::clone(state), plane.clone());
-    let intake = web::post().to(move |request: HttpRequest, payload: Payload| {
+    let route = web::post().to(move |request: HttpRequest, payload: Payload| {
         let (state, plane) = (Arc::clone(&state), plane.clone());
         async move {
             let timed = state.metrics.time(OPERATION);
-            let response = match body::within(LIMIT, &request, payload).await {
-                Ok(raw) => answer(plane, &request, raw).await,
-                Err(refused) => problem::response(&refused),
+            let response = match payload::within(LIMIT, &request, payload).await {
+                Ok(raw) => respond(plane, &request, raw).await,
+                Err(refused) => ApiError::from(refused).to_http(),
             };
             timed.answered(response.status());
             response
         }
     });
-    config.service(place("/media/livekit/webhook", Method::Post, intake));
+    config.service(single_method_resource("/media/livekit/webhook", Method::Post, route));
 }
 
-async fn answer(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpResponse {
+async fn respond(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpResponse {
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let authorization = header.to_owned();
-    // A task of its own: what has begun to be written is written, also when LiveKit hangs up.
+    // A task of its own: a report that is being written is written to its end, also when LiveKit hangs up.
     let taken = actix_web::rt::spawn(async move { plane.handle_webhook(&authorization, &raw).await });
     match taken.await.unwrap_or(WebhookOutcome::Unavailable) {
         WebhookOutcome::Accepted | WebhookOutcome::Ignored => HttpResponse::Ok().json(json!({})),
@@ -53,5 +53,5 @@ async fn answer(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpR
 }
 
 fn refuse(code: ErrorCode, message: &'static str) -> HttpResponse {
-    problem::response(&Problem::new(code, message))
+    ApiError::from(Problem::new(code, message)).to_http()
 }

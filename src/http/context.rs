@@ -1,0 +1,141 @@
+//! The context of a request: who calls, and the shared parts that a handler needs to respond.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::web::Bytes;
+use conclave_db::Credential;
+use conclave_media::token::Claims;
+use conclave_model::event::ChangedBy;
+use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder};
+use conclave_model::plan::Plan;
+use conclave_model::role::Permission;
+use conclave_model::{ErrorCode, Problem, ProjectId};
+
+use super::error::ApiError;
+use super::quota::{self, Owner};
+use super::spec::OperationSpec;
+use super::state::AppState;
+
+/// The authenticated caller.
+pub enum Caller {
+    /// A server, by its project's API key.
+    Key(Credential),
+    /// A participant, by a room token.
+    RoomToken(Box<Claims>),
+    /// A client without a credential, on an open operation.
+    Anonymous,
+}
+
+/// One request that passed the frame's checks of credential, rate and payload.
+pub struct RequestContext {
+    /// The declaration of the operation that is called.
+    pub spec: &'static OperationSpec,
+    /// The shared parts of the server.
+    pub state: Arc<AppState>,
+    /// The authenticated caller.
+    pub caller: Caller,
+    pub(super) request: HttpRequest,
+    /// The raw body; empty when there is none.
+    pub(super) body: Bytes,
+    /// Where the response is to be stored, for a request with an `Idempotency-Key`.
+    pub(super) record: Option<IdempotencyRecord>,
+    /// The calling project with its plan, once it has been looked up.
+    pub(super) owner: Option<Owner>,
+}
+
+impl RequestContext {
+    /// The caller as logs of changes name it.
+    ///
+    /// # Errors
+    /// 500 for a request without a credential: none of those makes a change that is logged.
+    pub fn changed_by(&self) -> Result<ChangedBy, ApiError> {
+        match &self.caller {
+            Caller::Key(credential) => Ok(ChangedBy::ApiKey(credential.prefix.clone())),
+            Caller::RoomToken(claims) => Ok(ChangedBy::Identity(claims.identity.clone())),
+            Caller::Anonymous => Err(without_credential()),
+        }
+    }
+
+    /// The project whose resources this request can reach.
+    #[must_use]
+    pub fn project(&self) -> ProjectId {
+        match &self.caller {
+            Caller::Key(credential) => credential.project_id.clone(),
+            Caller::RoomToken(claims) => claims.room.split().0,
+            // A fresh id, which no project has: every lookup by it finds nothing.
+            Caller::Anonymous => ProjectId::new(),
+        }
+    }
+
+    /// The recorder of this request's response, for a write whose result renders as `render`. The response is stored in
+    /// the transaction of the write.
+    #[must_use]
+    pub fn recorder<T>(&self, render: fn(&T) -> Response) -> Option<ResponseRecorder<T>> {
+        self.record.clone().map(|record| ResponseRecorder { record, render })
+    }
+
+    /// The calling project with its status and plan. An API key has brought them along; for a participant they are read.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn owner(&self) -> Result<Owner, ApiError> {
+        if let Some(owner) = &self.owner {
+            return Ok(owner.clone());
+        }
+        match &self.caller {
+            Caller::Key(credential) => Ok(Owner {
+                project: credential.project_id.clone(),
+                status: credential.project_status,
+                plan: credential.plan.clone(),
+            }),
+            Caller::RoomToken(_) => {
+                let project = self.state.store.project(self.project()).await?;
+                let project = project.ok_or_else(|| ApiError::internal("a room token without a project"))?;
+                Ok(Owner { project: project.id, status: project.status, plan: project.plan })
+            }
+            Caller::Anonymous => Err(without_credential()),
+        }
+    }
+
+    /// The plan of the calling project.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn plan(&self) -> Result<&Plan, ApiError> {
+        quota::plan(&self.state.plans, &self.owner().await?.plan)
+    }
+
+    /// Refuses the request unless the plan includes the feature that the operation declares. It comes after 404 and 409
+    /// (decisions section 1, precedence), so the handler says when.
+    ///
+    /// # Errors
+    /// 402 `feature_not_in_plan`, `field` the feature.
+    pub async fn require_feature(&self) -> Result<(), ApiError> {
+        match self.spec.feature {
+            Some(feature) => Ok(self.plan().await?.features.ensure_included(feature)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a participant whose acting role lacks the permission. API keys hold every permission. The acting role is the one
+    /// held live in the room, else the token's; permissions are those that the template has now.
+    ///
+    /// # Errors
+    /// 403 `permission_denied`, `field` the permission.
+    pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
+        let Caller::RoomToken(claims) = &self.caller else { return Ok(()) };
+        let (project, room) = claims.room.split();
+        let held =
+            self.state.store.effective_permissions(project, room, claims.identity.clone(), claims.role()).await?;
+        if held.allows(permission) {
+            return Ok(());
+        }
+        let message = format!("the acting role lacks the permission {}", permission.as_str());
+        Err(Problem::new(ErrorCode::PermissionDenied, message).at(permission.as_str()).into())
+    }
+}
+
+fn without_credential() -> ApiError {
+    ApiError::internal("a request without a credential reached an operation that needs one")
+}

@@ -1,0 +1,191 @@
+//! The one error of the HTTP layer: what the client is told, made from whatever failed below.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderValue, RETRY_AFTER};
+use actix_web::{HttpResponse, ResponseError};
+use conclave_actors::TreeError;
+use conclave_db::StoreError;
+use conclave_media::MediaError;
+use conclave_media::embedded::SandboxError;
+use conclave_media::token::TokenError;
+use conclave_model::idempotency::Response;
+use conclave_model::{ErrorCode, Problem};
+use serde::Serialize;
+
+use super::response;
+use crate::billing::BillingError;
+
+/// `Retry-After` of a failure that usually passes within moments.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+
+/// Why a request failed: the code, message and field for the client, and the cause for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The error envelope, before it is JSON.
+    pub problem: Problem,
+}
+
+impl ApiError {
+    /// 500 `internal_error`; `cause` goes to the log.
+    pub fn internal(cause: impl ToString) -> Self {
+        Problem::internal().because(cause).into()
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.problem.code.status()
+    }
+
+    /// The error envelope with its status.
+    #[must_use]
+    pub fn to_response(&self) -> Response {
+        envelope(&self.problem)
+    }
+
+    /// The HTTP response, with `Retry-After` where waiting helps.
+    #[must_use]
+    pub fn to_http(&self) -> HttpResponse {
+        let mut http = response::send(self.to_response());
+        if let Some(wait) = self.problem.retry_after {
+            // Whole seconds, rounded up: a request that comes a moment early would be refused again.
+            let seconds = wait.as_millis().div_ceil(1_000).max(1);
+            http.headers_mut().insert(RETRY_AFTER, seconds.to_string().parse().unwrap_or(HeaderValue::from(1)));
+        }
+        http
+    }
+}
+
+impl Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem.fmt(f)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// What actix-web sends for a handler or an extractor that fails.
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        self.to_http()
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    error: Body<'a>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+}
+
+/// A problem in the error envelope.
+#[must_use]
+pub fn envelope(problem: &Problem) -> Response {
+    let body = Body { code: problem.code.as_str(), message: &problem.message, field: problem.field.as_deref() };
+    // Three texts always serialise.
+    let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
+    Response { status: problem.code.status(), body }
+}
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        Self { problem }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(problem) => problem.into(),
+            StoreError::Unavailable(cause) => {
+                let message = "the database cannot be reached or written now; retry with backoff";
+                Problem::new(ErrorCode::DatabaseUnavailable, message).after(SHORT_WAIT).because(cause).into()
+            }
+            error @ (StoreError::Fault(_) | StoreError::NewerSchema { .. }) => Self::internal(error),
+        }
+    }
+}
+
+impl From<TreeError> for ApiError {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::Store(error) => error.into(),
+            TreeError::Media(error) => error.into(),
+            TreeError::NoAnswer => Self::internal(error),
+        }
+    }
+}
+
+impl From<MediaError> for ApiError {
+    fn from(error: MediaError) -> Self {
+        let unavailable =
+            |message: Cow<'static, str>, wait| Problem::new(ErrorCode::MediaUnavailable, message).after(wait);
+        let problem = match error {
+            MediaError::Unavailable(cause) => {
+                unavailable("the media plane did not answer; it is safe to retry".into(), SHORT_WAIT).because(cause)
+            }
+            // The message says what to do about it, so that the client need not look into the log.
+            refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
+            MediaError::CircuitOpen { retry_after } => {
+                let message =
+                    "the media plane has not answered for a while; see Retry-After for when it is asked again";
+                unavailable(message.into(), retry_after)
+            }
+        };
+        problem.into()
+    }
+}
+
+impl From<BillingError> for ApiError {
+    fn from(error: BillingError) -> Self {
+        let message = "the billing service did not confirm that work may start; retry with backoff";
+        Problem::new(ErrorCode::BillingUnavailable, message).after(SHORT_WAIT).because(error).into()
+    }
+}
+
+/// A token that could not be signed.
+impl From<TokenError> for ApiError {
+    fn from(error: TokenError) -> Self {
+        Self::internal(error)
+    }
+}
+
+/// A refusal of the sandbox.
+impl From<SandboxError> for ApiError {
+    fn from(error: SandboxError) -> Self {
+        let message = error.to_string();
+        let problem = match error {
+            SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
+            SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
+            SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
+            SandboxError::NoSuchEgress => Problem::new(ErrorCode::NotFound, message),
+            SandboxError::NoSuchIngress => Problem::new(ErrorCode::IngressNotFound, message),
+            SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
+            SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
+            SandboxError::RoomEnded => Problem::room_ended(),
+            SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
+        };
+        problem.into()
+    }
+}
+
+/// A task on the blocking pool that panicked or was cancelled.
+impl From<tokio::task::JoinError> for ApiError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::internal(error)
+    }
+}

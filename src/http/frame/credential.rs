@@ -1,0 +1,65 @@
+//! Authentication: a project API key, or on moderation calls a room token.
+
+use actix_web::HttpRequest;
+use actix_web::http::header::AUTHORIZATION;
+use conclave_db::Credential;
+use conclave_model::key::ApiKey;
+use conclave_model::{ErrorCode, NamespacedRoom, Problem};
+
+use crate::http::context::Caller;
+use crate::http::error::ApiError;
+use crate::http::spec::{Access, OperationSpec};
+use crate::http::state::AppState;
+
+/// The header a browser sends its room token in.
+const ROOM_TOKEN: &str = "x-svc-room-token";
+
+/// Authenticates a request. One without a valid key is counted by the client's address first. An open operation ignores
+/// credentials, and has a rate of its own for the address.
+///
+/// # Errors
+/// 401, or 429 when the address is over its rate.
+pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequest) -> Result<Caller, ApiError> {
+    if let Access::Open(open) = spec.access {
+        state.limits.check_open_address(open.rates, request)?;
+        return Ok(Caller::Anonymous);
+    }
+    let bearer = bearer(request);
+    let found = match bearer.and_then(|text| text.parse::<ApiKey>().ok()) {
+        Some(key) => state.store.authenticate(key).await?,
+        None => None,
+    };
+    match found {
+        Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
+        found => {
+            state.limits.check_address(request)?;
+            let token = if spec.permissions().is_empty() { None } else { room_token(state, request, bearer) };
+            token.ok_or_else(|| refusal(found.as_ref()).into())
+        }
+    }
+}
+
+/// Missing, malformed and unknown keys are refused alike; the message for a revoked one says that it is revoked.
+fn refusal(found: Option<&Credential>) -> Problem {
+    let message = if found.is_some() { "api key revoked" } else { "invalid api key" };
+    Problem::new(ErrorCode::Unauthorized, message)
+}
+
+fn bearer(request: &HttpRequest) -> Option<&str> {
+    let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// A room token for the very room that the path names. Where the path names an egress instead, the handler looks for it in
+/// the token's room alone.
+fn room_token(state: &AppState, request: &HttpRequest, bearer: Option<&str>) -> Option<Caller> {
+    let header = request.headers().get(ROOM_TOKEN).and_then(|value| value.to_str().ok());
+    let claims = state.signer.verify(header.or(bearer)?, state.clock.now()).ok()?;
+    let (project, _) = claims.room.split();
+    let matches_path = match request.match_info().get("name") {
+        Some(name) => claims.room == NamespacedRoom::new(&project, &name.parse().ok()?),
+        None => true,
+    };
+    matches_path.then(|| Caller::RoomToken(Box::new(claims)))
+}

@@ -1,0 +1,120 @@
+//! Idempotent requests: the first runs, the others replay its response, byte for byte, also after a restart.
+//!
+//! Two requests with one key at once run one after the other; the second finds the first's response in the store. A handler
+//! whose write carries a `ResponseRecorder` makes change and response durable in one transaction; the responses of the others
+//! are stored here. Stored are 2xx and those 4xx that depend on the request alone; 5xx never.
+//!
+//! A key belongs to the whole project. A participant always gets the replay of its own request, and that of another caller only
+//! where it might have made the request itself. A refusal of a participant is stored for that participant alone.
+
+use std::sync::Arc;
+
+use actix_web::http::header::{HeaderName, HeaderValue};
+use conclave_db::StoredResponse;
+use conclave_model::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencySlot, ParticipantCaller};
+use conclave_model::{ErrorCode, Problem};
+
+use crate::http::context::{Caller, RequestContext};
+use crate::http::error::ApiError;
+use crate::http::operation::Operation;
+use crate::http::response::Response;
+use crate::http::state::AppState;
+
+const KEY: &str = "idempotency-key";
+/// The response header of a replay.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// The value of [`REPLAYED`].
+#[must_use]
+pub fn replayed() -> HeaderValue {
+    HeaderValue::from_static("true")
+}
+
+/// Runs a request, or replays its stored response. The flag says whether it is a replay.
+///
+/// # Errors
+/// The operation's own, and 409 `idempotency_key_reuse`.
+pub async fn run_idempotent(
+    operation: &'static Operation,
+    mut context: RequestContext,
+) -> Result<(Response, bool), ApiError> {
+    let Some(slot) = slot(&context)? else {
+        return operation.run(context).await.map(|response| (response, false));
+    };
+    let state = Arc::clone(&context.state);
+    let fingerprint = fingerprint(&context);
+    let _held = state.key_locks.lock(slot.clone()).await;
+    let participant = participant(&context.caller);
+    let own = participant.clone().map(|refused| IdempotencySlot { refused: Some(refused), ..slot.clone() });
+    if let Some(refusals) = &own
+        && let Some(refused) = stored(&state, refusals, fingerprint).await?
+    {
+        return Ok((refused.response, true));
+    }
+    if let Some(stored) = stored(&state, &slot, fingerprint).await? {
+        if stored.made_by.as_deref() != participant.as_ref().map(ParticipantCaller::as_str) {
+            operation.permit_replay(&context).await?;
+        }
+        return Ok((stored.response, true));
+    }
+    let record = IdempotencyRecord::new(slot, fingerprint, operation.spec.secret_response).made_by(participant);
+    context.record = Some(record.clone());
+    let result = operation.run(context).await;
+    if let Some(response) = storable(&result).filter(|_| !record.is_stored()) {
+        let refused = own.filter(|_| result.is_err()).map(|own| IdempotencyRecord::new(own, fingerprint, false));
+        state.store.store_response(refused.unwrap_or(record), response).await?;
+    }
+    result.map(|response| (response, false))
+}
+
+/// The response stored in a slot for a body like this one.
+async fn stored(
+    state: &AppState,
+    slot: &IdempotencySlot,
+    fingerprint: [u8; 32],
+) -> Result<Option<StoredResponse>, ApiError> {
+    match state.store.stored_response(slot.clone()).await? {
+        Some(stored) if stored.fingerprint != fingerprint => {
+            let message = "this Idempotency-Key was used with another body";
+            Err(Problem::new(ErrorCode::IdempotencyKeyReuse, message).into())
+        }
+        stored => Ok(stored),
+    }
+}
+
+/// The participant that calls with a room token.
+fn participant(caller: &Caller) -> Option<ParticipantCaller> {
+    let Caller::RoomToken(claims) = caller else { return None };
+    Some(ParticipantCaller::new(&claims.room.split().1, &claims.identity))
+}
+
+/// The slot of the request's stored response; `None` when it sent no key or the operation takes none.
+fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
+    let mut headers = context.request.headers().get_all(KEY).filter(|_| context.spec.idempotent);
+    let Some(header) = headers.next() else { return Ok(None) };
+    let invalid = |reason: String| Problem::invalid("Idempotency-Key", reason);
+    if headers.next().is_some() {
+        return Err(invalid("must be sent once".into()));
+    }
+    let text = header.to_str().map_err(|_| invalid("must be printable ASCII".into()))?;
+    let key: IdempotencyKey = text.parse().map_err(|error| invalid(format!("{error}")))?;
+    Ok(Some(IdempotencySlot { project_id: context.project(), operation: context.spec.id, key, refused: None }))
+}
+
+/// BLAKE3 of path and body: the same key with the same body means the same path, too.
+fn fingerprint(context: &RequestContext) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(context.request.path().as_bytes());
+    hasher.update(&[0]);
+    hasher.update(&context.body);
+    hasher.finalize().into()
+}
+
+/// The response, if repeating the request would give it again.
+fn storable(result: &Result<Response, ApiError>) -> Option<Response> {
+    match result {
+        Ok(response) => Some(response.clone()),
+        Err(error) if matches!(error.status(), 401 | 413 | 415 | 429 | 500..) => None,
+        Err(error) => Some(error.to_response()),
+    }
+}
