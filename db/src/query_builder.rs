@@ -1,5 +1,7 @@
 //! The queries of lists: only the filters that a caller asked for are in the text, so that indexes can serve them.
 
+use std::fmt::Write as _;
+
 use conclave_model::ProjectId;
 use conclave_model::page::{Page, PageRequest};
 
@@ -23,7 +25,8 @@ impl<'a> QueryBuilder<'a> {
     pub(crate) fn and(mut self, comparison: &str, value: Option<impl Into<Value<'a>>>) -> Self {
         if let Some(value) = value {
             self.args.push(value.into());
-            self.text += &format!(" AND {comparison} ?{}", self.args.len());
+            // Writing into a String cannot fail.
+            let _ = write!(self.text, " AND {comparison} ?{}", self.args.len());
         }
         self
     }
@@ -46,7 +49,7 @@ impl<'a> QueryBuilder<'a> {
         read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
         let next = self.args.len() + 1;
-        self.text += &format!(" ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
+        let _ = write!(self.text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
         self.args.extend([Value::from(page.limit + 1), Value::from(page.offset.cast_signed())]);
         Ok(Page::from_fetched(sql.many(&self.text, &self.args, read)?, page))
     }

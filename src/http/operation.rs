@@ -28,7 +28,10 @@ type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>
 /// A handler, boxed.
 type Handler<P, Q, B> = Box<dyn Fn(RequestContext, Input<P, Q, B>) -> LocalFuture<'static, Response> + Send + Sync>;
 
-/// A check of a request that reads it and refuses it, or lets it pass.
+/// The permission that a request needs, chosen by its content.
+type ChoosePermission<P, Q, B> = fn(&Input<P, Q, B>) -> Permission;
+
+/// A check that refuses a request or lets it pass.
 pub type Check<P, Q, B> = for<'a> fn(&'a RequestContext, &'a Input<P, Q, B>) -> CheckResult<'a>;
 
 /// The result of a [`Check`].
@@ -77,7 +80,7 @@ pub struct Declaration<P, Q, B> {
 /// The typed part of an operation.
 struct Typed<P, Q, B> {
     handler: Handler<P, Q, B>,
-    permission: Option<fn(&Input<P, Q, B>) -> Permission>,
+    permission: Option<ChoosePermission<P, Q, B>>,
     malformed_path: Option<fn() -> Problem>,
     check: Option<Check<P, Q, B>>,
     replay_check: Option<Check<P, Q, B>>,
@@ -206,7 +209,7 @@ where
     pub fn room_token_by(
         mut self,
         permissions: &'static [Permission],
-        choose: fn(&Input<P, Q, B>) -> Permission,
+        choose: ChoosePermission<P, Q, B>,
     ) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permissions);
         self.typed.permission = Some(choose);
