@@ -206,11 +206,7 @@ where
 
     /// A room token may call it, too, with the one of these permissions that `choose` takes for the request.
     #[must_use]
-    pub fn room_token_by(
-        mut self,
-        permissions: &'static [Permission],
-        choose: ChoosePermission<P, Q, B>,
-    ) -> Self {
+    pub fn room_token_by(mut self, permissions: &'static [Permission], choose: ChoosePermission<P, Q, B>) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permissions);
         self.typed.permission = Some(choose);
         self
