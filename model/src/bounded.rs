@@ -2,8 +2,8 @@
 //! is allowed.
 
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::openapi::{KnownFormat, RefOr};
 
 macro_rules! bounded {
     ($(#[$doc:meta])* $name:ident, $from:literal ..= $to:expr) => {
@@ -49,8 +49,9 @@ macro_rules! bounded {
         impl utoipa::PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
                 let (from, to): (i32, i32) = ($from, $to);
-                let integer = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(from)).maximum(Some(to));
-                integer.into()
+                let format = SchemaFormat::KnownFormat(KnownFormat::Int32);
+                let integer = ObjectBuilder::new().schema_type(Type::Integer).format(Some(format));
+                integer.minimum(Some(from)).maximum(Some(to)).into()
             }
         }
 

@@ -145,7 +145,7 @@ pub struct RtmpConfig {
     pub urls: Vec<RtmpUrl>,
 }
 
-/// A text without control characters, 1 to 1024 bytes.
+/// A text of 1 to 1024 bytes without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StorageText(String);
@@ -161,6 +161,15 @@ impl TryFrom<String> for StorageText {
         }
     }
 }
+
+impl utoipa::PartialSchema for StorageText {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let doc = "Text of 1 to 1024 bytes without control characters.";
+        crate::schema::text(doc, r"^[^\u0000-\u001f\u007f-\u009f]+$", 1..=1_024)
+    }
+}
+
+impl utoipa::ToSchema for StorageText {}
 
 impl From<StorageText> for String {
     fn from(text: StorageText) -> String {

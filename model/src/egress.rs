@@ -9,7 +9,7 @@ use crate::{
 };
 
 word_enum! {
-    /// How far a job has come. It only ever moves forward, and never leaves one of the last four.
+    /// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
     EgressStatus {
         /// Accepted; nothing is written or sent yet.
         Starting = "starting",

@@ -8,7 +8,7 @@ use crate::schema::word_enum;
 use crate::{Identity, IngressId, IngressRowId, NamespacedRoom, ProjectId, RoomName, Timestamp};
 
 word_enum! {
-    /// How an encoder speaks to the endpoint.
+    /// The protocol by which an encoder publishes.
     InputType {
         /// RTMP, as streaming software speaks it.
         Rtmp = "rtmp",
@@ -18,7 +18,7 @@ word_enum! {
 }
 
 word_enum! {
-    /// How an endpoint stands.
+    /// The status of an ingress endpoint.
     IngressStatus {
         /// Waits for an encoder.
         Inactive = "inactive",

@@ -52,7 +52,7 @@ impl Participant {
 }
 
 word_enum! {
-    /// How far a join has come.
+    /// The state of a join.
     ParticipantState {
         /// Asked to be let in.
         Joining = "joining",
@@ -66,7 +66,7 @@ word_enum! {
 }
 
 word_enum! {
-    /// What a participant is.
+    /// The kind of a participant.
     ParticipantKind {
         /// A person's client.
         Standard = "standard",

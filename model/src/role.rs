@@ -217,7 +217,7 @@ impl RolePublish {
 pub struct RoleInput {
     /// If sent, must be the name the role is filed under.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(nullable = false)]
+    #[schema(value_type = Option<RoleName>, nullable = false)]
     pub name: Option<String>,
     /// What holders may publish.
     #[serde(default, deserialize_with = "non_null_object")]
@@ -318,7 +318,6 @@ pub struct VideoInput {
 #[serde(deny_unknown_fields)]
 pub struct RoleSubscribeInput {
     /// Default null: every role.
-    #[schema(value_type = Option<Vec<String>>)]
     pub to_roles: Option<Vec<RoleName>>,
     /// Default null: no ceiling.
     pub max_kbps: Option<Kbps>,

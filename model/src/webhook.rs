@@ -53,7 +53,7 @@ pub struct Delivery {
 }
 
 word_enum! {
-    /// How a delivery stands. `pending` leads to the other two; only `failed` leads back, by a retry.
+    /// The status of a delivery. `pending` leads to the other two; only `failed` leads back, by a retry.
     DeliveryStatus {
         /// To be posted when due.
         Pending = "pending",

@@ -9,7 +9,7 @@ use super::{
     StorageText,
 };
 use crate::non_null::non_null;
-use crate::{BucketName, Problem, Secret, StorageLabel};
+use crate::{BucketName, Problem, Secret, StorageLabel, Text};
 
 /// A credential as a caller sends it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Credential {
 
 impl<'de> Deserialize<'de> for Credential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match String::deserialize(deserializer)? {
+        Ok(match String::from(Text::deserialize(deserializer)?) {
             hidden if hidden == HIDDEN => Self::Hidden,
             empty if empty.is_empty() => Self::Cleared,
             new => Self::New(Secret::new(new)),
@@ -107,11 +107,10 @@ pub struct S3Input {
     #[allow(missing_docs)]
     pub kind: S3Word,
     /// The bucket.
-    #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
     pub bucket: BucketName,
     /// Its region.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<String>, nullable = false, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
+    #[schema(nullable = false)]
     pub region: Option<StorageLabel>,
     /// The service's http(s) url, when it is not Amazon's.
     #[serde(default, deserialize_with = "non_null")]
@@ -119,7 +118,7 @@ pub struct S3Input {
     pub endpoint: Option<String>,
     /// What stands before each file's path.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// The bucket stands in the path and not in the host.
     #[serde(default, deserialize_with = "non_null")]
@@ -127,15 +126,15 @@ pub struct S3Input {
     pub force_path_style: Option<bool>,
     /// The access key's id.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(nullable = false)]
     pub access_key: Option<StorageText>,
     /// The access key's secret; reads back as `***`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<Text>, nullable = false)]
     pub secret: Credential,
     /// What temporary credentials need beside; reads back as `***`. An empty text removes it.
     #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<Text>, nullable = false)]
     pub session_token: Credential,
 }
 
@@ -148,15 +147,14 @@ pub struct GcpInput {
     #[allow(missing_docs)]
     pub kind: GcpWord,
     /// The bucket.
-    #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
     pub bucket: BucketName,
     /// What stands before each file's path.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// A service account's key, as the JSON text that Google gives; reads back as `***`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<Text>, nullable = false)]
     pub credentials: Credential,
 }
 
@@ -169,18 +167,16 @@ pub struct AzureInput {
     #[allow(missing_docs)]
     pub kind: AzureWord,
     /// The container.
-    #[schema(value_type = String, pattern = "^[a-zA-Z0-9._$-]{1,255}$")]
     pub container: BucketName,
     /// What stands before each file's path.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// The account's name.
-    #[schema(value_type = String, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     pub account_name: StorageLabel,
     /// The account's key; reads back as `***`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<Text>, nullable = false)]
     pub account_key: Credential,
 }
 
