@@ -50,6 +50,25 @@ impl FromStr for FilePath {
     }
 }
 
+impl FilePath {
+    /// The pattern of every path: parts between slashes, none of them empty, `.` or `..`.
+    pub const PATTERN: &'static str = concat!(
+        r"^(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*",
+        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f]*)",
+        r"(/(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*",
+        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f]*))*$"
+    );
+}
+
+impl utoipa::PartialSchema for FilePath {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let doc = "A relative path of 1 to 512 bytes that names a file.";
+        crate::schema::text(doc, Self::PATTERN, 1..=LONGEST)
+    }
+}
+
+impl utoipa::ToSchema for FilePath {}
+
 impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -82,6 +101,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_pattern_says_what_the_parser_accepts(text in "[a./\\\\\u{0}]{1,8}") {
+            let pattern = regex::Regex::new(FilePath::PATTERN).unwrap();
+            prop_assert_eq!(pattern.is_match(&text), text.parse::<FilePath>().is_ok());
+        }
+
         #[test]
         fn whatever_is_taken_stays_inside(text in "[a./\\\\]{0,12}") {
             if let Ok(path) = text.parse::<FilePath>() {

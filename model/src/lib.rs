@@ -15,6 +15,7 @@ pub mod egress;
 pub mod error;
 pub mod event;
 pub mod filepath;
+pub mod http_url;
 pub mod idempotency;
 pub mod ids;
 pub mod ingress;

@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use serde_json::json;
 use url::Url;
+use utoipa::openapi::extensions::Extensions;
 
+use crate::schema::string;
 use crate::{ErrorCode, Problem, Secret};
 
 /// What stands in the place of a stream key wherever a url is shown.
@@ -40,6 +43,13 @@ pub enum ParseRtmpUrlError {
 }
 
 impl RtmpUrl {
+    /// The pattern of every url. It says nothing of the literal `REDACTED`, nor of which addresses there are in brackets.
+    pub const PATTERN: &'static str = concat!(
+        r#"^[Rr][Tt][Mm][Pp][Ss]?://([!-"$-.0->@-\[\]-~]*@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"#,
+        "(:0*([0-9]{0,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
+        r"([/?#][!-\[\]-~]*)?$"
+    );
+
     /// Reads a url.
     ///
     /// # Errors
@@ -100,6 +110,16 @@ fn redacted(url: &Url, host: &str) -> String {
     format!("{}://{host}{port}{app}/{REDACTED}", url.scheme())
 }
 
+impl utoipa::PartialSchema for RtmpUrl {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let doc = "An `rtmp://` or `rtmps://` url with a host. It must not hold the literal `REDACTED`.";
+        let not = Extensions::from_iter([("not", json!({"pattern": REDACTED}))]);
+        string(doc).pattern(Some(Self::PATTERN)).extensions(Some(not)).into()
+    }
+}
+
+impl utoipa::ToSchema for RtmpUrl {}
+
 impl fmt::Display for RtmpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.redacted)
@@ -149,6 +169,27 @@ mod tests {
             let url = RtmpUrl::parse(text).expect(text);
             assert_eq!((url.reveal(), url.redacted()), (text, shown));
             assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown:?}"));
+        }
+    }
+
+    #[test]
+    fn the_pattern_says_what_the_parser_accepts() {
+        let pattern = regex::Regex::new(RtmpUrl::PATTERN).unwrap();
+        for text in [
+            "rtmp://example.com",
+            "RTMPS://me:word@example.com:65535/app/key?a#b",
+            "rtmp://a@b@c_d:/x",
+            "rtmp://[::1]:0/app",
+            "rtmp://example.com?key",
+            "",
+            "rtmp:///app/key",
+            "rtmp://example.com:65536/app",
+            "rtmp://a b/app",
+            "rtmp://127%2e0.0.1/app/key",
+            "rtmp://example.com/app/k\\ey",
+            "https://example.com/app",
+        ] {
+            assert_eq!(pattern.is_match(text), RtmpUrl::parse(text).is_ok(), "{text}");
         }
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn words(doc: &str, words: impl IntoIterator<Item = &'static str>) ->
     string(doc).enum_values(Some(words)).into()
 }
 
-fn string(doc: &str) -> ObjectBuilder {
+/// Describes a string.
+pub(crate) fn string(doc: &str) -> ObjectBuilder {
     let lines: Vec<_> = doc.lines().map(str::trim).collect();
     ObjectBuilder::new().schema_type(Type::String).description(Some(lines.join("\n").trim_end()))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
+use utoipa::openapi::{KnownFormat, SchemaFormat};
 
 use crate::plan::Plan;
 use crate::project::ProjectStatus;
@@ -85,7 +86,9 @@ impl Serialize for Day {
 
 impl utoipa::PartialSchema for Day {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        crate::schema::formatted("A calendar day in UTC.", utoipa::openapi::KnownFormat::Date)
+        let pattern = "^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}$";
+        let date = crate::schema::string("A calendar day in UTC, from 1970 on.").pattern(Some(pattern));
+        date.format(Some(SchemaFormat::KnownFormat(KnownFormat::Date))).into()
     }
 }
 

@@ -1,5 +1,6 @@
 //! How an operation is described: its parameters, bodies, examples and the schemas they need. `openapi` renders it.
 
+use conclave_model::page::PageRequest;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -20,6 +21,17 @@ pub struct OperationDoc {
     pub body_example: Option<Value>,
     /// The body of a success; `None` for 204.
     pub response: Option<ResponseDoc>,
+    /// The operations that a success leads to.
+    pub links: Vec<Link>,
+}
+
+/// A link from a success to an operation that takes what the response or the request has.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// The id of the operation it leads to.
+    pub operation: &'static str,
+    /// Names of parameters, each with the runtime expression of its value.
+    pub parameters: &'static [(&'static str, &'static str)],
 }
 
 /// The described body of a success.
@@ -37,7 +49,7 @@ impl OperationDoc {
     #[must_use]
     pub fn new(path: ParameterDocs, query: ParameterDocs, body: Option<BodyDoc>) -> Self {
         let parameters = path.0.into_iter().chain(query.0).collect();
-        Self { tag: "", summary: "", parameters, body, body_example: None, response: None }
+        Self { tag: "", summary: "", parameters, body, body_example: None, response: None, links: Vec::new() }
     }
 
     /// Every schema that the bodies refer to, by name.
@@ -64,7 +76,9 @@ impl ResponseDoc {
             "required": [collection, "limit", "offset", "has_more"],
             "properties": {
                 collection: {"type": "array", "items": item},
-                "limit": {"type": "integer"}, "offset": {"type": "integer"}, "has_more": {"type": "boolean"}
+                "limit": {"type": "integer", "minimum": 1, "maximum": PageRequest::MAX_LIMIT},
+                "offset": {"type": "integer", "format": "int64", "minimum": 0, "maximum": PageRequest::MAX_OFFSET},
+                "has_more": {"type": "boolean"}
             }
         });
         let example = json!({collection: [example], "limit": 50, "offset": 0, "has_more": false});

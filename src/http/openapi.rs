@@ -6,13 +6,30 @@ use conclave_model::ErrorCode;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
+use super::description::Link;
 use super::operation::Operation;
 use super::spec::{Access, OperationSpec};
 
 const DESCRIPTION: &str = "Control plane for real-time video calls. Every failure has one envelope; branch on `code`. \
     Besides the codes listed with an operation, any can answer 403 `origin_rejected` (a browser call from another \
-    origin), 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`, and one that takes \
-    an `Idempotency-Key` 409 `idempotency_key_reuse`.";
+    origin), 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.";
+
+/// The groups of operations, in the order in which they are shown.
+const TAGS: [(&str, &str); 13] = [
+    ("rooms", "Rooms: create, read and end them."),
+    ("participants", "Who is in a room, and moderation: removals, mutes, role changes, data."),
+    ("tokens", "Room tokens, with which clients join."),
+    ("templates", "Templates: the roles and settings that rooms are created with."),
+    ("roles", "Roles of a template: what their holders may publish, subscribe to and do."),
+    ("destinations", "Where recordings are stored and broadcasts are sent."),
+    ("codes", "Room codes, which clients exchange for room tokens."),
+    ("recordings", "Recordings of rooms, tracks and participants."),
+    ("broadcasts", "Broadcasts of rooms to RTMP servers."),
+    ("ingress", "Endpoints at which an encoder publishes into a room."),
+    ("sessions", "Sessions: one for each join of a participant."),
+    ("usage", "Usage by day, and the plan."),
+    ("webhooks", "Webhook endpoints and the deliveries to them."),
+];
 
 fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
@@ -46,6 +63,9 @@ fn describe(operation: &Operation) -> Value {
         if let Some(body) = &doc.response {
             response["content"] = json!({"application/json": {"schema": body.schema, "example": body.example}});
         }
+        if !doc.links.is_empty() {
+            response["links"] = links(&doc.links);
+        }
         responses.insert(status.to_string(), response);
     }
     let mut parameters = doc.parameters.clone();
@@ -67,11 +87,20 @@ fn describe(operation: &Operation) -> Value {
     described
 }
 
+fn links(links: &[Link]) -> Value {
+    let link = |link: &Link| {
+        let parameters: Map<_, _> =
+            link.parameters.iter().map(|(name, value)| ((*name).into(), json!(value))).collect();
+        (link.operation.to_owned(), json!({"operationId": link.operation, "parameters": parameters}))
+    };
+    Value::Object(links.iter().map(link).collect())
+}
+
 fn idempotency_key() -> Value {
     json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "Replaying a key with the same body replays the original answer, for 24 hours",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255}
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*[!-~][ -~]*$"}
     })
 }
 
@@ -98,24 +127,27 @@ fn error_schema() -> Value {
     })
 }
 
-/// A schema as JSON. Numbers are called `int64`, not what they are here: 32 bits without a sign do not fit `int32`.
+/// A schema as JSON.
 fn rendered(schema: &RefOr<Schema>) -> Value {
-    fn widen(value: &mut Value) {
-        match value {
-            Value::Object(fields) => {
-                if fields.get("format").is_some_and(|format| format == "int32") {
-                    fields.insert("format".into(), "int64".into());
-                }
-                fields.values_mut().for_each(widen);
-            }
-            Value::Array(items) => items.iter_mut().for_each(widen),
-            _ => {}
-        }
-    }
     // A schema is data; writing it as JSON cannot fail.
     let mut json = serde_json::to_value(schema).unwrap_or_default();
-    widen(&mut json);
+    correct(&mut json);
     json
+}
+
+/// Gives each `u32` its range: `utoipa` calls it `int32`, without a maximum.
+fn correct(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("format").is_some_and(|format| format == "int32") && !fields.contains_key("maximum") {
+                fields.insert("format".into(), "int64".into());
+                fields.insert("maximum".into(), u32::MAX.into());
+            }
+            fields.values_mut().for_each(correct);
+        }
+        Value::Array(items) => items.iter_mut().for_each(correct),
+        _ => {}
+    }
 }
 
 /// The description of everything that is routed.
@@ -132,8 +164,11 @@ pub fn document(operations: &[Operation]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
-            "title": "Conclave", "version": "v1", "description": DESCRIPTION, "license": {"name": "Apache-2.0"}
+            "title": "Conclave", "version": "v1", "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
         },
+        "servers": [{"url": "/", "description": "The server that this description comes from"}],
+        "tags": TAGS.map(|(name, description)| json!({"name": name, "description": description})),
         "paths": paths,
         "components": {
             "schemas": schemas,

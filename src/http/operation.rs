@@ -15,7 +15,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::context::RequestContext;
-use super::description::{OperationDoc, ResponseDoc};
+use super::description::{Link, OperationDoc, ResponseDoc};
 use super::error::ApiError;
 use super::input::{FromBody, FromQuery, Input, ParameterDocs, path};
 use super::quota;
@@ -146,6 +146,15 @@ where
         self
     }
 
+    /// A rule between the fields of its body, as keywords of JSON Schema.
+    #[must_use]
+    pub fn body_rule(mut self, keyword: &'static str, rule: Value) -> Self {
+        if let Some(body) = &mut self.doc.body {
+            body.add_rule(keyword, rule);
+        }
+        self
+    }
+
     /// It responds with the body `R`. An operation that says nothing responds with 204.
     #[must_use]
     pub fn responds<R: ToSchema>(mut self, success: &'static [u16], example: Value) -> Self {
@@ -159,6 +168,14 @@ where
     pub fn responds_page<R: ToSchema>(mut self, collection: &'static str, example: Value) -> Self {
         self.spec.success = &[200];
         self.doc.response = Some(ResponseDoc::page::<R>(collection, example));
+        self
+    }
+
+    /// A success leads to these operations, which take `parameters`: their names, each with the OpenAPI runtime expression
+    /// of its value.
+    #[must_use]
+    pub fn links(mut self, operations: &[&'static str], parameters: &'static [(&'static str, &'static str)]) -> Self {
+        self.doc.links.extend(operations.iter().map(|operation| Link { operation, parameters }));
         self
     }
 

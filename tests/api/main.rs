@@ -8,6 +8,7 @@ mod support;
 mod codes;
 mod contract;
 mod debug;
+mod description;
 mod docs;
 mod event_fields;
 mod every_operation;

@@ -8,10 +8,11 @@ use super::{
     AzureConfig, DestinationConfig, DestinationKind, GcpConfig, HIDDEN, RecordingConfig, RtmpConfig, S3Config,
     StorageText,
 };
+use crate::http_url::HttpUrl;
 use crate::non_null::non_null;
 use crate::{BucketName, Problem, Secret, StorageLabel, Text};
 
-/// A credential as a caller sends it.
+/// A credential as a caller sends it: left out or `***`, it stays as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
     /// Left out: the stored one.
@@ -34,6 +35,15 @@ impl<'de> Deserialize<'de> for Credential {
         })
     }
 }
+
+impl utoipa::PartialSchema for Credential {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let doc = "A credential; `***` is the stored one.";
+        crate::schema::string(doc).pattern(Some(Text::PATTERN)).min_length(Some(1)).into()
+    }
+}
+
+impl ToSchema for Credential {}
 
 impl Credential {
     /// The credential, which must be there when all is told.
@@ -114,7 +124,7 @@ pub struct S3Input {
     pub region: Option<StorageLabel>,
     /// The service's http(s) url, when it is not Amazon's.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(nullable = false)]
+    #[schema(value_type = Option<HttpUrl>, nullable = false)]
     pub endpoint: Option<String>,
     /// What stands before each file's path.
     #[serde(default, deserialize_with = "non_null")]
@@ -130,7 +140,7 @@ pub struct S3Input {
     pub access_key: Option<StorageText>,
     /// The access key's secret; reads back as `***`.
     #[serde(default)]
-    #[schema(value_type = Option<Text>, nullable = false)]
+    #[schema(value_type = Option<Credential>, nullable = false)]
     pub secret: Credential,
     /// What temporary credentials need beside; reads back as `***`. An empty text removes it.
     #[serde(default)]
@@ -154,7 +164,7 @@ pub struct GcpInput {
     pub prefix: Option<StorageText>,
     /// A service account's key, as the JSON text that Google gives; reads back as `***`.
     #[serde(default)]
-    #[schema(value_type = Option<Text>, nullable = false)]
+    #[schema(value_type = Option<Credential>, nullable = false)]
     pub credentials: Credential,
 }
 
@@ -176,7 +186,7 @@ pub struct AzureInput {
     pub account_name: StorageLabel,
     /// The account's key; reads back as `***`.
     #[serde(default)]
-    #[schema(value_type = Option<Text>, nullable = false)]
+    #[schema(value_type = Option<Credential>, nullable = false)]
     pub account_key: Credential,
 }
 

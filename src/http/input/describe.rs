@@ -65,6 +65,13 @@ impl BodyDoc {
         Self { schema: json!({"$ref": format!("#/components/schemas/{name}")}), schemas, required: true }
     }
 
+    /// Adds a keyword of JSON Schema to the body's own schema.
+    pub fn add_rule(&mut self, keyword: &str, rule: Value) {
+        if let Some((_, RefOr::T(Schema::Object(body)))) = self.schemas.last_mut() {
+            body.extensions.get_or_insert_default().insert(keyword.to_owned(), rule);
+        }
+    }
+
     /// The same body, which may be left out.
     #[must_use]
     pub fn optional(self) -> Self {

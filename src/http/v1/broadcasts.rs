@@ -32,7 +32,7 @@ const BROADCASTS: Resource = Resource { kind: EgressKind::Broadcast, destination
 pub struct StartBroadcast {
     /// 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not beside it.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(nullable = false, min_items = 1, max_items = 8)]
+    #[schema(value_type = Option<Vec<RtmpUrl>>, nullable = false, min_items = 1, max_items = 8)]
     urls: Option<Vec<String>>,
     /// An rtmp destination of the room's template. Not beside `urls`.
     #[serde(default, deserialize_with = "non_null")]
@@ -85,7 +85,9 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms/{name}/broadcasts", "start_broadcast", start)
             .about("broadcasts", "Start a broadcast")
             .example(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
+            .body_rule("oneOf", json!([{"required": ["urls"]}, {"required": ["destination"]}]))
             .responds::<Broadcast<'_>>(&[201], example())
+            .links(&["get_broadcast", "stop_broadcast"], &[("egress_id", "$response.body#/egress_id")])
             .check(check_urls)
             .room_token(&[Permission::Broadcast])
             .idempotent()

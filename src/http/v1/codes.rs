@@ -131,7 +131,9 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms/{name}/codes", "create_code", create)
             .about("codes", "Create a room code; the answer shows it whole, this once")
             .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
+            .body_rule("not", json!({"required": ["expires_at", "ttl_seconds"]}))
             .responds::<RoomCodeJson<'_>>(&[201], example("abcd-efgh-jkmn"))
+            .links(&["exchange_code", "disable_code"], &[("code", "$response.body#/code")])
             .idempotent()
             .secret_response()
             .errors(&[

@@ -1,8 +1,10 @@
 //! Destinations of a template (contract "Template destinations").
 
+pub mod shapes;
+
 use conclave_db::NewDestination;
 use conclave_model::destination::{
-    AzureInput, ConfigInput, Destination, DestinationKind, GcpInput, RecordingInput, RtmpConfig, S3Input, StorageType,
+    ConfigInput, Destination, DestinationKind, RecordingInput, RtmpConfig, S3Input, StorageType,
 };
 use conclave_model::non_null::non_null;
 use conclave_model::rtmp::parse_urls;
@@ -36,14 +38,12 @@ struct DestinationPath {
     name: DestinationName,
 }
 
-/// A destination to create.
-#[derive(Deserialize, ToSchema)]
+/// A destination to create, described by [`shapes::CreateDestination`].
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateDestination {
-    /// Unique in the template.
     name: DestinationName,
     kind: DestinationKind,
-    #[schema(value_type = DestinationConfig)]
     config: Box<RawValue>,
 }
 
@@ -55,35 +55,14 @@ pub struct UpdateDestination {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     kind: Option<DestinationKind>,
-    #[schema(value_type = DestinationConfig)]
+    #[schema(value_type = shapes::DestinationConfig)]
     config: Box<RawValue>,
 }
 
-/// By the destination's kind: object storage of recordings, or urls of broadcasts.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[allow(dead_code)] // The description's alone.
-enum DestinationConfig {
-    Recording(RecordingDestinationConfig),
-    Rtmp(RtmpDestinationConfig),
-}
-
-/// Object storage, by its type. Secrets read back as `***`.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[allow(dead_code)] // The description's alone.
-enum RecordingDestinationConfig {
-    S3(S3Input),
-    Gcp(GcpInput),
-    Azure(AzureInput),
-}
-
-/// Where broadcasts go. Each url reads back as `rtmp://host/app/REDACTED`.
-#[derive(Deserialize, ToSchema)]
+/// The urls of broadcasts, before they are parsed.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RtmpDestinationConfig {
-    /// 1 to 8 `rtmp://` or `rtmps://` urls.
-    #[schema(min_items = 1, max_items = 8)]
+struct RtmpUrls {
     urls: Vec<String>,
 }
 
@@ -96,7 +75,7 @@ pub struct DestinationJson<'a> {
     name: &'a DestinationName,
     kind: DestinationKind,
     /// Without its secrets.
-    #[schema(value_type = DestinationConfig)]
+    #[schema(value_type = shapes::ShownDestinationConfig)]
     config: &'a serde_json::Value,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -150,6 +129,10 @@ pub fn operations() -> Vec<Operation> {
             .about("destinations", "Create a destination")
             .example(create_example())
             .responds::<DestinationJson<'_>>(&[201], example())
+            .links(
+                &["get_destination", "update_destination", "delete_destination"],
+                &[("id", "$request.path.id"), ("name", "$response.body#/name")],
+            )
             .idempotent()
             .errors(&[
                 ErrorCode::InvalidUrl,
@@ -173,6 +156,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Patch, PATH, "update_destination", update)
             .about("destinations", "Replace a destination's configuration; credentials left out are kept")
             .example(json!({"config": {"type": "s3", "bucket": "more-calls"}}))
+            .body_rule("oneOf", shapes::configs_by_kind())
             .responds::<DestinationJson<'_>>(&[200], example())
             .errors(&[
                 ErrorCode::InvalidUrl,
@@ -201,7 +185,7 @@ fn config(kind: DestinationKind, raw: &RawValue) -> Result<ConfigInput, Problem>
     match kind {
         DestinationKind::Recording => recording_config(raw).map(ConfigInput::Recording),
         DestinationKind::Rtmp => {
-            let sent: RtmpDestinationConfig = read_at("config", raw)?;
+            let sent: RtmpUrls = read_at("config", raw)?;
             Ok(ConfigInput::Rtmp(RtmpConfig { urls: parse_urls("config.urls", &sent.urls)? }))
         }
     }

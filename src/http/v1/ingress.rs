@@ -157,6 +157,7 @@ pub fn operations() -> Vec<Operation> {
                 "input_type": "rtmp", "participant_identity": "encoder", "participant_name": "Stage camera"
             }))
             .responds::<IngressCreated<'_>>(&[201], created_example())
+            .links(&["get_ingress", "delete_ingress"], &[("ingress_id", "$response.body#/ingress_id")])
             .starts_work()
             .feature(Feature::Streaming)
             .errors(&[

@@ -30,6 +30,10 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/rooms/{name}/participants", "list_participants", list)
             .about("participants", "List who is in a room")
             .responds_page::<Participant>("participants", example())
+            .links(
+                &["get_participant", "remove_participant", "mute_track", "change_role"],
+                &[("name", "$request.path.name"), ("identity", "$response.body#/participants/0/identity")],
+            )
             .errors(&[
                 ErrorCode::InvalidRequest,
                 ErrorCode::InvalidRoomName,

@@ -57,7 +57,7 @@ pub struct StartRecording {
     /// A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
     /// `.ogg` for sound alone.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(nullable = false, max_length = 512)]
+    #[schema(value_type = Option<FilePath>, nullable = false)]
     filepath: Option<String>,
     /// A recording destination of the room's template. Without one the file is written to the project's local directory.
     #[serde(default, deserialize_with = "non_null")]
@@ -102,6 +102,23 @@ fn example() -> serde_json::Value {
     })
 }
 
+/// Which fields go with which type, as JSON Schema.
+fn options_by_type() -> serde_json::Value {
+    let both = json!({
+        "required": ["audio_only", "video_only"],
+        "properties": {"audio_only": {"const": true}, "video_only": {"const": true}}
+    });
+    json!([
+        {"not": both, "properties": {"type": {"const": "room_composite"}, "track_id": false, "identity": false}},
+        {"required": ["track_id"], "properties": {
+            "type": {"const": "track"}, "identity": false, "layout": false, "audio_only": false, "video_only": false
+        }},
+        {"required": ["identity"], "properties": {
+            "type": {"const": "participant"}, "track_id": false, "layout": false, "audio_only": false, "video_only": false
+        }}
+    ])
+}
+
 /// The operations on recordings.
 pub fn operations() -> Vec<Operation> {
     let mut stopped = example();
@@ -115,7 +132,9 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms/{name}/recordings", "start_recording", start)
             .about("recordings", "Start a recording")
             .example(json!({"type": "room_composite", "layout": "grid"}))
+            .body_rule("oneOf", options_by_type())
             .responds::<Recording<'_>>(&[201], example())
+            .links(&["get_recording", "stop_recording"], &[("egress_id", "$response.body#/egress_id")])
             .room_token(&[Permission::Record])
             .idempotent()
             .starts_work()

@@ -52,6 +52,7 @@ pub fn operations() -> Vec<Operation> {
             .about("roles", "Create or replace a role")
             .example(json!({"permissions": {"end_room": true}}))
             .responds::<Role>(&[200, 201], example())
+            .links(&["get_role", "delete_role"], &[("id", "$request.path.id"), ("name", "$request.path.name")])
             .errors(&[ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Get, PATH, "get_role", get)

@@ -104,6 +104,23 @@ pub fn operations() -> Vec<Operation> {
             .about("rooms", "Create a room")
             .example(json!({"name": "standup", "metadata": {"team": "blue"}}))
             .responds::<RoomJson<'_>>(&[201], example())
+            .links(
+                &[
+                    "get_room",
+                    "end_room",
+                    "list_participants",
+                    "send_data",
+                    "start_recording",
+                    "list_room_recordings",
+                    "start_broadcast",
+                    "create_ingress",
+                    "create_code",
+                    "list_codes",
+                    "list_room_sessions",
+                    "list_role_changes",
+                ],
+                &[("name", "$response.body#/name")],
+            )
             .idempotent()
             .starts_work()
             .errors(&[

@@ -180,6 +180,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/sessions", "list_sessions", list)
             .about("sessions", "List sessions, newest first")
             .responds_page::<SessionJson<'_>>("sessions", example())
+            .links(&["get_session"], &[("id", "$response.body#/sessions/0/id")])
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity])
             .build(),
         operation(Method::Get, "/v1/sessions/{id}", "get_session", get)

@@ -33,7 +33,7 @@ pub struct CreateTemplate {
     settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
+    #[schema(value_type = Option<BTreeMap<RoleName, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
 
@@ -47,7 +47,7 @@ pub struct UpdateTemplate {
     settings: Option<TemplateSettingsInput>,
     /// Keyed by role name.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(value_type = Option<BTreeMap<String, RoleInput>>, nullable = false)]
+    #[schema(value_type = Option<BTreeMap<RoleName, RoleInput>>, nullable = false)]
     roles: Option<RoleInputs>,
 }
 
@@ -96,7 +96,7 @@ pub struct TemplateJson<'a> {
     /// Used by rooms created without a template; cannot be deleted.
     is_default: bool,
     settings: TemplateSettings,
-    #[schema(value_type = BTreeMap<String, Role>)]
+    #[schema(value_type = BTreeMap<RoleName, Role>)]
     roles: &'a BTreeMap<RoleName, Role>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -154,6 +154,18 @@ fn template_operations() -> Vec<Operation> {
                 "roles": {"host": {"permissions": {"end_room": true}}, "guest": {"priority": 5}}
             }))
             .responds::<TemplateJson<'_>>(&[201], example())
+            .links(
+                &[
+                    "get_template",
+                    "update_template",
+                    "delete_template",
+                    "get_template_settings",
+                    "update_template_settings",
+                    "create_destination",
+                    "list_destinations",
+                ],
+                &[("id", "$response.body#/id")],
+            )
             .idempotent()
             .errors(&[ErrorCode::TemplateExists])
             .build(),

@@ -34,7 +34,7 @@ pub struct CreateToken {
     metadata: Option<Text>,
     /// Default 3600, clamped to 60..86400; 0 takes the default.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615_u64)]
     ttl_seconds: Option<u64>,
     /// A role in the room's template; it replaces `permissions`.
     #[serde(default, deserialize_with = "non_null")]

@@ -104,6 +104,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/webhook-deliveries", "list_webhook_deliveries", list)
             .about("webhooks", "List deliveries, newest first")
             .responds_page::<WebhookDelivery<'_>>("webhook_deliveries", example())
+            .links(&["retry_webhook_delivery"], &[("id", "$response.body#/webhook_deliveries/0/id")])
             .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Post, "/v1/webhook-deliveries/{id}/retry", "retry_webhook_delivery", retry)

@@ -2,6 +2,7 @@
 
 use conclave_actors::delivery::resolver::{UrlError, check_url};
 use conclave_actors::delivery::signature::generate_secret;
+use conclave_model::http_url::HttpUrl;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ErrorCode, Problem, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ struct EndpointPath {
 #[serde(deny_unknown_fields)]
 pub struct CreateWebhookEndpoint {
     /// http or https, resolving to a public address.
+    #[schema(value_type = HttpUrl)]
     url: String,
 }
 
@@ -83,6 +85,8 @@ pub fn operations() -> Vec<Operation> {
             .about("webhooks", "Register a webhook endpoint")
             .example(json!({"url": "https://example.com/hooks"}))
             .responds::<WebhookEndpointCreated<'_>>(&[201], created_example())
+            .links(&["delete_webhook_endpoint"], &[("id", "$response.body#/id")])
+            .links(&["list_webhook_deliveries"], &[("endpoint_id", "$response.body#/id")])
             .idempotent()
             .secret_response()
             .errors(&[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl])

@@ -37,7 +37,9 @@ fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Plac
     if let Some(reference) = schema["$ref"].as_str() {
         return places(document, document.pointer(&reference[1..]).unwrap(), place, found);
     }
-    for one in schema["oneOf"].as_array().into_iter().flatten() {
+    // Beside properties, `oneOf` is a rule between them.
+    let shapes = schema["oneOf"].as_array().filter(|_| schema.get("properties").is_none());
+    for one in shapes.into_iter().flatten() {
         places(document, one, place, found);
     }
     let inside = |name: &str| [place.as_slice(), &[name.to_owned()]].concat();
