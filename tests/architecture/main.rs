@@ -18,6 +18,9 @@ use crate::circles::Graph;
 use crate::crates::{LAYERS, dependencies};
 use crate::sources::Crate;
 
+/// The longest file of production code, in lines.
+const LONGEST_FILE: usize = 400;
+
 /// The largest median length of a function body of production code, in lines.
 const MEDIAN_FUNCTION: usize = 8;
 
@@ -36,6 +39,31 @@ fn crates_depend_on_each_other_one_way() {
         let unexpected: Vec<_> = found.iter().filter(|name| !layer.may_use.contains(&name.as_str())).collect();
         assert!(unexpected.is_empty(), "{} depends on {unexpected:?}, but may only on {:?}", layer.name, layer.may_use);
     }
+}
+
+#[test]
+fn top_modules_of_a_crate_import_each_other_one_way() {
+    assert_no_circles(Graph::of_top_modules);
+}
+
+#[test]
+fn files_import_each_other_in_no_circle_but_a_parent_with_its_children() {
+    assert_no_circles(Graph::of_files);
+}
+
+fn assert_no_circles(graph: fn(&Crate) -> Graph) {
+    let circles = LAYERS.iter().zip(CRATES.iter()).flat_map(|(layer, parsed)| {
+        graph(parsed).circles().into_iter().map(|circle| format!("{}: {circle}", layer.name))
+    });
+    let circles: Vec<_> = circles.collect();
+    assert!(circles.is_empty(), "\n{}", circles.join("\n"));
+}
+
+#[test]
+fn files_are_at_most_400_lines_long() {
+    let files = CRATES.iter().flat_map(|parsed| &parsed.files).map(|(file, text)| (file, text.lines().count()));
+    let long: Vec<_> = files.filter(|(_, lines)| *lines > LONGEST_FILE).collect();
+    assert!(long.is_empty(), "longer than {LONGEST_FILE} lines: {long:#?}");
 }
 
 #[test]
