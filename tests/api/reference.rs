@@ -95,7 +95,14 @@ fn description(property: &Value) -> &str {
     said.or_else(|| list(&property["oneOf"]).iter().find_map(|one| one["description"].as_str())).unwrap_or_default()
 }
 
+/// The fields of an object, and of the parts that it is put together from.
 fn properties(schema: &Value) -> Vec<Vec<String>> {
+    let mut rows: Vec<_> = list(&schema["allOf"]).iter().flat_map(properties).collect();
+    rows.extend(own_properties(schema));
+    rows
+}
+
+fn own_properties(schema: &Value) -> Vec<Vec<String>> {
     let required = list(&schema["required"]);
     let row = |(name, property): (&String, &Value)| {
         let always = if required.contains(&Value::from(name.as_str())) { "yes" } else { "" };
@@ -164,6 +171,10 @@ fn type_section((name, schema): (&String, &Value)) -> String {
     let mut out = format!("### {name}\n\n");
     if let Some(description) = schema["description"].as_str() {
         let _ = write!(out, "{description}\n\n");
+    }
+    let parts: Vec<_> = list(&schema["allOf"]).iter().filter_map(|part| part["$ref"].as_str()).map(type_link).collect();
+    if !parts.is_empty() {
+        let _ = write!(out, "The fields of {}, and:\n\n", parts.join(" and "));
     }
     let fields = properties(schema);
     if fields.is_empty() {

@@ -120,6 +120,11 @@ fn example(code: &str) -> serde_json::Value {
     })
 }
 
+/// A body with both ways to say how long the code lives, as JSON Schema.
+fn both_lives() -> serde_json::Value {
+    json!({"required": ["expires_at", "ttl_seconds"], "properties": {"expires_at": {}, "ttl_seconds": {}}})
+}
+
 /// The operations on room codes.
 pub fn operations() -> Vec<Operation> {
     vec![
@@ -131,7 +136,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms/{name}/codes", "create_code", create)
             .about("codes", "Create a room code; the answer shows it whole, this once")
             .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
-            .body_rule("not", json!({"required": ["expires_at", "ttl_seconds"]}))
+            .body_rule("not", both_lives())
             .responds::<RoomCodeJson<'_>>(&[201], example("abcd-efgh-jkmn"))
             .links(&["exchange_code", "disable_code"], &[("code", "$response.body#/code")])
             .idempotent()
