@@ -5,7 +5,7 @@
 //! request the full timeout, and its recovery must be noticed soon. Requests for a project whose answer is already being
 //! fetched wait for that answer.
 //!
-//! `model::usage` combines the service's verdict with the plan; `http::standing` decides what happens without a verdict.
+//! `model::usage` combines the service's verdict with the plan; `http::quota` decides what happens without a verdict.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -26,7 +26,7 @@ pub enum CliError {
     /// The data directory cannot be used.
     #[error("--data {path}: {problem}")]
     DataDir {
-        /// The directory.
+        /// The path, as given on the command line.
         path: String,
         /// What is wrong with it.
         problem: String,

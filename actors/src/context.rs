@@ -20,7 +20,7 @@ pub struct ActorContext {
     pub media: Arc<dyn MediaPlane>,
     /// The source of time.
     pub clock: Clock,
-    /// Posts webhooks.
+    /// The HTTP client that posts webhooks.
     pub sender: Arc<Sender>,
     /// The settings of the actors.
     pub settings: Settings,

@@ -56,7 +56,7 @@ pub struct ActorView {
     pub mailbox: u64,
     /// Number of messages handled.
     pub handled: u64,
-    /// Armed timers.
+    /// The armed timers, each with the instant at which it fires.
     pub timers: Vec<TimerView>,
     /// The actor's snapshot; null if it did not answer.
     pub state: serde_json::Value,

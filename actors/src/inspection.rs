@@ -13,7 +13,7 @@ use crate::timer::TimerView;
 /// An actor's snapshot.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// Armed timers.
+    /// The armed timers, each with the instant at which it fires.
     pub timers: Vec<TimerView>,
     /// The actor's state as JSON, written field by field; never a secret.
     pub state: serde_json::Value,

@@ -96,10 +96,10 @@ impl Tree {
         &self,
         new: NewRoom,
         limit: Option<u32>,
-        keep: Option<ResponseRecorder<Room>>,
+        recorder: Option<ResponseRecorder<Room>>,
     ) -> Result<Room, TreeError> {
         let (project, new) = (new.project_id.clone(), Box::new(new));
-        self.call(project, |reply| ProjectMsg::CreateRoom { new, limit, keep, reply }).await
+        self.call(project, |reply| ProjectMsg::CreateRoom { new, limit, recorder, reply }).await
     }
 
     /// Ends a room. A room that has ended stays so.
@@ -119,10 +119,10 @@ impl Tree {
         project: ProjectId,
         name: RoomName,
         request: ChangeRoleRequest,
-        keep: Option<ResponseRecorder<RoleChanged>>,
+        recorder: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
         let request = Box::new(request);
-        self.call_room(project, name, |reply| RoomMsg::ChangeRole { request, keep, reply }).await
+        self.call_room(project, name, |reply| RoomMsg::ChangeRole { request, recorder, reply }).await
     }
 
     /// Disconnects a participant. Returns false if the participant is not connected.
@@ -169,10 +169,10 @@ impl Tree {
         &self,
         project: ProjectId,
         request: StartEgressRequest,
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
         let request = Box::new(request);
-        let message = |reply| ProjectMsg::StartEgress { request, keep, reply };
+        let message = |reply| ProjectMsg::StartEgress { request, recorder, reply };
         self.call_within(START_TIMEOUT, project, message).await
     }
 
@@ -192,9 +192,9 @@ impl Tree {
         &self,
         project: ProjectId,
         id: EgressId,
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Egress { id, msg: EgressMsg::Stop { keep, reply } }).await
+        self.call(project, |reply| ProjectMsg::Egress { id, msg: EgressMsg::Stop { recorder, reply } }).await
     }
 
     /// Creates an ingress endpoint: on the media plane first, then in the records.

@@ -15,7 +15,7 @@ pub(crate) struct Tx<'a> {
     pub(crate) sql: Sql<'a>,
     /// The time of the batch. Never earlier than that of the batch before, so queued deliveries keep their order.
     pub(crate) now: Timestamp,
-    /// Seals secrets.
+    /// The keys that encrypt secrets.
     pub(crate) vault: &'a Vault,
     /// The events of this job, in order; the commit hook receives them once they are on disk.
     pub(crate) events: Vec<CommittedEvent>,

@@ -79,7 +79,7 @@ pub(crate) struct Writer {
 pub(crate) struct Shared {
     /// The source of time.
     pub(crate) clock: Clock,
-    /// Seals secrets.
+    /// The keys that encrypt secrets.
     pub(crate) vault: Arc<Vault>,
     /// The counters of batches, commits and the queue.
     pub(crate) metrics: StoreMetrics,

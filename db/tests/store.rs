@@ -16,13 +16,13 @@ use conclave_model::room::{Room, RoomStatus};
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
 
-type Told = Arc<Mutex<Vec<CommittedEvent>>>;
+type Reported = Arc<Mutex<Vec<CommittedEvent>>>;
 
-fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Told) {
-    let told = Told::default();
+fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Reported) {
+    let reported = Reported::default();
     let on_commit = {
-        let told = Arc::clone(&told);
-        Box::new(move |events: &[CommittedEvent]| told.lock().unwrap().extend_from_slice(events))
+        let reported = Arc::clone(&reported);
+        Box::new(move |events: &[CommittedEvent]| reported.lock().unwrap().extend_from_slice(events))
     };
     let key = dir.path().join("encryption.key");
     let store = Store::open(StoreOptions {
@@ -34,7 +34,7 @@ fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Told) {
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
     })
     .unwrap();
-    (store, told)
+    (store, reported)
 }
 
 fn clock() -> Clock {
@@ -56,7 +56,7 @@ fn new_room(project: &ProjectId, name: &str) -> NewRoom {
     }
 }
 
-fn person(identity: &str, sid: &str) -> Participant {
+fn participant(identity: &str, sid: &str) -> Participant {
     Participant {
         sid: sid.parse().unwrap(),
         identity: identity.parse().unwrap(),
@@ -71,8 +71,8 @@ fn person(identity: &str, sid: &str) -> Participant {
     }
 }
 
-fn types(told: &Told) -> Vec<&'static str> {
-    told.lock().unwrap().iter().map(|event| event.event_type).collect()
+fn types(reported: &Reported) -> Vec<&'static str> {
+    reported.lock().unwrap().iter().map(|event| event.event_type).collect()
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorCode {
@@ -101,50 +101,50 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
 #[actix::test]
 async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
-    let (store, told) = open(&dir, &clock);
+    let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
     assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
 
-    let joined = store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     assert_eq!((joined.room.empty_deadline, joined.participants.len()), (None, 1));
-    let again = store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    let again = store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     assert_eq!(again.participants.len(), 1);
 
     clock.advance(Duration::from_secs(5));
     let left = store.record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
     assert_eq!(left.room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
-    assert_eq!(types(&told), ["room.started", "participant.joined", "participant.left"]);
+    assert_eq!(types(&reported), ["room.started", "participant.joined", "participant.left"]);
 }
 
 #[actix::test]
 async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
-    let (store, told) = open(&dir, &clock);
+    let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
-    let joined = store.record_join(project.clone(), room.id, person("alice", "PA_2"), clock.now()).await.unwrap();
+    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
+    let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_2"), clock.now()).await.unwrap();
     assert_eq!(joined.participants.len(), 1);
     let late = store.record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
     assert_eq!((late.participants.len(), late.room.empty_deadline), (1, None));
     let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
-    assert_eq!(types(&told), expected);
+    assert_eq!(types(&reported), expected);
 }
 
 #[actix::test]
 async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
-    let (store, told) = open(&dir, &clock);
+    let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     let ended = store.end_room(project.clone(), room.id).await.unwrap();
     assert_eq!((ended.status, ended.empty_deadline), (RoomStatus::Ended, None));
     store.end_room(project.clone(), room.id).await.unwrap();
-    assert_eq!(types(&told), ["room.started", "participant.joined", "participant.left", "room.finished"]);
+    assert_eq!(types(&reported), ["room.started", "participant.joined", "participant.left", "room.finished"]);
     assert_eq!(
-        code(store.record_join(project.clone(), room.id, person("bob", "PA_2"), clock.now()).await),
+        code(store.record_join(project.clone(), room.id, participant("bob", "PA_2"), clock.now()).await),
         ErrorCode::RoomEnded
     );
 }
@@ -162,11 +162,11 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
             key: "k".parse().unwrap(),
             refused: None,
         };
-        let keep = IdempotencyRecord::new(slot.clone(), [7; 32], true);
+        let record = IdempotencyRecord::new(slot.clone(), [7; 32], true);
         let render = |room: &Room| Response { status: 201, body: room.name.as_str().as_bytes().to_vec() };
-        let keep_answer = ResponseRecorder { record: keep.clone(), render };
-        store.create_room(new_room(&project, "a"), Some(keep_answer)).await.unwrap();
-        assert!(keep.is_stored());
+        let recorder = ResponseRecorder { record: record.clone(), render };
+        store.create_room(new_room(&project, "a"), Some(recorder)).await.unwrap();
+        assert!(record.is_stored());
         store.close();
     }
     let (store, _) = open(&dir, &clock);
@@ -190,7 +190,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         .unwrap();
     assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, person("alice", "PA_1"), clock.now()).await.unwrap();
+    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
 
     let due = store.due_deliveries(project.clone(), endpoint.id, clock.now(), 50).await.unwrap();
     let names: Vec<_> = due.iter().map(|d| d.event_type.as_str()).collect();
@@ -218,7 +218,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
 async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     use IngressStatus as S;
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
-    let (store, told) = open(&dir, &clock);
+    let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
     let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
     let new = NewIngress {
@@ -243,17 +243,17 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     say(S::Publishing, None).await.unwrap();
     let failed = say(S::Error, Some("no picture")).await.unwrap();
     assert_eq!((failed.status, failed.error.as_deref()), (S::Error, Some("no picture")));
-    assert_eq!(types(&told), ["ingress.started", "ingress.ended"].repeat(2));
+    assert_eq!(types(&reported), ["ingress.started", "ingress.ended"].repeat(2));
     say(S::Publishing, None).await.unwrap();
     store.end_room(project.clone(), room.id).await.unwrap();
-    assert_eq!(types(&told)[4..], ["ingress.started", "ingress.ended", "room.finished"]);
+    assert_eq!(types(&reported)[4..], ["ingress.started", "ingress.ended", "room.finished"]);
     assert_eq!(say(S::Publishing, None).await.unwrap().status, S::Complete);
     assert!(store.live_ingresses(project.clone()).await.unwrap().is_empty());
     let deleted = store.delete_ingress(project.clone(), new.ingress_id.clone()).await.unwrap();
     assert_eq!((deleted.status, deleted.deleted_at), (S::Deleted, Some(clock.now())));
     let late = NewIngress { ingress_id: "IN_2".parse().unwrap(), ..new.clone() };
     assert_eq!(code(store.create_ingress(late).await), ErrorCode::RoomEnded);
-    assert_eq!(types(&told).len(), 7);
+    assert_eq!(types(&reported).len(), 7);
 }
 
 #[actix::test]

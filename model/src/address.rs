@@ -1,4 +1,4 @@
-//! Which addresses this server may be sent to by a url that somebody else wrote.
+//! The filter of addresses that the server may connect to when a client supplies the url.
 //!
 //! A webhook url is a request that the server makes on a stranger's word, from inside the operator's network. So only
 //! public unicast addresses are dialled: what the IANA special-purpose registries list is refused, whether or not they

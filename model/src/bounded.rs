@@ -28,7 +28,7 @@ macro_rules! bounded {
                 }
             }
 
-            /// The number.
+            /// Returns the number, which lies in the range.
             #[must_use]
             pub const fn get(self) -> i32 {
                 self.0
@@ -82,7 +82,7 @@ bounded!(
     Priority, 1 ..= 2_147_483_647
 );
 bounded!(
-    /// How many may hold a role in one room at once: -1 nobody, 0 everybody, else that many.
+    /// Maximum number of concurrent holders of a role in one room: -1 admits no participant, 0 is unlimited.
     PeerCount, -1 ..= 2_147_483_647
 );
 

@@ -11,7 +11,7 @@ use crate::Timestamp;
 /// changes when a deadline is noticed by at most this much.
 const LONGEST_NAP: Duration = Duration::from_secs(30);
 
-/// Where "now" comes from. Cheap to clone; all clones tell the same time.
+/// The source of the current time. Cheap to clone; all clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
 
@@ -22,7 +22,7 @@ enum Source {
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the clock of the machine.
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System { started: Instant::now() })
@@ -34,7 +34,7 @@ impl Clock {
         Self(Source::Manual(Arc::new(watch::Sender::new(start.millis()))))
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp::from_millis(match &self.0 {
@@ -55,7 +55,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock on and wakes who sleeps until then. Does nothing to the system's clock.
+    /// Advances a manual clock and wakes the sleepers whose deadline has come. Does nothing to the system's clock.
     pub fn advance(&self, span: Duration) {
         if let Source::Manual(now) = &self.0 {
             let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);

@@ -13,54 +13,54 @@ use crate::{CodeId, Identity, ProjectId, RoleName, RoomName, Secret, Timestamp};
 const GROUPS: usize = 3;
 const GROUP_LEN: usize = 4;
 
-/// What every code matches, for the description.
+/// The pattern of every code, as a regular expression.
 pub const PATTERN: &str = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$";
 
-/// The shortest time a code can live.
+/// The shortest lifetime of a code: one minute.
 pub const SHORTEST_LIFE: Duration = Duration::from_secs(60);
-/// The longest time a code can live.
+/// The longest lifetime of a code: 30 days.
 pub const LONGEST_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long a code lives when its maker does not say.
+/// The default lifetime of a code: 24 hours.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A code as its holder sends it. Whoever has it may enter, so it is kept like a secret.
+/// A complete code. It admits every client that has it, so it is handled like a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RoomCode(Secret);
 
-/// SHA-256 of a whole code: what is stored, looked up and counted by.
+/// SHA-256 of a complete code, by which codes are stored, looked up and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RoomCodeHash(pub [u8; 32]);
 
-/// The first four characters of a code, by which people tell codes apart in a list.
+/// The first four characters of a code, by which a list tells codes apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomCodePrefix(Box<str>);
 
-/// A text that has not the shape of a code. It says no more, since neither may an answer.
+/// A text without the form of a code. No details, because a response must not give any either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a room code")]
 pub struct ParseRoomCodeError;
 
 impl RoomCode {
-    /// A fresh code.
+    /// Returns a new random code.
     #[must_use]
     pub fn generate() -> Self {
         let groups = [(); GROUPS].map(|()| random_text(GROUP_LEN, UNAMBIGUOUS));
         Self(Secret::new(groups.join("-")))
     }
 
-    /// The first four characters.
+    /// Returns the first four characters.
     #[must_use]
     pub fn prefix(&self) -> RoomCodePrefix {
         RoomCodePrefix(self.0.reveal()[..GROUP_LEN].into())
     }
 
-    /// The hash that is stored.
+    /// Returns the hash that is stored.
     #[must_use]
     pub fn hash(&self) -> RoomCodeHash {
         RoomCodeHash(Sha256::digest(self.0.reveal()).into())
     }
 
-    /// The code itself, for the one time it is shown.
+    /// Returns the complete code, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         self.0.reveal()
@@ -84,13 +84,13 @@ impl fmt::Debug for RoomCode {
 }
 
 impl RoomCodePrefix {
-    /// The prefix as text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The code as lists show it.
+    /// Returns the code as lists show it, with all but the prefix masked.
     #[must_use]
     pub fn masked(&self) -> String {
         format!("{}-****-****", self.0)
@@ -106,12 +106,12 @@ impl FromStr for RoomCodePrefix {
     }
 }
 
-/// What is kept of a code.
+/// The record of a room code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomCodeRecord {
-    /// The row.
+    /// The id of the record.
     pub id: CodeId,
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
     /// The room it admits to.
     pub room: RoomName,
@@ -121,22 +121,22 @@ pub struct RoomCodeRecord {
     pub prefix: RoomCodePrefix,
     /// When set, it always admits this identity.
     pub identity: Option<Identity>,
-    /// From this instant on it admits nobody.
+    /// The instant from which on the code cannot be exchanged.
     pub expires_at: Timestamp,
-    /// How often it can be exchanged; `None` is no cap.
+    /// The maximum number of exchanges; `None` is unlimited.
     pub max_uses: Option<u32>,
-    /// How often it was.
+    /// The number of exchanges so far.
     pub uses: u32,
-    /// Its project has taken it back.
+    /// Whether the project disabled it.
     pub disabled: bool,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
-    /// When it was last used, disabled or made.
+    /// The instant of its creation, last exchange or disabling, whichever is latest.
     pub updated_at: Timestamp,
 }
 
 impl RoomCodeRecord {
-    /// Whether it can be exchanged at `now`.
+    /// Whether the code can be exchanged at `now`.
     #[must_use]
     pub fn usable(&self, now: Timestamp) -> bool {
         !self.disabled && now < self.expires_at && self.max_uses.is_none_or(|most| self.uses < most)

@@ -77,7 +77,7 @@ pub enum DestinationConfig {
     Rtmp(RtmpConfig),
 }
 
-/// Somebody's object storage.
+/// The object storage of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordingConfig {

@@ -1,4 +1,4 @@
-//! Recordings and broadcasts: both are egress, a job of the media plane that is tracked by its id (contract "Recording",
+//! Recordings and broadcasts: both are egress, which the media plane runs and the server tracks by its id (contract "Recording",
 //! "Broadcast", "Recording and broadcast status").
 
 use crate::filepath::FilePath;
@@ -13,23 +13,23 @@ word_enum! {
     EgressStatus {
         /// Accepted; nothing is written or sent yet.
         Starting = "starting",
-        /// Runs.
+        /// Media is written or sent.
         Active = "active",
-        /// Was told to stop, and finishes what it has.
+        /// A stop was requested; the remaining media is finished.
         Ending = "ending",
-        /// Final: finished well.
+        /// Final: finished without an error.
         Complete = "complete",
-        /// Final: came to nothing; the record says why.
+        /// Final: failed; the record has the error.
         Failed = "failed",
-        /// Final: stopped before it had begun.
+        /// Final: stopped before it became active.
         Aborted = "aborted",
-        /// Final: stopped at a limit of the media plane's.
+        /// Final: stopped by a limit of the media plane.
         LimitReached = "limit_reached",
     }
 }
 
 impl EgressStatus {
-    /// Whether nothing comes after it.
+    /// Whether no other status can follow.
     #[must_use]
     pub const fn is_final(self) -> bool {
         match self {
@@ -38,8 +38,8 @@ impl EgressStatus {
         }
     }
 
-    /// The statuses that a job may come from to this one: all that lie before it. One that it has already is a repeated
-    /// report and no move.
+    /// The statuses that precede this one, from which an egress may move to it. The status that it has already is a repeated
+    /// report and not a move.
     #[must_use]
     pub const fn predecessors(self) -> &'static [Self] {
         match self {
@@ -52,7 +52,7 @@ impl EgressStatus {
         }
     }
 
-    /// Whether a job may move from this status to `next`.
+    /// Whether an egress may move from this status to `next`.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         next.predecessors().contains(&self)
@@ -60,17 +60,17 @@ impl EgressStatus {
 }
 
 word_enum! {
-    /// What a job is for its project: one egress is one of the two, never both.
+    /// Whether an egress is a recording or a broadcast; it is never both.
     EgressKind {
-        /// Into a file.
+        /// Written to a file.
         Recording = "recording",
-        /// To RTMP receivers.
+        /// Sent to RTMP servers.
         Broadcast = "broadcast",
     }
 }
 
 impl EgressKind {
-    /// 404: the project has no job of this kind by that id.
+    /// 404: the project has no egress of this kind with that id.
     #[must_use]
     pub fn not_found(self) -> Problem {
         match self {
@@ -79,7 +79,7 @@ impl EgressKind {
         }
     }
 
-    /// 409: the media plane named an egress that has a record.
+    /// 409: the media plane returned the id of an egress that has a record.
     #[must_use]
     pub fn already_exists(self) -> Problem {
         match self {
@@ -90,50 +90,50 @@ impl EgressKind {
 }
 
 word_enum! {
-    /// How people are arranged in a picture of the whole room.
+    /// The arrangement of the participants in a composite video of the room.
     Layout {
-        /// Whoever speaks, large.
+        /// The active speaker large, the other participants small.
         Speaker = "speaker",
-        /// Everybody, the same size.
+        /// All participants in the same size.
         Grid = "grid",
     }
 }
 
-/// What a picture of the whole room carries.
+/// The media of a room composite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompositeMedia {
-    /// Sound and picture.
+    /// Audio and video.
     Both,
-    /// Sound alone.
+    /// Audio without video.
     AudioOnly,
-    /// Picture alone.
+    /// Video without audio.
     VideoOnly,
 }
 
-/// What a job takes from its room.
+/// The media of its room that an egress records or sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressSource {
-    /// The room as a whole.
+    /// All participants in one composite.
     RoomComposite {
-        /// Arranged so.
+        /// The arrangement of the participants.
         layout: Layout,
-        /// Carrying this.
+        /// Whether audio, video or both are included.
         media: CompositeMedia,
     },
-    /// One track.
+    /// A single track.
     Track(TrackSid),
-    /// Everything that one participant publishes.
+    /// All tracks of one participant.
     Participant(Identity),
 }
 
 word_enum! {
-    /// What a recording records.
+    /// The part of a room that a recording contains.
     RecordingType {
-        /// The room as a whole.
+        /// All participants in one composite.
         RoomComposite = "room_composite",
-        /// One track.
+        /// A single track, as it was published.
         Track = "track",
-        /// One participant.
+        /// All tracks of one participant.
         Participant = "participant",
     }
 }
@@ -148,49 +148,49 @@ impl From<&EgressSource> for RecordingType {
     }
 }
 
-/// What the media plane says of a job.
+/// An egress as the media plane reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressState {
-    /// Which.
+    /// The id on the media plane.
     pub egress_id: EgressId,
-    /// How far it has come.
+    /// The status that it has reached.
     pub status: EgressStatus,
-    /// Why it failed, or what it met on the way.
+    /// The reason of a failure, or a warning.
     pub error: Option<String>,
-    /// When it was accepted.
+    /// The instant at which the media plane accepted it.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The instant of its end; absent while it runs.
     pub ended_at: Option<Timestamp>,
 }
 
-/// A template's destination that a job was started with, by name.
+/// The destination of a template that an egress was started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedDestination {
-    /// Its id, which outlives a change of its configuration.
+    /// The id, which stays the same when the configuration changes.
     pub id: DestinationId,
-    /// Its name.
+    /// The name in the template.
     pub name: DestinationName,
 }
 
-/// The part of a job's record that depends on its kind.
+/// The part of an egress record that depends on its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressDetail {
-    /// A recording.
+    /// An egress that writes a file.
     Recording {
-        /// What it records.
+        /// The part of the room that it contains.
         recording_type: RecordingType,
-        /// Where the file lies, inside the project's recording directory or its destination.
+        /// The path of the file, inside the project's recording directory or its destination.
         filepath: FilePath,
     },
-    /// A broadcast.
+    /// An egress that sends to RTMP servers.
     Broadcast {
-        /// Where it goes, with the stream keys redacted.
+        /// The RTMP urls, with the stream keys redacted.
         urls: Vec<String>,
     },
 }
 
 impl EgressDetail {
-    /// Which kind it belongs to.
+    /// Returns the kind to which the detail belongs.
     #[must_use]
     pub const fn kind(&self) -> EgressKind {
         match self {
@@ -203,38 +203,38 @@ impl EgressDetail {
 /// The record of a recording or a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Egress {
-    /// The row.
+    /// The id of the record.
     pub id: EgressRowId,
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
-    /// Its room.
+    /// The room that it records or sends.
     pub room: RoomName,
-    /// The handle for every later call.
+    /// The id on the media plane, by which clients refer to it.
     pub egress_id: EgressId,
-    /// What it is.
+    /// The fields of a recording or of a broadcast.
     pub detail: EgressDetail,
-    /// The destination it was started with, if one was named.
+    /// The destination that the request named, if it named one.
     pub destination: Option<UsedDestination>,
-    /// How far it has come.
+    /// The status that it has reached.
     pub status: EgressStatus,
-    /// When it was started.
+    /// The instant at which the media plane accepted it.
     pub started_at: Timestamp,
-    /// When it became final.
+    /// The instant at which it became final; absent before.
     pub ended_at: Option<Timestamp>,
-    /// Why it failed.
+    /// The reason of a failure.
     pub error: Option<String>,
-    /// When the row was made.
+    /// The instant at which the record was created.
     pub created_at: Timestamp,
 }
 
 impl Egress {
-    /// The media plane's name for its room.
+    /// Returns the media plane's name of its room.
     #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.room)
     }
 
-    /// Recording or broadcast.
+    /// Returns whether it is a recording or a broadcast.
     #[must_use]
     pub const fn kind(&self) -> EgressKind {
         self.detail.kind()
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_moves_forward_or_not_at_all() {
+    fn an_egress_moves_forward_or_not_at_all() {
         let rank = |status: EgressStatus| if status.is_final() { 3 } else { status as u8 };
         for from in EgressStatus::ALL.iter().copied() {
             for to in EgressStatus::ALL.iter().copied() {

@@ -44,7 +44,7 @@ codes! {
     OriginRejected = 403 "origin_rejected",
     /// The plan's ceiling of concurrent rooms is taken.
     RoomLimitReached = 402 "room_limit_reached",
-    /// The month's minutes are spent, people per room are capped, or the project is suspended.
+    /// The month's minutes are spent, the room has its maximum of participants, or the project is suspended.
     QuotaExceeded = 402 "quota_exceeded",
     /// The plan lacks recording or streaming; `field` says which.
     FeatureNotInPlan = 402 "feature_not_in_plan",
@@ -128,46 +128,46 @@ codes! {
     EncryptionUnavailable = 503 "encryption_unavailable",
 }
 
-/// What a client is told when a call fails: the error envelope, before it is JSON.
+/// The content of an error response, before it is JSON.
 ///
-/// The message is prose for people and never holds a secret; what the log needs beyond it is logged where the failure
+/// The message is prose and never contains a secret; what the log needs beyond it is logged where the failure
 /// is handled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.as_str())]
 pub struct Problem {
-    /// What clients branch on.
+    /// The stable code that clients branch on.
     pub code: ErrorCode,
-    /// Prose: what was wrong, what is allowed.
+    /// What was wrong and what is allowed, in prose.
     pub message: Cow<'static, str>,
     /// A dotted path into the request (`roles.host.publish.video.width`), or the missing permission.
     pub field: Option<Cow<'static, str>>,
-    /// When to come again, for a refusal that time cures.
+    /// The delay before a retry; absent if a retry does not help.
     pub retry_after: Option<Duration>,
-    /// What lies behind it, for the log alone: never sent, never a secret.
+    /// The underlying error, for the log only: never sent, never a secret.
     pub cause: Option<Box<str>>,
 }
 
 impl Problem {
-    /// A problem without a field.
+    /// Returns a problem without a field.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), field: None, retry_after: None, cause: None }
     }
 
-    /// The same problem, at `field`.
+    /// Sets the field.
     #[must_use]
     pub fn at(mut self, field: impl Into<Cow<'static, str>>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// The same problem, cured by waiting `span`.
+    /// Sets the delay before a retry.
     #[must_use]
     pub fn after(mut self, span: Duration) -> Self {
         self.retry_after = Some(span);
         self
     }
 
-    /// The same problem, with what lies behind it, for the log.
+    /// Sets the underlying error, for the log.
     #[must_use]
     pub fn because(mut self, cause: impl ToString) -> Self {
         self.cause = Some(cause.to_string().into());
@@ -197,7 +197,8 @@ impl Problem {
         Self::new(ErrorCode::RoleNotFound, "no role by that name in the template")
     }
 
-    /// 404 `code_not_found`: the one answer to every code that cannot be used, so that none can be told from another.
+    /// 404 `code_not_found`: the same for every code that cannot be used, so that the reason stays unknown to the
+    /// client.
     #[must_use]
     pub fn code_not_found() -> Self {
         Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")

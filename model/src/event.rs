@@ -1,6 +1,6 @@
 //! The 20 events a project reports, each with its exact set of fields (contract "Events").
 //!
-//! An [`Event`] is made by the constructor of its family, so that a field which belongs to an event type cannot be
+//! An [`Event`] is made by the constructor of its event type, so that a field which belongs to an event type cannot be
 //! forgotten and one which does not cannot slip in.
 
 use serde::Serialize;
@@ -19,19 +19,19 @@ word_enum! {
         RoomStarted = "room.started",
         /// The room closed, by emptying past its timeout or by being ended.
         RoomFinished = "room.finished",
-        /// Somebody connected.
+        /// A participant connected.
         ParticipantJoined = "participant.joined",
-        /// Somebody disconnected cleanly.
+        /// A participant left cleanly.
         ParticipantLeft = "participant.left",
         /// A join failed before completing, or the connection dropped without a clean leave.
         ParticipantConnectionAborted = "participant.connection_aborted",
-        /// Somebody was given another role.
+        /// The role of a participant changed.
         ParticipantRoleChanged = "participant.role_changed",
-        /// Somebody's bitrate stayed above its ceiling.
+        /// The publishing bitrate of a participant stayed above its limit.
         ParticipantPublishLimitExceeded = "participant.publish_limit_exceeded",
-        /// Somebody came back under the ceiling and stayed there.
+        /// The publishing bitrate of a participant stayed below its limit again.
         ParticipantPublishLimitCleared = "participant.publish_limit_cleared",
-        /// Somebody started publishing a track.
+        /// A participant started to publish a track.
         TrackPublished = "track.published",
         /// A track stopped.
         TrackUnpublished = "track.unpublished",
@@ -53,19 +53,19 @@ word_enum! {
         BroadcastFailed = "broadcast.failed",
         /// An encoder connected and began publishing.
         IngressStarted = "ingress.started",
-        /// An encoder went away.
+        /// An encoder disconnected or stopped publishing.
         IngressEnded = "ingress.ended",
     }
 }
 
-/// Who an event speaks of.
+/// The participant that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParticipantRef {
-    /// The identity.
+    /// The identity, unique in the room while the participant is connected.
     pub identity: Identity,
-    /// The join.
+    /// The id of the join.
     pub sid: ParticipantSid,
-    /// The role held.
+    /// The role at the time of the event; absent if the participant has none.
     pub role: Option<RoleName>,
 }
 
@@ -75,27 +75,27 @@ impl From<&Participant> for ParticipantRef {
     }
 }
 
-/// Which room an event happened in, and when.
+/// The room and the instant of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventContext {
-    /// Whose room.
+    /// The project that owns the room.
     pub project_id: ProjectId,
-    /// The room.
+    /// The name of the room, without the project.
     pub room: RoomName,
-    /// The media plane's clock where it supplies one.
+    /// The instant by the media plane's clock if it reports one, else by the server's.
     pub occurred_at: Timestamp,
 }
 
-/// What a track event says of its track.
+/// The fields of a track that its events contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackSummary {
-    /// The track.
+    /// The media plane's id of the track.
     pub sid: TrackSid,
-    /// What it carries.
+    /// Audio, video or data.
     pub kind: TrackKind,
-    /// Where it comes from.
+    /// The device or screen that the track captures.
     pub source: TrackSource,
-    /// Muted at the moment of the event.
+    /// Whether the track was muted at the time of the event.
     pub muted: bool,
 }
 
@@ -105,17 +105,17 @@ impl From<&Track> for TrackSummary {
     }
 }
 
-/// An event; its JSON is the body that receivers get.
+/// An event. Its JSON is the body of a webhook delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// Which event.
+    /// The type, which decides the fields that are present.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Whose.
+    /// The project that owns the room.
     pub project_id: ProjectId,
     /// Room name without the project prefix.
     pub room: RoomName,
-    /// When it happened.
+    /// The instant of the event by the clock of its context.
     pub occurred_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     participant_identity: Option<Identity>,
@@ -153,22 +153,22 @@ pub struct Event {
     publish_max_kbps: Option<u32>,
 }
 
-/// Who changed a role.
+/// The caller that changed a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangedBy {
-    /// A participant, by a room token.
+    /// A participant with a room token.
     Identity(Identity),
-    /// A server, by a project API key.
+    /// A server with a project API key.
     ApiKey(ApiKeyPrefix),
 }
 
 impl Event {
-    fn bare(event_type: EventType, scene: EventContext) -> Self {
+    fn bare(event_type: EventType, context: EventContext) -> Self {
         Self {
             event_type,
-            project_id: scene.project_id,
-            room: scene.room,
-            occurred_at: scene.occurred_at,
+            project_id: context.project_id,
+            room: context.room,
+            occurred_at: context.occurred_at,
             participant_identity: None,
             participant_sid: None,
             role: None,
@@ -191,54 +191,54 @@ impl Event {
 
     /// `room.started`.
     #[must_use]
-    pub fn room_started(scene: EventContext) -> Self {
-        Self::bare(EventType::RoomStarted, scene)
+    pub fn room_started(context: EventContext) -> Self {
+        Self::bare(EventType::RoomStarted, context)
     }
 
     /// `room.finished`.
     #[must_use]
-    pub fn room_finished(scene: EventContext) -> Self {
-        Self::bare(EventType::RoomFinished, scene)
+    pub fn room_finished(context: EventContext) -> Self {
+        Self::bare(EventType::RoomFinished, context)
     }
 
-    fn of_participant(event_type: EventType, scene: EventContext, who: &ParticipantRef) -> Self {
+    fn of_participant(event_type: EventType, context: EventContext, participant: &ParticipantRef) -> Self {
         Self {
-            participant_identity: Some(who.identity.clone()),
-            participant_sid: Some(who.sid.clone()),
-            role: who.role.clone(),
-            ..Self::bare(event_type, scene)
+            participant_identity: Some(participant.identity.clone()),
+            participant_sid: Some(participant.sid.clone()),
+            role: participant.role.clone(),
+            ..Self::bare(event_type, context)
         }
     }
 
     /// `participant.joined`.
     #[must_use]
-    pub fn participant_joined(scene: EventContext, who: &ParticipantRef) -> Self {
-        Self::of_participant(EventType::ParticipantJoined, scene, who)
+    pub fn participant_joined(context: EventContext, participant: &ParticipantRef) -> Self {
+        Self::of_participant(EventType::ParticipantJoined, context, participant)
     }
 
-    /// `participant.left`, or `participant.connection_aborted` when nobody said goodbye.
+    /// `participant.left` after a clean leave, else `participant.connection_aborted`.
     #[must_use]
-    pub fn participant_gone(scene: EventContext, who: &ParticipantRef, clean: bool) -> Self {
+    pub fn participant_gone(context: EventContext, participant: &ParticipantRef, clean: bool) -> Self {
         let event_type = if clean { EventType::ParticipantLeft } else { EventType::ParticipantConnectionAborted };
-        Self::of_participant(event_type, scene, who)
+        Self::of_participant(event_type, context, participant)
     }
 
     /// `track.published` or `track.unpublished`.
     #[must_use]
-    pub fn track(scene: EventContext, who: &ParticipantRef, track: &TrackSummary, published: bool) -> Self {
+    pub fn track(context: EventContext, participant: &ParticipantRef, track: &TrackSummary, published: bool) -> Self {
         let event_type = if published { EventType::TrackPublished } else { EventType::TrackUnpublished };
         Self {
             track_sid: Some(track.sid.clone()),
             track_kind: Some(track.kind),
             track_source: Some(track.source),
             track_muted: Some(track.muted),
-            ..Self::of_participant(event_type, scene, who)
+            ..Self::of_participant(event_type, context, participant)
         }
     }
 
     /// `participant.publish_limit_exceeded` or `_cleared`; the track where the excess can be attributed to one.
     #[must_use]
-    pub fn publish_limit(scene: EventContext, who: &ParticipantRef, limit: &PublishLimit) -> Self {
+    pub fn publish_limit(context: EventContext, participant: &ParticipantRef, limit: &PublishLimit) -> Self {
         let event_type = if limit.exceeded {
             EventType::ParticipantPublishLimitExceeded
         } else {
@@ -248,15 +248,15 @@ impl Event {
             track_sid: limit.track.clone(),
             publish_kbps: Some(limit.kbps),
             publish_max_kbps: Some(limit.max_kbps),
-            ..Self::of_participant(event_type, scene, who)
+            ..Self::of_participant(event_type, context, participant)
         }
     }
 
-    /// `participant.role_changed`; `who` carries the new role.
+    /// `participant.role_changed`; `participant` contains the new role.
     #[must_use]
     pub fn role_changed(
-        scene: EventContext,
-        who: &ParticipantRef,
+        context: EventContext,
+        participant: &ParticipantRef,
         previous_role: Option<RoleName>,
         by: &ChangedBy,
     ) -> Self {
@@ -268,16 +268,16 @@ impl Event {
             previous_role,
             changed_by_identity: identity,
             changed_by_api_key_prefix: prefix,
-            ..Self::of_participant(EventType::ParticipantRoleChanged, scene, who)
+            ..Self::of_participant(EventType::ParticipantRoleChanged, context, participant)
         }
     }
 }
 
-// Jobs and ingress endpoints.
+// Egress and ingress endpoints.
 impl Event {
-    fn of_job(
+    fn of_egress(
         event_type: EventType,
-        scene: EventContext,
+        context: EventContext,
         kind: EgressKind,
         egress_id: &EgressId,
         status: EgressStatus,
@@ -286,23 +286,28 @@ impl Event {
             EgressKind::Recording => (Some(status), None),
             EgressKind::Broadcast => (None, Some(status)),
         };
-        Self { egress_id: Some(egress_id.clone()), recording_status, broadcast_status, ..Self::bare(event_type, scene) }
+        Self {
+            egress_id: Some(egress_id.clone()),
+            recording_status,
+            broadcast_status,
+            ..Self::bare(event_type, context)
+        }
     }
 
     /// `recording.started` or `broadcast.started`.
     #[must_use]
-    pub fn egress_started(scene: EventContext, kind: EgressKind, egress_id: &EgressId) -> Self {
+    pub fn egress_started(context: EventContext, kind: EgressKind, egress_id: &EgressId) -> Self {
         let event_type = match kind {
             EgressKind::Recording => EventType::RecordingStarted,
             EgressKind::Broadcast => EventType::BroadcastStarted,
         };
-        Self::of_job(event_type, scene, kind, egress_id, EgressStatus::Starting)
+        Self::of_egress(event_type, context, kind, egress_id, EgressStatus::Starting)
     }
 
-    /// What a move to another status is told as: `*.failed` for a failure, `*.ended` for the other final ones, else
+    /// The event of a change of status: `*.failed` for a failure, `*.ended` for the other final ones, else
     /// `*.updated` (decisions section 4).
     #[must_use]
-    pub fn egress_updated(scene: EventContext, kind: EgressKind, egress_id: &EgressId, status: EgressStatus) -> Self {
+    pub fn egress_updated(context: EventContext, kind: EgressKind, egress_id: &EgressId, status: EgressStatus) -> Self {
         use EventType as E;
         let [updated, ended, failed] = match kind {
             EgressKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
@@ -313,33 +318,33 @@ impl Event {
             status if status.is_final() => ended,
             _ => updated,
         };
-        Self::of_job(event_type, scene, kind, egress_id, status)
+        Self::of_egress(event_type, context, kind, egress_id, status)
     }
 
-    /// `ingress.started` when an encoder publishes, `ingress.ended` when it does no more.
+    /// `ingress.started` when an encoder begins to publish, `ingress.ended` when it stops.
     #[must_use]
-    pub fn ingress(scene: EventContext, ingress_id: &IngressId, identity: &Identity, status: IngressStatus) -> Self {
+    pub fn ingress(context: EventContext, ingress_id: &IngressId, identity: &Identity, status: IngressStatus) -> Self {
         let publishing = status == IngressStatus::Publishing;
         let event_type = if publishing { EventType::IngressStarted } else { EventType::IngressEnded };
         Self {
             participant_identity: Some(identity.clone()),
             ingress_id: Some(ingress_id.clone()),
             ingress_status: Some(status),
-            ..Self::bare(event_type, scene)
+            ..Self::bare(event_type, context)
         }
     }
 }
 
-/// A publishing bitrate that crossed its ceiling, one way or the other.
+/// A publishing bitrate that rose above its limit, or fell below it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishLimit {
-    /// Above the ceiling now, or back under it.
+    /// Whether the bitrate is above the limit.
     pub exceeded: bool,
-    /// Measured, in kilobits a second.
+    /// The measured bitrate, in kilobits a second.
     pub kbps: u32,
-    /// The ceiling, in kilobits a second.
+    /// The limit, in kilobits a second.
     pub max_kbps: u32,
-    /// The one track published, when there is exactly one.
+    /// The published track, if there is exactly one.
     pub track: Option<TrackSid>,
 }
 
@@ -348,7 +353,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn scene() -> EventContext {
+    fn context() -> EventContext {
         EventContext {
             project_id: "prj_0123456789ab".parse().unwrap(),
             room: "standup".parse().unwrap(),
@@ -356,7 +361,7 @@ mod tests {
         }
     }
 
-    fn who(role: Option<&str>) -> ParticipantRef {
+    fn participant(role: Option<&str>) -> ParticipantRef {
         ParticipantRef {
             identity: "alice".parse().unwrap(),
             sid: "PA_1".parse().unwrap(),
@@ -367,7 +372,7 @@ mod tests {
     #[test]
     fn a_room_event_has_the_four_fields_that_are_always_there_and_no_other() {
         assert_eq!(
-            serde_json::to_value(Event::room_started(scene())).unwrap(),
+            serde_json::to_value(Event::room_started(context())).unwrap(),
             json!({"type": "room.started", "project_id": "prj_0123456789ab", "room": "standup",
                    "occurred_at": "1970-01-01T00:00:00.000Z"})
         );
@@ -375,9 +380,10 @@ mod tests {
 
     #[test]
     fn a_role_is_absent_where_none_is_held() {
-        let event = serde_json::to_value(Event::participant_joined(scene(), &who(None))).unwrap();
+        let event = serde_json::to_value(Event::participant_joined(context(), &participant(None))).unwrap();
         assert!(event.get("role").is_none());
-        let event = serde_json::to_value(Event::participant_gone(scene(), &who(Some("host")), false)).unwrap();
+        let event =
+            serde_json::to_value(Event::participant_gone(context(), &participant(Some("host")), false)).unwrap();
         assert_eq!((&event["type"], &event["role"]), (&json!("participant.connection_aborted"), &json!("host")));
     }
 

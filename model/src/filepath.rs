@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::{RoomName, Timestamp};
 
-/// Bytes at most.
+/// Maximum length in bytes.
 const LONGEST: usize = 512;
 
 /// A relative path that cannot leave the directory it is put in: no `..`, no leading `/`, no backslash, no NUL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilePath(Arc<str>);
 
-/// Why a text is no such path.
+/// A text that is not such a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no backslash, no \
@@ -22,7 +22,7 @@ pub struct FilePath(Arc<str>);
 pub struct ParseFilePathError;
 
 impl FilePath {
-    /// The name of a recording whose author gave none: `{room}-{UTC time}.mp4`, or `.ogg` for sound alone.
+    /// Returns the default name of a recording: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
     #[must_use]
     pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
         // Colons are no part of a file name everywhere.
@@ -31,7 +31,7 @@ impl FilePath {
         Self(format!("{room}-{time}.{extension}").into())
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

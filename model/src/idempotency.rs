@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use crate::{Identity, ProjectId, RoomName};
 
-/// How long an answer is kept.
+/// How long a response is stored: 24 hours.
 pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The text of an `Idempotency-Key` header.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(Box<str>);
 
-/// A header that is no key.
+/// A header value that is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 255 printable ASCII characters")]
 pub struct ParseIdempotencyKeyError;
 
 impl IdempotencyKey {
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -41,92 +41,92 @@ impl FromStr for IdempotencyKey {
     }
 }
 
-/// A participant that calls with a room token, as kept answers name it.
+/// A participant that calls with a room token, as the key of a stored response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ParticipantCaller(Box<str>);
 
 impl ParticipantCaller {
-    /// The participant by that identity in that room. A newer token of it is the same caller.
+    /// Returns the caller with this identity in this room. A newer token makes no other caller.
     #[must_use]
     pub fn new(room: &RoomName, identity: &Identity) -> Self {
         // Neither holds the slash between them.
         Self(format!("{room}/{identity}").into())
     }
 
-    /// The caller as text.
+    /// Returns the caller as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Which call a kept answer belongs to.
+/// The request that a stored response belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencySlot {
-    /// Whose key it is.
+    /// The project that owns the key.
     pub project_id: ProjectId,
     /// The operation's id.
     pub operation: &'static str,
-    /// What the caller sent.
+    /// The key in the request's header.
     pub key: IdempotencyKey,
-    /// The participant whose refusal this is; `None` for the answer that belongs to the key.
+    /// The participant that was refused; `None` for the response that belongs to the key.
     pub refused: Option<ParticipantCaller>,
 }
 
-/// An answer, byte for byte.
+/// A response of the HTTP API, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// HTTP status.
+    /// The HTTP status code.
     pub status: u16,
-    /// The body.
+    /// The JSON of the body; empty for 204.
     pub body: Vec<u8>,
 }
 
-/// The request to keep an answer: where, for which body, and whether it holds a secret.
+/// A response to store: for which request, and whether it contains a secret.
 #[derive(Debug, Clone)]
 pub struct IdempotencyRecord {
-    /// Which call.
+    /// The request that the response belongs to.
     pub slot: IdempotencySlot,
-    /// BLAKE3 over the path and the raw body.
+    /// BLAKE3 hash of the path and the raw body.
     pub fingerprint: [u8; 32],
-    /// The participant that made the call; `None` when a server did, with its key.
+    /// The participant that made the request; `None` for a server with an API key.
     pub made_by: Option<ParticipantCaller>,
-    /// The answer holds a secret and is encrypted at rest.
+    /// Whether the response contains a secret and is stored encrypted.
     pub secret: bool,
     stored: Arc<AtomicBool>,
 }
 
 impl IdempotencyRecord {
-    /// A request that nobody has met yet.
+    /// Returns a record for a request whose response is not stored yet.
     #[must_use]
     pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
         Self { slot, fingerprint, made_by: None, secret, stored: Arc::default() }
     }
 
-    /// The same, of a call that a participant made.
+    /// Sets the participant that made the request.
     #[must_use]
     pub fn made_by(self, participant: Option<ParticipantCaller>) -> Self {
         Self { made_by: participant, ..self }
     }
 
-    /// Notes that the answer is durable, for every clone of this request.
+    /// Marks the response as durable, in every clone of this record.
     pub fn mark_stored(&self) {
         self.stored.store(true, Ordering::Release);
     }
 
-    /// Whether the answer is durable already.
+    /// Whether the response is durable.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.stored.load(Ordering::Acquire)
     }
 }
 
-/// A [`IdempotencyRecord`] that knows how the answer to a successful change of `T` reads.
+/// An [`IdempotencyRecord`] that renders the response to a successful change of `T`.
 #[derive(Debug, Clone)]
 pub struct ResponseRecorder<T> {
-    /// Where it is kept.
+    /// The request and the settings of the stored response.
     pub record: IdempotencyRecord,
-    /// Renders the answer from the change's result.
+    /// Renders the response from the result of the change.
     pub render: fn(&T) -> Response,
 }
 

@@ -10,7 +10,7 @@ use crate::{Identity, IngressId, IngressRowId, NamespacedRoom, ProjectId, RoomNa
 word_enum! {
     /// The protocol by which an encoder publishes.
     InputType {
-        /// RTMP, as streaming software speaks it.
+        /// RTMP, the usual protocol of streaming software.
         Rtmp = "rtmp",
         /// WHIP: WebRTC over HTTP.
         Whip = "whip",
@@ -20,23 +20,23 @@ word_enum! {
 word_enum! {
     /// The status of an ingress endpoint.
     IngressStatus {
-        /// Waits for an encoder.
+        /// No encoder is connected.
         Inactive = "inactive",
-        /// An encoder has connected and does not publish yet.
+        /// An encoder is connected and does not publish yet.
         Buffering = "buffering",
         /// An encoder publishes into the room.
         Publishing = "publishing",
-        /// The last stream failed; the record says why. Another may come.
+        /// The last stream failed; the record has the error. An encoder may connect again.
         Error = "error",
-        /// Final: its room has ended, so nothing can be published any more.
+        /// Final: the room has ended.
         Complete = "complete",
-        /// Final: deleted by its owner.
+        /// Final: deleted by the project.
         Deleted = "deleted",
     }
 }
 
 impl IngressStatus {
-    /// Whether nothing comes after it, but for `deleted`, which its owner may still make of `complete`.
+    /// Whether no other status can follow. A project can still delete a `complete` endpoint.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Complete | Self::Deleted)
@@ -56,12 +56,12 @@ impl IngressStatus {
     }
 }
 
-/// SHA-256 of a stream key. The key itself is shown once and kept nowhere.
+/// SHA-256 of a stream key. The key itself is shown once and not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamKeyHash(pub [u8; 32]);
 
 impl StreamKeyHash {
-    /// The hash of a key.
+    /// Returns the hash of a stream key.
     #[must_use]
     pub fn from_key(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
@@ -74,52 +74,52 @@ impl fmt::Debug for StreamKeyHash {
     }
 }
 
-/// What the media plane says of an endpoint.
+/// An endpoint as the media plane reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressState {
-    /// Which.
+    /// The id on the media plane.
     pub ingress_id: IngressId,
-    /// How it stands; never `deleted`, which is a word of the records.
+    /// The status; never `deleted`, which only records have.
     pub status: IngressStatus,
-    /// What went wrong.
+    /// The reason of the failure, for status `error`.
     pub error: Option<String>,
 }
 
-/// An endpoint's record.
+/// The record of an ingress endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
-    /// The row.
+    /// The id of the record.
     pub id: IngressRowId,
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
     /// The room it publishes into.
     pub room: RoomName,
-    /// The handle for every later call.
+    /// The id on the media plane, by which clients refer to it.
     pub ingress_id: IngressId,
-    /// How an encoder speaks to it.
+    /// The protocol of its encoder.
     pub input_type: InputType,
-    /// The identity that the stream joins as.
+    /// The identity of the participant that publishes the stream.
     pub participant_identity: Identity,
-    /// The display name that it joins with.
+    /// The display name of that participant.
     pub participant_name: Option<String>,
-    /// Where an encoder publishes, with the stream key redacted.
+    /// The url of the encoder, with the stream key redacted.
     pub url: String,
-    /// What is kept of the stream key.
+    /// The hash of the stream key.
     pub key_hash: StreamKeyHash,
-    /// How it stands.
+    /// The last status that was reported.
     pub status: IngressStatus,
-    /// What went wrong last.
+    /// The reason of the last failure.
     pub error: Option<String>,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// The instant of its last change.
     pub updated_at: Timestamp,
-    /// When it was deleted.
+    /// The instant of its deletion; absent before.
     pub deleted_at: Option<Timestamp>,
 }
 
 impl Ingress {
-    /// The media plane's name for its room.
+    /// Returns the media plane's name of its room.
     #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.room)

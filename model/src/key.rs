@@ -12,7 +12,7 @@ use crate::{ProjectId, Secret, Timestamp};
 
 const RANDOM_CHARACTERS: usize = 43;
 
-/// A key as its holder sends it.
+/// A complete API key.
 #[derive(Clone)]
 pub struct ApiKey(Secret);
 
@@ -24,31 +24,31 @@ pub struct ApiKeyPrefix(Box<str>);
 #[derive(Clone, Copy)]
 pub struct ApiKeyHash(pub [u8; 32]);
 
-/// A text that has not the shape of a key. It says no more, since neither may an answer.
+/// A text without the form of an API key. No details, because a response must not give any either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an API key")]
 pub struct ParseApiKeyError;
 
 impl ApiKey {
-    /// A fresh key.
+    /// Returns a new random key.
     #[must_use]
     pub fn generate(env: Environment) -> Self {
         Self(Secret::new(format!("vk_{env}_{}", random_text(RANDOM_CHARACTERS, BASE62))))
     }
 
-    /// The first twelve characters.
+    /// Returns the first twelve characters.
     #[must_use]
     pub fn prefix(&self) -> ApiKeyPrefix {
         ApiKeyPrefix(self.0.reveal()[..ApiKeyPrefix::LEN].into())
     }
 
-    /// The hash that is stored.
+    /// Returns the hash that is stored.
     #[must_use]
     pub fn hash(&self) -> ApiKeyHash {
         ApiKeyHash(Sha256::digest(self.0.reveal()).into())
     }
 
-    /// The key itself, for the one time it is shown.
+    /// Returns the complete key, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         self.0.reveal()
@@ -72,10 +72,10 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKeyPrefix {
-    /// Characters in a prefix.
+    /// The length of a prefix, in characters.
     pub const LEN: usize = 12;
 
-    /// The prefix as text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -109,18 +109,18 @@ impl PartialEq for ApiKeyHash {
     }
 }
 
-/// What is kept of a key.
+/// The record of an API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyRecord {
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
     /// The first twelve characters.
     pub prefix: ApiKeyPrefix,
-    /// A note for people.
+    /// A note of the operator.
     pub label: String,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
-    /// When it stopped working.
+    /// The instant of its revocation; absent while it is valid.
     pub revoked_at: Option<Timestamp>,
 }
 

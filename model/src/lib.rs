@@ -1,7 +1,7 @@
-//! The words and rules of Conclave: ids, statuses, roles, events, error codes, time.
+//! The shared types and rules of Conclave: ids, statuses, roles, events, error codes, time.
 //!
 //! Everything here is a value or a pure rule. Nothing opens a file, a socket or a database, so every other crate of the
-//! house can depend on this one, and each rule is tested beside where it stands.
+//! workspace can depend on this one, and each rule is tested in its own file.
 //!
 //! A value of one of these types is valid because it exists: text from outside is parsed once, at the edge, and travels
 //! as a type from there on.

@@ -1,6 +1,6 @@
 //! Helpers for bodies: a field that may be left out but not null, and objects that are objects.
 //!
-//! serde would read an array as a struct, field by field; a caller who sends one has made a mistake and is told.
+//! serde would read an array as a struct, field by field; an array in the place of an object is refused instead.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 /// For `deserialize_with`: a value that may be left out but, when sent, may not be null.
 ///
 /// # Errors
-/// The value's own.
+/// The error of the value.
 pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

@@ -1,20 +1,20 @@
 //! Paging: `limit` 1 to 200 (default 50), `offset` from 0, and one row more than asked for to know `has_more`.
 
-/// What a caller asked of a list, checked.
+/// The checked paging parameters of a list request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
-    /// Rows wanted, 1 to 200.
+    /// Maximum number of rows, 1 to 200.
     pub limit: u32,
-    /// Rows skipped.
+    /// Number of rows to skip, from 0.
     pub offset: u64,
 }
 
 impl PageRequest {
-    /// Rows a page has when nobody says otherwise.
+    /// The default of `limit`.
     pub const DEFAULT_LIMIT: u32 = 50;
-    /// Rows a page has at most.
+    /// The largest `limit`.
     pub const MAX_LIMIT: u32 = 200;
-    /// Rows that can be skipped: what a database can count.
+    /// The largest `offset`: the largest integer of the database.
     pub const MAX_OFFSET: u64 = i64::MAX.unsigned_abs();
 }
 
@@ -29,14 +29,14 @@ impl Default for PageRequest {
 pub struct Page<T> {
     /// The rows, in the list's total order.
     pub items: Vec<T>,
-    /// The request this page answers.
+    /// The request that the page belongs to.
     pub request: PageRequest,
-    /// A further page exists.
+    /// Whether a further page exists.
     pub has_more: bool,
 }
 
 impl<T> Page<T> {
-    /// Makes a page of up to `limit + 1` rows fetched from `offset` on.
+    /// Builds a page from up to `limit + 1` rows fetched from `offset` on.
     #[must_use]
     pub fn from_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
         let limit = request.limit as usize;
@@ -45,7 +45,7 @@ impl<T> Page<T> {
         Self { items: rows, request, has_more }
     }
 
-    /// Cuts a page out of a whole list.
+    /// Cuts a page out of a complete list.
     #[must_use]
     pub fn from_all(rows: Vec<T>, request: PageRequest) -> Self {
         let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
@@ -53,13 +53,13 @@ impl<T> Page<T> {
         Self::from_fetched(fetched.collect(), request)
     }
 
-    /// The same page, of things to look at.
+    /// Borrows the rows of the page.
     #[must_use]
     pub fn as_ref(&self) -> Page<&T> {
         Page { items: self.items.iter().collect(), request: self.request, has_more: self.has_more }
     }
 
-    /// The same page of other things.
+    /// Converts the rows of the page.
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(convert).collect(), request: self.request, has_more: self.has_more }
     }

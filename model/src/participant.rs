@@ -1,4 +1,5 @@
-//! People in a room, and what they publish, as the media plane sees them (contract "Participant", decisions "Track").
+//! Participants of a room and their tracks, as the media plane reports them (contract "Participant", decisions
+//! "Track").
 
 use std::collections::BTreeMap;
 
@@ -8,43 +9,43 @@ use utoipa::ToSchema;
 use crate::schema::word_enum;
 use crate::{Identity, ParticipantSid, RoleName, Timestamp, TrackSid};
 
-/// The attribute that names the role a participant holds.
+/// The attribute that contains the participant's role.
 pub const ROLE_ATTRIBUTE: &str = "svc.role";
-/// The attribute that carries the ceiling of a participant's publishing, in kilobits a second.
+/// The attribute that contains the participant's publishing limit, in kilobits a second.
 pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
 
-/// A participant's live state.
+/// A participant as the media plane reports it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Participant {
     /// The media plane's id of this join.
     #[schema(value_type = String, example = "PA_8fK2mQ0aLx7c")]
     pub sid: ParticipantSid,
-    /// Who it is.
+    /// The identity in the participant's token.
     #[schema(value_type = String, example = "alice")]
     pub identity: Identity,
-    /// The display name its token carries; empty when it carries none.
+    /// The display name in the token; empty if it has none.
     #[schema(example = "Alice")]
     pub name: String,
-    /// How far the join has come.
+    /// The progress of the join.
     pub state: ParticipantState,
-    /// What it is.
+    /// The kind of client.
     pub kind: ParticipantKind,
-    /// What its token carries.
+    /// The metadata in the token.
     pub metadata: String,
-    /// Set by the server, `svc.role` and `svc.publish.max_kbps` among them.
+    /// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`.
     pub attributes: BTreeMap<String, String>,
-    /// Publishes at least one track.
+    /// Whether it publishes at least one track.
     pub is_publisher: bool,
-    /// When it joined.
+    /// The instant of the join; absent if the media plane does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     pub joined_at: Option<Timestamp>,
-    /// Every track it publishes now.
+    /// The published tracks.
     pub tracks: Vec<Track>,
 }
 
 impl Participant {
-    /// The role it holds, if any.
+    /// Returns the role in its attributes, if there is one.
     #[must_use]
     pub fn role(&self) -> Option<RoleName> {
         self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
@@ -54,13 +55,13 @@ impl Participant {
 word_enum! {
     /// The state of a join.
     ParticipantState {
-        /// Asked to be let in.
+        /// The join was requested.
         Joining = "joining",
-        /// Let in, media not connected yet.
+        /// The join was accepted; media is not connected yet.
         Joined = "joined",
-        /// In the room.
+        /// Media is connected.
         Active = "active",
-        /// Gone.
+        /// The participant has left.
         Disconnected = "disconnected",
     }
 }
@@ -68,15 +69,15 @@ word_enum! {
 word_enum! {
     /// The kind of a participant.
     ParticipantKind {
-        /// A person's client.
+        /// A browser or an app.
         Standard = "standard",
-        /// An encoder's stream.
+        /// The stream of an encoder.
         Ingress = "ingress",
-        /// A recorder.
+        /// A recorder of the media plane.
         Egress = "egress",
-        /// A telephone.
+        /// A telephone call.
         Sip = "sip",
-        /// A program that takes part.
+        /// A server-side program.
         Agent = "agent",
     }
 }
@@ -89,13 +90,13 @@ impl From<&str> for ParticipantKind {
 }
 
 impl ParticipantKind {
-    /// Whether somebody of this kind starts a room and keeps it alive. Recorders and agents do neither.
+    /// Whether a participant of this kind starts a room and keeps it open. Recorders and agents do not.
     #[must_use]
     pub const fn keeps_room(self) -> bool {
         !matches!(self, Self::Egress | Self::Agent)
     }
 
-    /// Whether a join of this kind is a session. Recorders make none.
+    /// Whether a join of this kind is recorded as a session. That of a recorder is not.
     #[must_use]
     pub const fn makes_session(self) -> bool {
         !matches!(self, Self::Egress)
@@ -103,29 +104,29 @@ impl ParticipantKind {
 }
 
 word_enum! {
-    /// What a track carries.
+    /// The media type of a track.
     TrackKind {
-        /// Sound.
+        /// Sound of a microphone or a screen.
         Audio = "audio",
-        /// Pictures.
+        /// Pictures of a camera or a screen.
         Video = "video",
-        /// Data.
+        /// Data messages.
         Data = "data",
     }
 }
 
 word_enum! {
-    /// How a data message travels.
+    /// The delivery of a data message.
     DataKind {
-        /// Every message arrives, in order.
+        /// Every message is delivered, in order.
         Reliable = "reliable",
-        /// Late messages are dropped rather than waited for.
+        /// Lost messages are not sent again.
         Lossy = "lossy",
     }
 }
 
 word_enum! {
-    /// Where a track comes from.
+    /// The source of a track.
     TrackSource {
         /// A camera.
         Camera = "camera",
@@ -133,9 +134,9 @@ word_enum! {
         Microphone = "microphone",
         /// A shared screen.
         ScreenShare = "screen_share",
-        /// A shared screen's sound.
+        /// The sound of a shared screen.
         ScreenShareAudio = "screen_share_audio",
-        /// Not said.
+        /// A source that the media plane does not report.
         Unknown = "unknown",
     }
 }
@@ -146,29 +147,29 @@ pub struct Track {
     /// The media plane's id of the track.
     #[schema(value_type = String, example = "TR_3cD9xY1kQmZb")]
     pub sid: TrackSid,
-    /// What it carries.
+    /// Audio, video or data.
     pub kind: TrackKind,
-    /// Where it comes from.
+    /// The device or screen that the track captures.
     pub source: TrackSource,
-    /// Silent or dark for now.
+    /// Whether the publisher or a moderator has muted it.
     pub muted: bool,
-    /// The name its publisher gave it.
+    /// The name that the publisher gave it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub name: Option<String>,
-    /// Pixels.
+    /// Width in pixels; absent for audio.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub width: Option<u32>,
-    /// Pixels.
+    /// Height in pixels; absent for audio.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub height: Option<u32>,
-    /// Sent in several qualities.
+    /// Whether video is sent in several qualities; absent for audio.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub simulcast: Option<bool>,
-    /// Media type of its codec.
+    /// The MIME type of the codec.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub mime_type: Option<String>,

@@ -6,57 +6,57 @@ use utoipa::ToSchema;
 use crate::schema::word_enum;
 use crate::{ErrorCode, Problem};
 
-/// One plan.
+/// The price, limits and features of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// A name for people.
+    /// The name in user interfaces.
     pub display_name: String,
     /// Monthly price in Ugandan shillings.
     pub price_ugx: i64,
-    /// What is capped.
+    /// The maximum numbers.
     pub limits: PlanLimits,
-    /// What is included.
+    /// The included features.
     pub features: PlanFeatures,
-    /// Price of a participant minute past the block, in Ugandan shillings; absent: none can be had.
+    /// Price of a participant minute above the monthly limit, in Ugandan shillings; absent if none can be bought.
     #[serde(default)]
     pub overage_ugx_per_minute: Option<i64>,
 }
 
-/// Caps; null is unlimited.
+/// The maximum numbers of a plan; null is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlanLimits {
-    /// Rooms open at once.
+    /// Maximum number of open rooms.
     pub concurrent_rooms: Option<u32>,
-    /// People in one room.
+    /// Maximum number of participants in one room.
     pub participants_per_room: Option<u32>,
-    /// Participant minutes in a calendar month.
+    /// Included participant minutes in a calendar month (UTC).
     pub participant_minutes_per_month: Option<u32>,
 }
 
-/// What a plan includes.
+/// The features that a plan includes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlanFeatures {
-    /// Recordings.
+    /// Whether rooms can be recorded.
     pub recording: bool,
-    /// Broadcasts and ingress.
+    /// Whether broadcasts and ingress can be used.
     pub streaming: bool,
 }
 
 word_enum! {
-    /// What a plan may or may not include (contract "Failures", `feature_not_in_plan`).
+    /// A feature that a plan may include (contract "Failures", `feature_not_in_plan`).
     Feature {
-        /// Recordings, and destinations they go to.
+        /// Recordings and their destinations.
         Recording = "recording",
-        /// Broadcasts, ingress, and destinations of broadcasts.
+        /// Broadcasts and their destinations, and ingress.
         Streaming = "streaming",
     }
 }
 
 impl PlanFeatures {
-    /// Lets through what is included.
+    /// Checks that the plan includes the feature.
     ///
     /// # Errors
     /// 402 `feature_not_in_plan`, `field` the feature.
@@ -74,7 +74,8 @@ impl PlanFeatures {
 }
 
 impl Plan {
-    /// The cap a room of this plan really has: its own, the plan's, or the smaller of both. `None` is no cap.
+    /// Returns the effective maximum of participants in a room: the smaller of its own and the plan's; `None` is
+    /// unlimited.
     #[must_use]
     pub fn effective_cap(&self, max_participants: u32) -> Option<u32> {
         let own = Some(max_participants).filter(|cap| *cap > 0);

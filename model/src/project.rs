@@ -1,35 +1,35 @@
-//! Projects: who owns rooms, and how they stand.
+//! Projects: the owners of rooms, and whether they may start work.
 
 use crate::schema::word_enum;
 use crate::{ProjectId, TemplateId, Timestamp};
 
-/// A project's record.
+/// The record of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// The project.
+    /// The id of the project.
     pub id: ProjectId,
-    /// A name for people.
+    /// The display name.
     pub name: String,
-    /// Live or test; part of its keys.
+    /// Live or test; part of the project's API keys.
     pub env: Environment,
     /// The plan's id, a section of the plans file.
     pub plan: String,
-    /// Active or suspended.
+    /// Whether the operator has suspended the project.
     pub status: ProjectStatus,
-    /// Used by rooms created without a template.
+    /// The template of rooms that are created without one.
     pub default_template_id: Option<TemplateId>,
-    /// What the wallet holds, in Ugandan shillings.
+    /// The balance of the wallet, in Ugandan shillings.
     pub balance_ugx: i64,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
 }
 
 word_enum! {
-    /// What a project is for.
+    /// The environment of a project.
     Environment {
-        /// Real calls.
+        /// For production.
         Live = "live",
-        /// Trying things out.
+        /// For development and tests.
         Test = "test"
     }
 }
@@ -37,9 +37,9 @@ word_enum! {
 word_enum! {
     /// Whether a project may start work.
     ProjectStatus {
-        /// It may.
+        /// The project may start work.
         Active = "active",
-        /// Stopped by the operator.
+        /// The operator suspended the project.
         Suspended = "suspended"
     }
 }

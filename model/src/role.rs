@@ -20,30 +20,30 @@ use crate::bounded::{Kbps, PeerCount, Priority};
 /// A role as it is stored, served and turned into grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Role {
-    /// Unique in the template.
+    /// The name, unique in the template.
     #[schema(value_type = String)]
     pub name: RoleName,
-    /// What holders may publish, and how.
+    /// The media that holders may publish, and in what quality.
     pub publish: RolePublish,
-    /// Whom holders receive.
+    /// The roles whose media holders receive.
     pub subscribe: RoleSubscribe,
-    /// What holders may do to others.
+    /// The moderation calls that holders may make.
     pub permissions: RolePermissions,
-    /// 1 is the most important.
+    /// The priority; 1 is the most important.
     pub priority: Priority,
-    /// -1 admits nobody, 0 is unlimited, a positive number caps concurrent holders.
+    /// Maximum number of concurrent holders in a room; -1 admits no participant, 0 is unlimited.
     pub max_peer_count: PeerCount,
-    /// A hidden participant is not visible to others.
+    /// Whether holders are invisible to other participants.
     pub hidden: bool,
 }
 
-/// Whom a role receives.
+/// The media that a role receives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RoleSubscribe {
-    /// Roles received; null is every role, an empty list nobody.
+    /// Roles whose media is received; null is every role, an empty list none.
     #[schema(value_type = Option<Vec<String>>, required = true)]
     pub to_roles: Option<Vec<RoleName>>,
-    /// Ceiling over everything received, in kilobits a second; null is no ceiling.
+    /// Limit of all received media, in kilobits a second; null is unlimited.
     #[schema(required = true)]
     pub max_kbps: Option<Kbps>,
 }

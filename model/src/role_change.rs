@@ -5,29 +5,29 @@ use crate::key::ApiKeyPrefix;
 use crate::participant::Participant;
 use crate::{Identity, ParticipantSid, RoleChangeId, RoleName, RoomName, Timestamp};
 
-/// One participant was given another role.
+/// A change of a participant's role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleChange {
-    /// The row.
+    /// The id of the record.
     pub id: RoleChangeId,
-    /// The room.
+    /// The room of the participant.
     pub room: RoomName,
-    /// Whose role.
+    /// The participant whose role changed.
     pub participant_identity: Identity,
-    /// In which join.
+    /// The join during which the role changed.
     pub participant_sid: ParticipantSid,
     /// The new role.
     pub role: RoleName,
-    /// The role before; `None` when none was held.
+    /// The role before; `None` if the participant had none.
     pub previous_role: Option<RoleName>,
-    /// Who made the change.
+    /// The caller that made the change.
     pub changed_by: ChangedBy,
-    /// When.
+    /// The instant of the change.
     pub created_at: Timestamp,
 }
 
 impl RoleChange {
-    /// The participant who made the change, if it was one.
+    /// Returns the participant that made the change, unless a server made it.
     #[must_use]
     pub const fn changed_by_identity(&self) -> Option<&Identity> {
         match &self.changed_by {
@@ -36,7 +36,7 @@ impl RoleChange {
         }
     }
 
-    /// The prefix of the key that made the change, if it was one.
+    /// Returns the prefix of the API key that made the change, unless a participant made it.
     #[must_use]
     pub const fn changed_by_api_key_prefix(&self) -> Option<&ApiKeyPrefix> {
         match &self.changed_by {
@@ -46,11 +46,11 @@ impl RoleChange {
     }
 }
 
-/// What a change came to: its row, and the participant as the media plane has it since.
+/// The result of a role change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleChanged {
-    /// The row.
+    /// The record of the change.
     pub change: RoleChange,
-    /// Who holds the new role now.
+    /// The participant after the change, as the media plane reports it.
     pub participant: Participant,
 }

@@ -5,41 +5,41 @@ use std::time::Duration;
 use crate::schema::word_enum;
 use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 
-/// How long a room stays open with nobody in it, in seconds, when its creator does not say.
+/// The default of `empty_timeout_seconds`: how long a room stays open without participants.
 pub const DEFAULT_EMPTY_TIMEOUT_SECONDS: u32 = 300;
 
-/// A room's record.
+/// The record of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
-    /// The row.
+    /// The id of the record.
     pub id: RoomId,
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
-    /// Its name, used once per project.
+    /// The name, which a project can use once.
     pub name: RoomName,
-    /// Cap asked for at creation; 0 leaves it to the plan.
+    /// Maximum number of participants as requested; 0 is the plan's maximum.
     pub max_participants: u32,
-    /// How long it stays open with nobody in it.
+    /// How long the room stays open without participants.
     pub empty_timeout_seconds: u32,
-    /// The very JSON text that was sent.
+    /// The JSON text of the request, unchanged.
     pub metadata: Option<Box<str>>,
-    /// Open or ended.
+    /// Whether the room is open.
     pub status: RoomStatus,
-    /// The template it resolves its roles in.
+    /// The template that defines its roles.
     pub template_id: Option<TemplateId>,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
-    /// When the first participant joined.
+    /// The instant of the first join; absent before.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// The instant of its end; absent while it is open.
     pub ended_at: Option<Timestamp>,
-    /// When it ends unless somebody joins; persisted, so that a restart changes nothing. `None` while somebody who
-    /// keeps it alive is inside, and once it has ended.
+    /// The instant at which it ends unless a participant joins; stored, so that a restart keeps it. `None` while a
+    /// participant that keeps it open is connected, and once it has ended.
     pub empty_deadline: Option<Timestamp>,
 }
 
 impl Room {
-    /// The media plane's name for it.
+    /// Returns the media plane's name of the room.
     #[must_use]
     pub fn namespaced_name(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.name)
@@ -47,24 +47,24 @@ impl Room {
 }
 
 word_enum! {
-    /// Whether a room lives. The one transition is from open to ended.
+    /// The status of a room. The only transition is from open to ended.
     RoomStatus {
-        /// Takes joins.
+        /// Participants can join.
         Open = "open",
-        /// Final.
+        /// Final: nobody can join.
         Ended = "ended",
     }
 }
 
-/// The deadline of a room that nobody has joined yet. A timeout of 0 speaks of a room that was left, so an unjoined one
-/// stays for the default.
+/// Returns the deadline of a room without a first join. A timeout of 0 applies after a leave only, so before the first
+/// join it means the default.
 #[must_use]
 pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
     let seconds = if empty_timeout_seconds == 0 { DEFAULT_EMPTY_TIMEOUT_SECONDS } else { empty_timeout_seconds };
     created_at.after(Duration::from_secs(seconds.into()))
 }
 
-/// The deadline of a room that its last participant left at `left_at`.
+/// Returns the deadline of a room that its last participant left at `left_at`.
 #[must_use]
 pub fn left_deadline(left_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
     left_at.after(Duration::from_secs(empty_timeout_seconds.into()))

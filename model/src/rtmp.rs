@@ -1,4 +1,5 @@
-//! RTMP urls: where a broadcast is sent. The last part of one is a stream key, and whoever has that can stream in the
+//! RTMP urls, which broadcasts are sent to. The last part of a url is a stream key, and a client that has it can stream
+//! in the
 //! name of its owner.
 
 use std::fmt;
@@ -10,10 +11,10 @@ use utoipa::openapi::extensions::Extensions;
 use crate::schema::string;
 use crate::{ErrorCode, Problem, Secret};
 
-/// What stands in the place of a stream key wherever a url is shown.
+/// The text that replaces a stream key wherever a url is shown.
 pub const REDACTED: &str = "REDACTED";
 
-/// Urls of one broadcast at most (contract "Limits").
+/// Maximum number of urls of one broadcast (contract "Limits").
 pub const MOST_URLS: usize = 8;
 
 /// An `rtmp://` or `rtmps://` url with a host. It is kept as it was sent, since a stream key must reach its service byte
@@ -25,19 +26,19 @@ pub struct RtmpUrl {
     redacted: Box<str>,
 }
 
-/// Why a text is no such url. It never repeats the text.
+/// A text that is not an RTMP url. The message never repeats the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRtmpUrlError {
-    /// Characters that one parser reads as another does not.
+    /// Characters that parsers read differently.
     #[error("must be printable ASCII without spaces or backslashes; percent-encode the rest")]
     Characters,
-    /// Another scheme, or no url at all.
+    /// Another scheme, or not a url.
     #[error("must be an rtmp:// or rtmps:// url")]
     Scheme,
-    /// No host, or one that is neither a name nor an address.
+    /// No host, or a host that is neither a name nor an address.
     #[error("must name a host: letters, digits, dots and hyphens, or an address")]
     Host,
-    /// A url that was read back and is now written.
+    /// A redacted url, which has no stream key.
     #[error("holds the literal REDACTED in the place of a stream key; send the key itself")]
     Redacted,
 }
@@ -53,7 +54,7 @@ impl RtmpUrl {
     /// Reads a url.
     ///
     /// # Errors
-    /// What is not allowed.
+    /// [`ParseRtmpUrlError`], whose variant says what is not allowed.
     pub fn parse(text: &str) -> Result<Self, ParseRtmpUrlError> {
         if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
             return Err(ParseRtmpUrlError::Characters);
@@ -72,7 +73,7 @@ impl RtmpUrl {
         Ok(Self { text: Secret::new(text), host: host.into(), redacted: redacted(&url, host).into() })
     }
 
-    /// The url with its stream key. Only for the media plane, and for what is sealed.
+    /// Returns the url with its stream key, for the media plane and for encrypted storage only.
     #[must_use]
     pub fn reveal(&self) -> &str {
         self.text.reveal()
@@ -84,7 +85,7 @@ impl RtmpUrl {
         &self.redacted
     }
 
-    /// The host, an IPv6 address in brackets.
+    /// Returns the host; an IPv6 address is in brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host

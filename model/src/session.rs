@@ -3,33 +3,33 @@
 use crate::participant::{ParticipantKind, TrackKind, TrackSource};
 use crate::{Identity, ParticipantSid, ProjectId, RoleName, RoomName, SessionId, Timestamp, TrackSid};
 
-/// One participant's one join.
+/// One join of one participant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The row.
+    /// The id of the record.
     pub id: SessionId,
-    /// Whose room it was in.
+    /// The project that owns the room.
     pub project_id: ProjectId,
-    /// The room.
+    /// The room that was joined.
     pub room: RoomName,
-    /// Who.
+    /// The identity of the participant.
     pub participant_identity: Identity,
-    /// Which join.
+    /// The media plane's id of the join.
     pub participant_sid: ParticipantSid,
-    /// What joined.
+    /// The kind of client.
     pub kind: ParticipantKind,
-    /// The role held, the latest if it changed; `None` when the token carried none.
+    /// The last role of the participant; `None` if the token contained none.
     pub role: Option<RoleName>,
-    /// When it began.
+    /// The instant of the join.
     pub joined_at: Timestamp,
-    /// When it ended; `None` while connected.
+    /// The instant of the leave; `None` while connected.
     pub left_at: Option<Timestamp>,
-    /// Tracks published during it.
+    /// Number of tracks published during the session.
     pub track_count: u32,
 }
 
 impl Session {
-    /// Whole seconds to its end, or to `now` while it is open.
+    /// Returns the whole seconds to its end, or to `now` while it is open.
     #[must_use]
     pub fn duration_seconds(&self, now: Timestamp) -> u64 {
         self.left_at.unwrap_or(now).since(self.joined_at).as_secs()
@@ -39,14 +39,14 @@ impl Session {
 /// A track published during a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionTrack {
-    /// The media plane's id of it.
+    /// The media plane's id of the track.
     pub track_sid: TrackSid,
-    /// What it carried.
+    /// Audio, video or data.
     pub kind: TrackKind,
-    /// Where it came from.
+    /// The device or screen that the track captures.
     pub source: TrackSource,
-    /// When it began.
+    /// The instant at which publishing began.
     pub started_at: Timestamp,
-    /// When it stopped; `None` while published.
+    /// The instant at which publishing ended; `None` before.
     pub ended_at: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! Templates: reusable bundles of roles and settings that rooms point at.
+//! Templates: reusable sets of roles and settings that rooms refer to.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
 /// A template with its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The template.
+    /// The id of the template.
     pub id: TemplateId,
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
-    /// Unique in the project.
+    /// The name, unique in the project.
     pub name: TemplateName,
-    /// Used by rooms created without a template.
+    /// Whether rooms that are created without a template use it.
     pub is_default: bool,
-    /// Where media should run.
+    /// The preferred media region.
     pub region: Region,
-    /// Keyed by role name.
+    /// The roles by name.
     pub roles: BTreeMap<RoleName, Role>,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The instant of its last change.
     pub updated_at: Timestamp,
 }
 
 word_enum! {
     /// A media region. Stored and validated; it does not change where traffic goes today.
     Region {
-        /// Wherever is best.
+        /// Chosen by the server.
         Auto = "auto",
         /// East Africa.
         AfEast = "af-east",
@@ -48,22 +48,22 @@ impl Default for Region {
     }
 }
 
-/// A role names one to subscribe to that the template lacks.
+/// A role subscribes to a role that the template does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("names the role {missing:?}, which the template does not have")]
 pub struct UnknownRoleReference {
-    /// The role that names it.
+    /// The role with the reference.
     pub role: RoleName,
-    /// Where in `subscribe.to_roles` it stands.
+    /// The index in `subscribe.to_roles`.
     pub index: usize,
-    /// The role that is not there.
+    /// The role that does not exist.
     pub missing: RoleName,
 }
 
-/// Holds every `subscribe.to_roles` of a template, as it would be once written, against its roles.
+/// Checks that every `subscribe.to_roles` of a template names roles of the template.
 ///
 /// # Errors
-/// The first name that points nowhere.
+/// The first reference to a role that does not exist.
 pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownRoleReference> {
     for role in roles.values() {
         for (index, name) in role.subscribe.to_roles.iter().flatten().enumerate() {
@@ -75,7 +75,7 @@ pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownR
     Ok(())
 }
 
-/// The first other role that lists `name` in its `subscribe.to_roles`.
+/// Returns the first other role with `name` in its `subscribe.to_roles`.
 #[must_use]
 pub fn referring_role<'a>(roles: &'a BTreeMap<RoleName, Role>, name: &RoleName) -> Option<&'a RoleName> {
     roles

@@ -1,4 +1,4 @@
-//! Usage: participant minutes by day and by month, and what a plan and a wallet say to them (contract "Usage and
+//! Usage: participant minutes by day and by month, and whether plan and wallet cover them (contract "Usage and
 //! PlanStatus").
 
 use std::fmt;
@@ -20,31 +20,31 @@ const MINUTE_MILLIS: u64 = 60 * 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(i64);
 
-/// A text that is no day.
+/// A text that is not a calendar day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a day, like 2026-01-31")]
 pub struct ParseDayError;
 
 impl Day {
-    /// The day that is so many days after 1970-01-01.
+    /// Returns the day that is `number` days after 1970-01-01.
     #[must_use]
     pub const fn from_number(number: i64) -> Self {
         Self(number)
     }
 
-    /// Days since 1970-01-01.
+    /// Returns the days since 1970-01-01.
     #[must_use]
     pub const fn number(self) -> i64 {
         self.0
     }
 
-    /// Its first instant.
+    /// Returns the first instant of the day.
     #[must_use]
     pub const fn start(self) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_mul(DAY_MILLIS))
     }
 
-    /// So many days later, or earlier.
+    /// Returns the day that is `days` later, or earlier if negative.
     #[must_use]
     pub const fn plus(self, days: i64) -> Self {
         Self(self.0.saturating_add(days))
@@ -52,7 +52,7 @@ impl Day {
 }
 
 impl From<Timestamp> for Day {
-    /// The day that contains the instant, in UTC.
+    /// Returns the day in UTC that contains the instant.
     fn from(at: Timestamp) -> Self {
         Self(at.millis().div_euclid(DAY_MILLIS))
     }
@@ -94,7 +94,7 @@ impl utoipa::PartialSchema for Day {
 
 crate::schema::read_by_from_str!(Day);
 
-/// How much of a stretch of time lies in each day it touches.
+/// Divides the time between two instants among the days that it touches.
 pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Duration)> {
     let (first, last) = (Day::from(from).number(), Day::from(to).number());
     (first..=last)
@@ -103,37 +103,37 @@ pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Dura
         .filter(|(_, within)| !within.is_zero())
 }
 
-/// What one day saw.
+/// The usage of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageDay {
-    /// The day.
+    /// The calendar day in UTC.
     pub day: Day,
-    /// Time that participants spent in rooms on it.
+    /// The time that participants spent in rooms on this day.
     pub participant_time: Duration,
-    /// Sessions that began on it.
+    /// Number of sessions that began on this day.
     pub sessions: u32,
 }
 
-/// A month so far.
+/// The usage of the current month so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonthUse {
-    /// Time that participants spent in rooms.
+    /// The time that participants spent in rooms.
     pub participant_time: Duration,
-    /// What the wallet held when the month began, and was credited since, in Ugandan shillings.
+    /// The balance at the start of the month plus the credits since, in Ugandan shillings.
     pub balance_ugx: i64,
-    /// Months before this one are settled.
+    /// Whether the months before are settled.
     pub settled: bool,
-    /// Rooms open now.
+    /// Number of rooms that are open now.
     pub active_rooms: u32,
 }
 
-/// Minutes, whole and in part.
+/// Returns the time in minutes, with fractions.
 #[must_use]
 pub fn minutes(time: Duration) -> f64 {
     time.as_secs_f64() / 60.0
 }
 
-/// What a month's time past the plan's block costs, each minute begun counting whole. Nothing where no price is set.
+/// Returns the price of a month's time above the plan's limit, each minute begun counted in full; 0 without a price.
 #[must_use]
 pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     let (Some(block), Some(price)) = (plan.limits.participant_minutes_per_month, plan.overage_ugx_per_minute) else {
@@ -144,15 +144,15 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     i64::try_from(past.div_ceil(MINUTE_MILLIS)).unwrap_or(i64::MAX).saturating_mul(price)
 }
 
-/// What an external billing service says of a project.
+/// The answer of an external billing service about a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BillingVerdict {
     /// The wallet covers more work.
     Ok,
-    /// It does not.
+    /// The wallet does not cover more work.
     InsufficientBalance,
-    /// The service stopped the project.
+    /// The service suspended the project.
     Suspended,
 }
 
@@ -160,29 +160,29 @@ pub enum BillingVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuotaState {
-    /// Work starts.
+    /// The project can start work.
     Active,
-    /// None does: the project was stopped.
+    /// The project cannot start work: it is suspended.
     Suspended,
-    /// None does: what there was is spent.
+    /// The project cannot start work: minutes or balance are spent.
     Exceeded,
 }
 
 /// Whether a project may start work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaDecision {
-    /// It may.
+    /// The project may start work.
     Allowed,
-    /// The operator stopped it, or the billing service.
+    /// The operator or the billing service suspended it.
     Suspended,
-    /// The month's block is spent, and the plan prices no overage.
+    /// The included minutes are spent, and the plan has no price for more.
     BlockSpent,
-    /// The month's block is spent, and so is the wallet; or the billing service says that the wallet is.
+    /// The included minutes and the wallet are spent, or the billing service reports an empty wallet.
     WalletEmpty,
 }
 
 impl QuotaDecision {
-    /// How a project stands by the records: the ledger.
+    /// Decides by the records of minutes, credits and settlements.
     #[must_use]
     pub fn from_ledger(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
         let block = plan.limits.participant_minutes_per_month.map(|block| Duration::from_secs(u64::from(block) * 60));
@@ -196,16 +196,16 @@ impl QuotaDecision {
         }
     }
 
-    /// Whether the wallet decides. What the operator and the plan refuse, no wallet cures.
+    /// Whether the decision depends on the wallet. A refusal by the operator or the plan does not.
     #[must_use]
     pub const fn depends_on_balance(self) -> bool {
         matches!(self, Self::Allowed | Self::WalletEmpty)
     }
 
-    /// The same standing, when a billing service keeps the wallet and says this of it.
+    /// Replaces the records' verdict on the wallet by that of the billing service.
     #[must_use]
-    pub const fn with_billing(self, said: BillingVerdict) -> Self {
-        match said {
+    pub const fn with_billing(self, verdict: BillingVerdict) -> Self {
+        match verdict {
             _ if !self.depends_on_balance() => self,
             BillingVerdict::Ok => Self::Allowed,
             BillingVerdict::InsufficientBalance => Self::WalletEmpty,
@@ -213,7 +213,7 @@ impl QuotaDecision {
         }
     }
 
-    /// The state that the plan status shows: what refuses work, and why.
+    /// Returns the state that the plan status shows.
     #[must_use]
     pub const fn quota_state(self) -> QuotaState {
         match self {
@@ -223,7 +223,7 @@ impl QuotaDecision {
         }
     }
 
-    /// Lets work start, or says why not.
+    /// Checks that the project can start work.
     ///
     /// # Errors
     /// 402 `quota_exceeded` or `insufficient_balance`.
@@ -292,11 +292,11 @@ mod tests {
     fn a_billing_service_decides_about_the_wallet_and_about_nothing_else() {
         let words = [BillingVerdict::Ok, BillingVerdict::InsufficientBalance, BillingVerdict::Suspended];
         for ledger in [QuotaDecision::Allowed, QuotaDecision::WalletEmpty] {
-            let billed = words.map(|said| ledger.with_billing(said));
+            let billed = words.map(|verdict| ledger.with_billing(verdict));
             assert_eq!(billed, [QuotaDecision::Allowed, QuotaDecision::WalletEmpty, QuotaDecision::Suspended]);
         }
         for ledger in [QuotaDecision::Suspended, QuotaDecision::BlockSpent] {
-            assert_eq!(words.map(|said| ledger.with_billing(said)), [ledger; 3]);
+            assert_eq!(words.map(|verdict| ledger.with_billing(verdict)), [ledger; 3]);
         }
     }
 

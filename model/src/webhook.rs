@@ -6,68 +6,68 @@ use std::time::Duration;
 use crate::schema::word_enum;
 use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
-/// A webhook receiver.
+/// The record of a webhook endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEndpoint {
-    /// The receiver.
+    /// The id of the endpoint.
     pub id: EndpointId,
-    /// Whose it is.
+    /// The project that owns it.
     pub project_id: ProjectId,
-    /// Where events are posted.
+    /// The url that events are posted to.
     pub url: String,
-    /// What their signatures are keyed with: `whsec_` and base64 of 32 random bytes.
+    /// The signing key of deliveries: `whsec_` and base64 of 32 random bytes.
     pub secret: Secret,
-    /// Gets events.
+    /// Whether events are delivered to it.
     pub active: bool,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
 }
 
-/// One event on its way to one receiver.
+/// The delivery of one event to one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The delivery; also its `webhook-id` header.
+    /// The id of the delivery, sent in the `webhook-id` header.
     pub id: DeliveryId,
-    /// To whom.
+    /// The endpoint that receives it.
     pub endpoint_id: EndpointId,
-    /// Where, as it stood when the event was queued.
+    /// The url of the endpoint when the event was queued.
     pub endpoint_url: String,
-    /// The event's name.
+    /// The type of the event.
     pub event_type: String,
-    /// The exact body posted.
+    /// The body, as it is posted.
     pub payload: Box<str>,
-    /// How it stands.
+    /// Pending, delivered or failed.
     pub status: DeliveryStatus,
-    /// Times posted.
+    /// Number of attempts so far.
     pub attempts: u32,
-    /// Present only while pending.
+    /// The instant of the next attempt; absent unless pending.
     pub next_attempt_at: Option<Timestamp>,
-    /// When a receiver took it.
+    /// The instant at which the endpoint accepted it; absent before.
     pub delivered_at: Option<Timestamp>,
-    /// When it was queued.
+    /// The instant at which it was queued.
     pub created_at: Timestamp,
-    /// Transport or status error of the latest attempt; empty when there was none.
+    /// The transport or status error of the latest attempt; empty if there was none.
     pub last_error: String,
-    /// What the receiver answered; `None` when the request never completed.
+    /// The status code of the latest response; `None` without a response.
     pub response_status: Option<u16>,
 }
 
 word_enum! {
-    /// The status of a delivery. `pending` leads to the other two; only `failed` leads back, by a retry.
+    /// The status of a delivery. A retry makes a failed delivery pending again.
     DeliveryStatus {
-        /// To be posted when due.
+        /// Waits for its next attempt.
         Pending = "pending",
-        /// Taken.
+        /// The endpoint responded with a 2xx status.
         Delivered = "delivered",
-        /// Given up.
+        /// All attempts have failed.
         Failed = "failed",
     }
 }
 
-/// The waits between attempts. As many attempts are made as there are waits, and one more.
+/// The delays between attempts. There is one attempt more than there are delays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetrySchedule {
-    /// The wait after the first failure, after the second, and so on.
+    /// The delay after the first failure, after the second, and so on.
     pub delays: Vec<Duration>,
 }
 
@@ -78,7 +78,8 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// When to post again after the attempt number `attempts` (from 1) failed at `failed_at`; `None` gives up.
+    /// Returns the instant of the next attempt after attempt number `attempts` (from 1) failed at `failed_at`; `None`
+    /// if it was the last.
     #[must_use]
     pub fn next_attempt(&self, attempts: u32, failed_at: Timestamp) -> Option<Timestamp> {
         let index = usize::try_from(attempts).ok()?.checked_sub(1)?;

@@ -41,7 +41,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands.
+/// The subcommands of `conclave`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the server for development: no configuration, sandbox on, a test project and a new API key.

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{Config, ConfigError, MediaKind};
 
-/// Ten years.
+/// The largest duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 const MAX_WORKERS: usize = 1_024;
 /// Largest rate, burst and failure count.

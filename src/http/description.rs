@@ -38,7 +38,7 @@ pub struct Link {
 pub struct ResponseDoc {
     /// The schema, or a `$ref` to it.
     pub schema: Value,
-    /// An example.
+    /// A valid value, which the description shows.
     pub example: Value,
     /// The schemas it refers to, by name.
     pub schemas: Vec<(String, RefOr<Schema>)>,

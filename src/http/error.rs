@@ -1,4 +1,4 @@
-//! The one error of the HTTP layer: what the client is told, made from whatever failed below.
+//! The error of the HTTP layer: the error response, converted from the errors of the lower layers.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};

@@ -39,9 +39,9 @@ pub type CheckResult<'a> = LocalFuture<'a, ()>;
 
 /// One operation of the contract, its input types erased.
 pub struct Operation {
-    /// The declaration.
+    /// The path, the credential, and the checks before the operation runs.
     pub spec: OperationSpec,
-    /// The description.
+    /// The texts and schemas of the OpenAPI description.
     pub doc: OperationDoc,
     endpoint: Box<dyn Endpoint>,
 }

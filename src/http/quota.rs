@@ -18,7 +18,7 @@ use crate::config::Plans;
 /// A project with what decides about its quota, as last read.
 #[derive(Debug, Clone)]
 pub struct Owner {
-    /// The project.
+    /// The id of the project.
     pub project: ProjectId,
     /// Whether the operator lets it start work.
     pub status: ProjectStatus,

@@ -71,7 +71,7 @@ pub struct OperationSpec {
     pub method: Method,
     /// The path, with parameters in braces.
     pub path: &'static str,
-    /// The credential.
+    /// The credential that a request must have.
     pub access: Access,
     /// Whether it takes an `Idempotency-Key`.
     pub idempotent: bool,

@@ -21,7 +21,7 @@ use crate::livekit_config::LivekitConfigMonitor;
 
 /// The shared parts, made once at start.
 pub struct AppState {
-    /// Durable records.
+    /// The database.
     pub store: Store,
     /// The actors: changes of live things go through here.
     pub tree: Tree,
@@ -43,7 +43,7 @@ pub struct AppState {
     pub plans: Plans,
     /// The billing service, when `billing.url` names one.
     pub billing: Option<BillingClient>,
-    /// Request rates.
+    /// The limits of request rates.
     pub limits: Limits,
     /// The browser origins that may call.
     pub origins: Origins,

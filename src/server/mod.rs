@@ -40,7 +40,7 @@ const READERS: usize = 4;
 
 /// Options of a server's start.
 pub struct ServerOptions {
-    /// The settings.
+    /// The validated configuration.
     pub config: Config,
     /// Whether to create the project and the API key of `dev`.
     pub mode: Mode,

@@ -70,7 +70,7 @@ fn every_sealed_record_works_with_the_new_key_without_the_old_one() {
     let done = rotate(&app);
     assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(3), &json!(0)));
     assert_ne!(keys(&app), old);
-    assert_eq!(token(), minted, "a kept answer is still there");
+    assert_eq!(token(), minted, "a stored response is still there");
     keeps(&app, "before");
     create(&app, "after");
     app.join("standup", "alice", "host");

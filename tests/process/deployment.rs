@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Request};
+use crate::support::{Request, WAIT_LIMIT};
 
 /// A temporary data directory and settings, which outlive the server process.
 pub struct Deployment {
@@ -79,7 +79,7 @@ impl Deployment {
             let read = stdout.read_line(&mut line);
             let _ = sender.send((read.map(|_| line), stdout));
         });
-        let (line, stdout) = receiver.recv_timeout(PATIENCE).expect("a ready line");
+        let (line, stdout) = receiver.recv_timeout(WAIT_LIMIT).expect("a ready line");
         let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", self.log()));
         assert_eq!(ready["ready"], true);
         let text = |field: &str| ready[field].as_str().unwrap().to_owned();
@@ -103,7 +103,7 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status.code(), requested.elapsed());
             }
-            assert!(requested.elapsed() < PATIENCE, "the server does not stop");
+            assert!(requested.elapsed() < WAIT_LIMIT, "the server does not stop");
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }

@@ -16,7 +16,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 fn idle_client(address: &str) -> TcpStream {
     let address = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(crate::support::WAIT_LIMIT)).unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = [0; 15];
     stream.read_exact(&mut answer).unwrap();

@@ -38,7 +38,7 @@ pub use watcher::{Watched, Watcher};
 pub const START: &str = "2026-03-01T12:00:00Z";
 
 /// How long a test waits for a state, in real time. Far longer than needed on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running app.
 pub struct TestApp {
@@ -104,7 +104,7 @@ impl TestApp {
         let (sender, started) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || serve(options, &sender, stopped));
-        let ready: Ready = started.recv_timeout(PATIENCE).expect("the app starts");
+        let ready: Ready = started.recv_timeout(WAIT_LIMIT).expect("the app starts");
         Self {
             api: ready.api,
             admin: ready.admin,
@@ -278,12 +278,12 @@ fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot
     run.expect("the app runs");
 }
 
-/// Waits until `holds`, for [`PATIENCE`] at most.
+/// Waits until `holds`, for [`WAIT_LIMIT`] at most.
 #[track_caller]
 pub fn eventually(mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain");
+        assert!(started.elapsed() < WAIT_LIMIT, "waited in vain");
         std::thread::park_timeout(Duration::from_millis(5));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::Sha256;
 use test_http_server::{Request, Response, serve};
 
-use super::PATIENCE;
+use super::WAIT_LIMIT;
 
 /// A webhook receiver.
 pub struct Receiver {
@@ -46,7 +46,7 @@ impl Receiver {
     /// Waits for the next request.
     #[track_caller]
     pub fn next(&self) -> Received {
-        self.received.recv_timeout(PATIENCE).expect("a delivery")
+        self.received.recv_timeout(WAIT_LIMIT).expect("a delivery")
     }
 
     /// Waits for `count` events and returns their types.

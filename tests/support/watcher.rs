@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::Value;
 
-use super::{PATIENCE, TestApp};
+use super::{TestApp, WAIT_LIMIT};
 
 /// A stream of server-sent events.
 pub struct Watcher {
@@ -74,7 +74,7 @@ impl Watcher {
 
     #[track_caller]
     fn line(&self) -> String {
-        self.lines.recv_timeout(PATIENCE).expect("a line of the stream")
+        self.lines.recv_timeout(WAIT_LIMIT).expect("a line of the stream")
     }
 }
 

@@ -52,7 +52,7 @@ impl Follower for EgressActor {
         observation: EgressState,
         at: Timestamp,
     ) -> Result<(), TreeError> {
-        self.record_and_keep(state, observation, at, None).await
+        self.record_and_store_response(state, observation, at, None).await
     }
 }
 
@@ -70,11 +70,11 @@ impl EgressActor {
     pub(super) async fn stop(
         &self,
         state: &mut EgressActorState,
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
         if !state.egress.status.is_final() {
             let answer = self.context.media.stop_egress(&state.egress.namespaced_room(), &self.id).await;
-            self.record_answer(state, answer.map(|known| known.map(at_least_ending)), keep).await?;
+            self.record_answer(state, answer.map(|known| known.map(at_least_ending)), recorder).await?;
         }
         Ok(state.egress.clone())
     }
@@ -102,7 +102,7 @@ impl EgressActor {
         &self,
         state: &mut EgressActorState,
         answer: PollAnswer<EgressState>,
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         let now = self.context.clock.now();
         self.remember(state, &answer);
@@ -113,20 +113,20 @@ impl EgressActor {
             started_at: state.egress.started_at,
             ended_at: Some(now),
         });
-        self.record_and_keep(state, observation, now, keep).await
+        self.record_and_store_response(state, observation, now, recorder).await
     }
 
     /// Writes a state to the record, with the response to store. Most states are known already, and are not written.
-    async fn record_and_keep(
+    async fn record_and_store_response(
         &self,
         state: &mut EgressActorState,
         observation: EgressState,
         at: Timestamp,
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
-        if keep.is_some() || state.egress.status.may_become(observation.status) {
+        if recorder.is_some() || state.egress.status.may_become(observation.status) {
             let project = state.egress.project_id.clone();
-            state.egress = self.context.store.record_egress(project, observation, at, keep).await?;
+            state.egress = self.context.store.record_egress(project, observation, at, recorder).await?;
         }
         Ok(())
     }

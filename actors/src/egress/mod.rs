@@ -3,7 +3,7 @@
 //! Only this actor changes the record: by reports of the media plane, by the answers to its polls, by a stop. Each change is
 //! written with its event before anyone is notified.
 //!
-//! Limits: an egress whose room has ended, or that was told to stop, is polled every 5 s until it is final.
+//! Limits: an egress whose room has ended, or that was asked to stop, is polled every 5 s until it is final.
 //!
 //! Supervision: the project actor starts it with the egress and rebuilds it from the record after a failure. It stops when
 //! the egress is final.
@@ -37,7 +37,7 @@ pub type EgressReply = RpcReplyPort<Result<Egress, TreeError>>;
 pub enum EgressMsg {
     /// The media plane reports a state.
     Report {
-        /// The state.
+        /// The state that the media plane reports.
         state: EgressState,
         /// The instant of the report by the media plane's clock.
         at: Timestamp,
@@ -49,7 +49,7 @@ pub enum EgressMsg {
     /// Stop the egress.
     Stop {
         /// The response to store with the change.
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
         /// Answered once the change is durable.
         reply: EgressReply,
     },
@@ -86,7 +86,7 @@ pub struct EgressActor {
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The egress.
+    /// The id of the recording or broadcast.
     pub id: EgressId,
 }
 
@@ -147,8 +147,8 @@ impl Actor for EgressActor {
                 let refreshed = self.refresh(state).await;
                 let _ = reply.send(refreshed);
             }
-            EgressMsg::Stop { keep, reply } => {
-                let stopped = self.stop(state, keep).await;
+            EgressMsg::Stop { recorder, reply } => {
+                let stopped = self.stop(state, recorder).await;
                 let _ = reply.send(stopped);
             }
             EgressMsg::RoomEnded => state.room_open = false,

@@ -16,7 +16,7 @@ pub type IngressReply = RpcReplyPort<Result<Ingress, TreeError>>;
 /// An ingress endpoint that was created and written.
 #[derive(Debug)]
 pub struct CreatedIngress {
-    /// The record.
+    /// The record of the new endpoint.
     pub ingress: Ingress,
     /// The stream key that admits an encoder. It is not kept, so this is the only time that it can be shown.
     pub stream_key: Secret,
@@ -27,7 +27,7 @@ pub struct CreatedIngress {
 pub enum IngressObservation {
     /// The endpoint has this state.
     Polled {
-        /// The state.
+        /// The state that the media plane reports.
         state: IngressState,
         /// The instant of the answer.
         at: Timestamp,
@@ -43,7 +43,7 @@ pub enum IngressObservation {
 pub enum IngressMsg {
     /// The media plane reports a state.
     Report {
-        /// The state.
+        /// The state that the media plane reports.
         state: IngressState,
         /// The instant of the report by the media plane's clock.
         at: Timestamp,
@@ -54,7 +54,7 @@ pub enum IngressMsg {
     },
     /// The media plane has answered this actor.
     Observed {
-        /// The answer.
+        /// The media plane's answer to a poll.
         observation: IngressObservation,
         /// Resolves when the room's earlier reports are handled; absent if there are none.
         after: Option<BarrierWait>,

@@ -83,12 +83,12 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         request: StartEgressRequest,
-        (keep, reply): (Option<ResponseRecorder<Egress>>, EgressReply),
+        (recorder, reply): (Option<ResponseRecorder<Egress>>, EgressReply),
     ) {
         state.egresses.pending.expect();
         let (context, me) = (Arc::clone(&self.context), me.clone());
         tokio::spawn(async move {
-            let result = Box::new(start(&context, request, keep).await);
+            let result = Box::new(start(&context, request, recorder).await);
             // If the project stops now, it finds the record in the database when it starts again.
             let _ = me.cast(ProjectMsg::EgressStarted { result, reply });
         });
@@ -115,7 +115,7 @@ impl ProjectActor {
 async fn start(
     context: &ActorContext,
     request: StartEgressRequest,
-    keep: Option<ResponseRecorder<Egress>>,
+    recorder: Option<ResponseRecorder<Egress>>,
 ) -> Result<Egress, TreeError> {
     let room = request.egress.room.clone();
     let state = context.media.start_egress(request.egress).await?;
@@ -123,7 +123,7 @@ async fn start(
     let (project_id, _) = room.split();
     let new =
         NewEgress { project_id, room: request.room, detail: request.detail, destination: request.destination, state };
-    let written = context.store.start_egress(new, keep).await;
+    let written = context.store.start_egress(new, recorder).await;
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");

@@ -25,7 +25,7 @@ pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
 /// A request to start a recording or a broadcast.
 #[derive(Debug)]
 pub struct StartEgressRequest {
-    /// The room.
+    /// The id of the room to record or broadcast.
     pub room: RoomId,
     /// The request to the media plane.
     pub egress: EgressRequest,
@@ -38,7 +38,7 @@ pub struct StartEgressRequest {
 /// A request to create an ingress endpoint.
 #[derive(Debug)]
 pub struct CreateIngressRequest {
-    /// The room.
+    /// The id of the room that the encoder publishes into.
     pub room: RoomId,
     /// The request to the media plane.
     pub ingress: IngressRequest,
@@ -64,12 +64,12 @@ pub enum ProjectMsg {
     Populate,
     /// Create a room.
     CreateRoom {
-        /// The room.
+        /// The name and the settings of the new room.
         new: Box<NewRoom>,
         /// Maximum number of open rooms in the plan; absent if unlimited.
         limit: Option<u32>,
         /// The response to store with the room.
-        keep: Option<ResponseRecorder<Room>>,
+        recorder: Option<ResponseRecorder<Room>>,
         /// Answered once the room is durable.
         reply: RoomReply,
     },
@@ -77,7 +77,7 @@ pub enum ProjectMsg {
     RoomCreated {
         /// The room, or the store's error.
         result: Box<Result<Room, StoreError>>,
-        /// The caller.
+        /// The reply to the client's request.
         reply: RoomReply,
     },
     /// Start a recording or a broadcast.
@@ -85,7 +85,7 @@ pub enum ProjectMsg {
         /// The recording or broadcast.
         request: Box<StartEgressRequest>,
         /// The response to store with the record.
-        keep: Option<ResponseRecorder<Egress>>,
+        recorder: Option<ResponseRecorder<Egress>>,
         /// Answered once the record is durable.
         reply: EgressReply,
     },
@@ -93,12 +93,12 @@ pub enum ProjectMsg {
     EgressStarted {
         /// The record, or the error.
         result: Box<Result<Egress, TreeError>>,
-        /// The caller.
+        /// The reply to the client's request.
         reply: EgressReply,
     },
     /// Create an ingress endpoint.
     CreateIngress {
-        /// The endpoint.
+        /// The room, and the request to the media plane.
         request: Box<CreateIngressRequest>,
         /// Answered once the record is durable.
         reply: CreateIngressReply,
@@ -107,47 +107,47 @@ pub enum ProjectMsg {
     IngressCreated {
         /// The record and the stream key, or the error.
         result: Box<Result<CreatedIngress, TreeError>>,
-        /// The caller.
+        /// The reply to the client's request.
         reply: CreateIngressReply,
     },
     /// Forward a message to a room.
     Room {
-        /// The room.
+        /// The name of the room.
         name: RoomName,
-        /// The message.
+        /// The message to forward.
         msg: RoomMsg,
     },
     /// Forward a message to a recording or a broadcast.
     Egress {
         /// The recording or broadcast.
         id: EgressId,
-        /// The message.
+        /// The message to forward.
         msg: EgressMsg,
     },
     /// Forward a message to an ingress endpoint.
     Ingress {
-        /// The endpoint.
+        /// The id of the endpoint.
         id: IngressId,
-        /// The message.
+        /// The message to forward.
         msg: IngressMsg,
     },
     /// Forward a message to a webhook endpoint.
     WebhookEndpoint {
-        /// The endpoint.
+        /// The id of the endpoint.
         id: EndpointId,
-        /// The message.
+        /// The message to forward.
         msg: WebhookEndpointMsg,
     },
     /// Forward the media plane's answer to an ingress actor, after the reports that its room was sent before.
     IngressObserved {
-        /// The endpoint.
+        /// The id of the endpoint.
         id: IngressId,
-        /// The answer.
+        /// The media plane's answer to a poll.
         observation: IngressObservation,
     },
     /// The media plane reports an event of a room.
     Report {
-        /// The event.
+        /// The event that the media plane reports.
         report: Report,
         /// Answered once the event is durable, or refused.
         answer: oneshot::Sender<Result<(), ReportError>>,
@@ -158,7 +158,7 @@ pub enum ProjectMsg {
     Restore(ChildKey),
     /// The records of a room without an actor were read.
     RoomLoaded {
-        /// The room.
+        /// The name of the room.
         name: RoomName,
         /// The records; absent if the room has ended.
         snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
@@ -172,7 +172,7 @@ pub enum ProjectMsg {
     },
     /// The record of an ingress endpoint without an actor was read.
     IngressLoaded {
-        /// The endpoint.
+        /// The id of the endpoint.
         id: IngressId,
         /// The record; absent if it is final.
         record: Box<Result<Option<Ingress>, StoreError>>,

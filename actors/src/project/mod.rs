@@ -49,7 +49,7 @@ pub struct ProjectActor {
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The project.
+    /// The id of the project.
     pub id: ProjectId,
     /// The path to this actor that reports take.
     pub path: ReportPath<ProjectMsg>,
@@ -64,11 +64,13 @@ impl ProjectActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ProjectMsg::Populate => self.populate(me, state).await?,
-            ProjectMsg::CreateRoom { new, limit, keep, reply } => {
-                self.create_room(me, state, *new, (limit, keep), reply);
+            ProjectMsg::CreateRoom { new, limit, recorder, reply } => {
+                self.create_room(me, state, *new, (limit, recorder), reply);
             }
             ProjectMsg::RoomCreated { result, reply } => self.room_created(me, state, *result, reply),
-            ProjectMsg::StartEgress { request, keep, reply } => self.start_egress(me, state, *request, (keep, reply)),
+            ProjectMsg::StartEgress { request, recorder, reply } => {
+                self.start_egress(me, state, *request, (recorder, reply))
+            }
             ProjectMsg::EgressStarted { result, reply } => self.egress_started(me, state, *result, reply).await,
             ProjectMsg::CreateIngress { request, reply } => self.create_ingress(me, state, *request, reply),
             ProjectMsg::IngressCreated { result, reply } => self.ingress_created(me, state, *result, reply).await,

@@ -26,7 +26,7 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         new: NewRoom,
-        (limit, keep): (Option<u32>, Option<ResponseRecorder<Room>>),
+        (limit, recorder): (Option<u32>, Option<ResponseRecorder<Room>>),
         reply: RoomReply,
     ) {
         let open = state.rooms.len() + state.pending_rooms;
@@ -39,7 +39,7 @@ impl ProjectActor {
         state.pending_rooms += 1;
         let (context, me) = (Arc::clone(&self.context), me.clone());
         tokio::spawn(async move {
-            let result = Box::new(context.store.create_room(new, keep).await);
+            let result = Box::new(context.store.create_room(new, recorder).await);
             // If the project stops now, it finds the room in the database when it starts again.
             let _ = me.cast(ProjectMsg::RoomCreated { result, reply });
         });

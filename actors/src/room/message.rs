@@ -22,7 +22,7 @@ use crate::inspection::{InspectMessage, Inspection};
 pub enum RoomMsg {
     /// The media plane reports an event of the room.
     Report {
-        /// The event.
+        /// The event that the media plane reports.
         report: Report,
         /// Answered once the event is durable, or refused.
         answer: oneshot::Sender<Result<(), ReportError>>,
@@ -36,20 +36,20 @@ pub enum RoomMsg {
         /// The participant and the role.
         request: Box<ChangeRoleRequest>,
         /// The response to store with the change.
-        keep: Option<ResponseRecorder<RoleChanged>>,
+        recorder: Option<ResponseRecorder<RoleChanged>>,
         /// Answered once the change is durable.
         reply: RoleReply,
     },
     /// Disconnect a participant.
     RemoveParticipant {
-        /// The participant.
+        /// The participant to remove.
         identity: Identity,
         /// Answered once the media plane has done it.
         reply: RemoveReply,
     },
     /// Mute or unmute a participant's track.
     MuteTrack {
-        /// The track.
+        /// The publisher, the track, and whether to mute it.
         request: Box<MuteTrackRequest>,
         /// Answered once the media plane has done it.
         reply: MuteReply,
@@ -63,7 +63,7 @@ pub enum RoomMsg {
     },
     /// A call to the media plane has returned.
     MediaCallEnded {
-        /// The call.
+        /// The id of the call that has ended.
         call: CallId,
         /// Its result; absent if the call panicked.
         outcome: Option<Box<CallOutcome>>,

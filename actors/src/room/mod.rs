@@ -64,7 +64,9 @@ impl RoomActor {
                 let _ = answer.send(result);
             }
             RoomMsg::End(reply) => drop(reply.send(Box::pin(self.end(me, state)).await)),
-            RoomMsg::ChangeRole { request, keep, reply } => self.change_role(me, state, *request, (keep, reply)),
+            RoomMsg::ChangeRole { request, recorder, reply } => {
+                self.change_role(me, state, *request, (recorder, reply))
+            }
             RoomMsg::RemoveParticipant { identity, reply } => self.remove_participant(me, state, identity, reply),
             RoomMsg::MuteTrack { request, reply } => self.mute_track(me, state, *request, reply),
             RoomMsg::SendData { data, reply } => self.send_data(me, state, *data, reply),

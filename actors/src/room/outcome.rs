@@ -30,7 +30,7 @@ pub struct AcceptedRole {
     /// The participant and the role.
     pub(super) request: ChangeRoleRequest,
     /// The response to store with the change.
-    pub(super) keep: Option<ResponseRecorder<RoleChanged>>,
+    pub(super) recorder: Option<ResponseRecorder<RoleChanged>>,
     /// Answered once the change is durable.
     pub(super) reply: RoleReply,
 }

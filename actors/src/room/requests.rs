@@ -32,9 +32,9 @@ pub struct ChangeRoleRequest {
 /// A request to mute or unmute a participant's track.
 #[derive(Debug, Clone)]
 pub struct MuteTrackRequest {
-    /// The publisher.
+    /// The participant that publishes the track.
     pub identity: Identity,
-    /// The track.
+    /// The track to mute or unmute.
     pub track: TrackSid,
     /// True mutes, false unmutes.
     pub muted: bool,

@@ -28,7 +28,7 @@ impl RoomActor {
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         request: ChangeRoleRequest,
-        (keep, reply): (Option<ResponseRecorder<RoleChanged>>, RoleReply),
+        (recorder, reply): (Option<ResponseRecorder<RoleChanged>>, RoleReply),
     ) {
         if !state.is_connected(&request.identity) {
             let _ = reply.send(Err(participant_not_found()));
@@ -37,7 +37,7 @@ impl RoomActor {
         let (context, room) = (Arc::clone(&self.context), state.room.namespaced_name());
         let template = state.room.template_id.clone();
         let target = Target::RoleOf(request.identity.clone());
-        let accepted = Box::new(AcceptedRole { request, keep, reply });
+        let accepted = Box::new(AcceptedRole { request, recorder, reply });
         self.call_media(me, state, target, async move {
             let result = set_role(&context, &room, template, &accepted.request).await;
             CallOutcome::RoleSet(accepted, result)
@@ -52,7 +52,7 @@ impl RoomActor {
         accepted: AcceptedRole,
         participant: Participant,
     ) {
-        let AcceptedRole { request, keep, reply } = accepted;
+        let AcceptedRole { request, recorder, reply } = accepted;
         let new = NewRoleChange {
             project_id: state.room.project_id.clone(),
             room: state.room.id,
@@ -60,7 +60,7 @@ impl RoomActor {
             participant,
             by: request.by,
         };
-        let written = self.context.store.record_role_change(new, keep).await;
+        let written = self.context.store.record_role_change(new, recorder).await;
         if let Ok(RoleChanged { change, .. }) = &written {
             state.set_role(&change.participant_sid, &change.role);
         }

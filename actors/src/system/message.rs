@@ -15,14 +15,14 @@ pub enum SystemMsg {
     Populate,
     /// Forward a message to a project, which is started if it does not run.
     Project {
-        /// The project.
+        /// The project whose actor receives the message.
         id: ProjectId,
-        /// The message.
+        /// The message to forward.
         msg: Box<ProjectMsg>,
     },
     /// The media plane reports an event.
     Report {
-        /// The event.
+        /// The event that the media plane reports.
         report: Report,
         /// Answered once the event is durable, or refused.
         answer: oneshot::Sender<Result<(), ReportError>>,
@@ -31,7 +31,7 @@ pub enum SystemMsg {
     DeliveriesQueued {
         /// The project of the endpoints.
         project: ProjectId,
-        /// The endpoints.
+        /// The endpoints with new deliveries.
         endpoints: Vec<EndpointId>,
     },
     /// The media plane answers again after an outage.

@@ -89,7 +89,7 @@ pub struct WebhookEndpointActor {
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The endpoint.
+    /// The id of the webhook endpoint.
     pub id: EndpointId,
 }
 

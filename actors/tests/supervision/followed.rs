@@ -76,11 +76,11 @@ impl Fixture {
 
     /// Sets the state on the media plane without a report.
     fn set_egress(&self, id: &EgressId, status: EgressStatus) -> EgressState {
-        let mut jobs = self.plane.egresses.lock().unwrap();
-        let job = jobs.iter_mut().find(|job| job.egress_id == *id).unwrap();
-        job.status = status;
-        job.ended_at = status.is_final().then(|| self.clock.now());
-        job.clone()
+        let mut egresses = self.plane.egresses.lock().unwrap();
+        let egress = egresses.iter_mut().find(|egress| egress.egress_id == *id).unwrap();
+        egress.status = status;
+        egress.ended_at = status.is_final().then(|| self.clock.now());
+        egress.clone()
     }
 
     fn set_ingress(&self, id: &IngressId, status: IngressStatus) -> IngressState {
@@ -172,8 +172,8 @@ fn lost_reports_of_an_egress_are_polled_when_its_actor_is_rebuilt() {
         fixture.clock.advance(DELAY);
         // A final egress has no actor.
         fixture.child_until(&path, |child| child.is_none()).await;
-        let job = fixture.egress(&id).await;
-        assert_eq!((job.status, job.ended_at), (EgressStatus::Complete, Some(fixture.clock.now().before(DELAY))));
+        let egress = fixture.egress(&id).await;
+        assert_eq!((egress.status, egress.ended_at), (EgressStatus::Complete, Some(fixture.clock.now().before(DELAY))));
     });
 }
 
@@ -189,7 +189,7 @@ fn the_end_of_the_room_reaches_an_egress_that_waits_to_be_rebuilt() {
         let back = fixture.child_is_back(&path, 1).await;
         assert_eq!(back.state["room_open"], false);
         // An egress without a room is stopped.
-        fixture.child_until(&path, |child| child.is_some_and(|job| job.state["status"] == "ending")).await;
+        fixture.child_until(&path, |child| child.is_some_and(|egress| egress.state["status"] == "ending")).await;
         assert_eq!(fixture.egress(&id).await.status, EgressStatus::Ending);
     });
 }

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::fixture::START;
 
-/// A media plane that panics as often as it is told to, inside the handler of a join, a poll or a deletion, and whose
+/// A media plane that panics a set number of times, inside the handler of a join, a poll or a deletion, and whose
 /// commands hang until they are released.
 pub struct FaultyPlane {
     /// Number of calls that panic from now on.
@@ -31,7 +31,7 @@ pub struct FaultyPlane {
     pub commands: Mutex<Vec<String>>,
     /// Whether changes of roles are accepted.
     pub accepts_roles: Mutex<bool>,
-    gate: Semaphore,
+    permits: Semaphore,
 }
 
 impl Default for FaultyPlane {
@@ -43,7 +43,7 @@ impl Default for FaultyPlane {
             ingresses: Mutex::default(),
             commands: Mutex::default(),
             accepts_roles: Mutex::default(),
-            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+            permits: Semaphore::new(Semaphore::MAX_PERMITS),
         }
     }
 }
@@ -56,18 +56,18 @@ impl FaultyPlane {
 
     /// Lets every command hang from now on.
     pub fn hang(&self) {
-        self.gate.forget_permits(Semaphore::MAX_PERMITS);
+        self.permits.forget_permits(Semaphore::MAX_PERMITS);
     }
 
     /// Lets this many hanging commands return.
     pub fn release(&self, commands: usize) {
-        self.gate.add_permits(commands);
+        self.permits.add_permits(commands);
     }
 
     /// Records that a command has begun, and waits while commands hang.
     async fn begin(&self, command: String) {
         self.commands.lock().unwrap().push(command);
-        self.gate.acquire().await.unwrap().forget();
+        self.permits.acquire().await.unwrap().forget();
     }
 }
 

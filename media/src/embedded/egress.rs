@@ -7,12 +7,12 @@ use std::time::Duration;
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
-/// How long an egress takes to become active, and to complete after it was told to stop.
+/// How long an egress takes to become active, and to complete after a stop request.
 const TRANSITION_TIME: Duration = Duration::from_secs(1);
 /// Number of ended egresses that are kept; the one that ended first is dropped first.
 const ENDED_CAPACITY: usize = 1_000;
 
-/// One egress.
+/// A simulated recording or broadcast.
 #[derive(Debug, Clone)]
 pub(super) struct Egress {
     pub room: NamespacedRoom,

@@ -39,12 +39,12 @@ pub enum Notice {
     },
     /// The server muted a track of this participant.
     Muted {
-        /// The track.
+        /// The id of the participant's track.
         track_sid: TrackSid,
     },
     /// The server unmuted a track of this participant.
     Unmuted {
-        /// The track.
+        /// The id of the participant's track.
         track_sid: TrackSid,
     },
     /// The server changed this participant's role.

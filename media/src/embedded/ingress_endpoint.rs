@@ -9,7 +9,7 @@ use url::{Position, Url};
 
 use crate::port::KnownIngress;
 
-/// One endpoint.
+/// A simulated ingress endpoint.
 #[derive(Debug)]
 pub(super) struct IngressEndpoint {
     pub known: KnownIngress,

@@ -1,4 +1,4 @@
-//! The LiveKit plane's implementation of the port, and the wiring of its parts.
+//! The LiveKit plane's implementation of the port, and the construction of its parts.
 
 use std::collections::BTreeMap;
 use std::fmt;

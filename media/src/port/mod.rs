@@ -109,7 +109,7 @@ pub enum MuteOutcome {
 /// A data message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerData {
-    /// The payload.
+    /// The bytes of the message, passed on unread.
     pub data: Vec<u8>,
     /// The topic, by which clients tell messages apart.
     pub topic: Option<String>,

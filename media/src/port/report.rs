@@ -25,7 +25,7 @@ pub enum MediaEvent {
     ParticipantJoined(Box<Participant>),
     /// A participant that had joined disconnected.
     ParticipantLeft {
-        /// The participant.
+        /// The participant that left.
         participant: ParticipantRef,
         /// Whether it left or was removed on purpose, as opposed to a lost connection.
         clean: bool,
@@ -37,28 +37,28 @@ pub enum MediaEvent {
     },
     /// A participant published a track.
     TrackPublished {
-        /// The publisher.
+        /// The participant that publishes the track.
         participant: ParticipantRef,
-        /// The track.
+        /// The track at the time of the event.
         track: TrackSummary,
     },
     /// A track ended.
     TrackUnpublished {
-        /// The publisher.
+        /// The participant that publishes the track.
         participant: ParticipantRef,
-        /// The track.
+        /// The track at the time of the event.
         track: TrackSummary,
     },
     /// A track was muted or unmuted. The contract has no event for this; the state is part of the track's next event.
     TrackMuted {
-        /// The publisher.
+        /// The participant that publishes the track.
         participant: ParticipantRef,
         /// The track afterwards.
         track: TrackSummary,
     },
     /// A participant's bitrate exceeded its limit, or fell back below it.
     PublishLimit {
-        /// The publisher.
+        /// The participant that publishes the track.
         participant: ParticipantRef,
         /// The bitrate, the limit, and which of the two is higher.
         limit: PublishLimit,

@@ -46,7 +46,7 @@ impl utoipa::PartialSchema for Credential {
 impl ToSchema for Credential {}
 
 impl Credential {
-    /// The credential, which must be there when all is told.
+    /// The credential, from the request or the stored configuration. Required.
     fn required(self, field: &'static str, stored: Option<&Secret>) -> Result<Secret, Problem> {
         match self {
             Self::New(secret) => Ok(secret),

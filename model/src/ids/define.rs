@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must match {pattern}")]
 pub struct ParseIdError {
-    /// What is allowed: a regular expression, or words for people.
+    /// What is allowed: a regular expression, or a phrase.
     pub pattern: &'static str,
 }
 

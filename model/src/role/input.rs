@@ -14,31 +14,31 @@ use crate::non_null::{non_null, non_null_object};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RoleInput {
-    /// If sent, must be the name the role is filed under.
+    /// If sent, must be the name of the role in the template.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<RoleName>, nullable = false)]
     pub name: Option<String>,
-    /// What holders may publish.
+    /// The media that holders may publish; default everything.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub publish: Option<RolePublishInput>,
-    /// Whom holders receive.
+    /// The roles whose media holders receive; default all.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub subscribe: Option<RoleSubscribeInput>,
-    /// What holders may do to others.
+    /// The moderation calls that holders may make; default none.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub permissions: Option<RolePermissions>,
-    /// Default 3.
+    /// Priority; default 3.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub priority: Option<Priority>,
-    /// Default 0.
+    /// Maximum number of concurrent holders in a room; default 0, unlimited.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub max_peer_count: Option<PeerCount>,
-    /// Default false.
+    /// Whether holders are invisible to other participants; default false.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub hidden: Option<bool>,
@@ -52,21 +52,21 @@ pub struct RolePublishInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub allowed: Option<Vec<PublishKind>>,
-    /// Default null: no ceiling.
+    /// Limit in kilobits a second; default null, unlimited.
     pub max_kbps: Option<Kbps>,
-    /// How audio is sent.
+    /// The encoding of microphone audio.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub audio: Option<AudioInput>,
-    /// How camera video is sent.
+    /// The encoding of camera video.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub video: Option<VideoInput>,
-    /// How a shared screen is sent.
+    /// The encoding of a shared screen.
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
     pub screen: Option<VideoInput>,
-    /// Default true.
+    /// Whether video is sent in several qualities at once; default true.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub simulcast: Option<bool>,
@@ -76,11 +76,11 @@ pub struct RolePublishInput {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AudioInput {
-    /// Default 32.
+    /// Bitrate in kilobits a second; default 32.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub max_kbps: Option<Kbps>,
-    /// Default opus.
+    /// The audio codec; default opus.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub codec: Option<AudioCodec>,
@@ -94,7 +94,7 @@ pub struct VideoInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub max_kbps: Option<Kbps>,
-    /// Default vp8.
+    /// The video codec; default vp8.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub codec: Option<VideoCodec>,
@@ -116,22 +116,22 @@ pub struct VideoInput {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RoleSubscribeInput {
-    /// Default null: every role.
+    /// Roles whose media is received; default null, every role.
     pub to_roles: Option<Vec<RoleName>>,
-    /// Default null: no ceiling.
+    /// Limit in kilobits a second; default null, unlimited.
     pub max_kbps: Option<Kbps>,
 }
 
-/// The name in the input is not the one the role is filed under.
+/// The name in the input is not the name of the role in the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a role's name, if sent, must be the name it is filed under")]
 pub struct RoleNameMismatch;
 
 impl RoleInput {
-    /// The complete role, omitted fields at their defaults.
+    /// Returns the complete role, with omitted fields at their defaults.
     ///
     /// # Errors
-    /// [`RoleNameMismatch`] when the input names itself otherwise than `name`.
+    /// [`RoleNameMismatch`] if the input contains another name than `name`.
     pub fn with_defaults(self, name: RoleName) -> Result<Role, RoleNameMismatch> {
         if self.name.is_some_and(|sent| sent != name.as_str()) {
             return Err(RoleNameMismatch);

@@ -5,52 +5,52 @@ use utoipa::ToSchema;
 
 use crate::schema::word_enum;
 
-/// What a role may do to others through the moderation calls. All false unless said otherwise.
+/// The moderation calls that a role may make. All default to false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RolePermissions {
-    /// End the room.
+    /// May end the room.
     pub end_room: bool,
-    /// Remove somebody.
+    /// May remove participants.
     pub remove_others: bool,
-    /// Mute somebody's track.
+    /// May mute tracks of other participants.
     pub mute_others: bool,
-    /// Unmute somebody's track.
+    /// May unmute tracks of other participants.
     pub unmute_others: bool,
-    /// Give somebody another role.
+    /// May change the roles of participants.
     pub change_role: bool,
-    /// Send data through the server.
+    /// May send data through the server.
     pub send_data: bool,
-    /// Start and stop recordings.
+    /// May start and stop recordings.
     pub record: bool,
-    /// Start and stop broadcasts.
+    /// May start and stop broadcasts.
     pub broadcast: bool,
 }
 
 word_enum! {
     /// One of the permissions, by the name that `field` of a 403 gives it.
     Permission {
-        /// End the room.
+        /// May end the room.
         EndRoom = "end_room",
-        /// Remove somebody.
+        /// May remove participants.
         RemoveOthers = "remove_others",
-        /// Mute somebody's track.
+        /// May mute tracks of other participants.
         MuteOthers = "mute_others",
-        /// Unmute somebody's track.
+        /// May unmute tracks of other participants.
         UnmuteOthers = "unmute_others",
-        /// Give somebody another role.
+        /// May change the roles of participants.
         ChangeRole = "change_role",
-        /// Send data through the server.
+        /// May send data through the server.
         SendData = "send_data",
-        /// Start and stop recordings.
+        /// May start and stop recordings.
         Record = "record",
-        /// Start and stop broadcasts.
+        /// May start and stop broadcasts.
         Broadcast = "broadcast",
     }
 }
 
 impl RolePermissions {
-    /// Whether the permission is held.
+    /// Whether the role has the permission.
     #[must_use]
     pub const fn allows(&self, permission: Permission) -> bool {
         match permission {

@@ -8,71 +8,71 @@ use crate::participant::TrackSource;
 use crate::schema::word_enum;
 
 word_enum! {
-    /// What may be published.
+    /// A kind of media or data that a role may publish.
     PublishKind {
-        /// The microphone.
+        /// A microphone.
         Audio = "audio",
-        /// The camera.
+        /// A camera.
         Video = "video",
-        /// The screen and its sound.
+        /// A shared screen with its sound.
         Screen = "screen",
         /// Data messages.
         Data = "data",
     }
 }
 
-/// What a role may publish, resolved: also the PublishProfile of a token.
+/// The media and data that a role may publish, with all defaults filled in; also the PublishProfile of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RolePublish {
-    /// Kinds that may be published.
+    /// The kinds that may be published.
     pub allowed: Vec<PublishKind>,
-    /// Ceiling over everything published, in kilobits a second; null is no ceiling.
+    /// Limit of all published media, in kilobits a second; null is unlimited.
     #[schema(required = true)]
     pub max_kbps: Option<Kbps>,
-    /// How audio is sent.
+    /// The encoding of microphone audio.
     pub audio: AudioProfile,
-    /// How camera video is sent.
+    /// The encoding of camera video.
     pub video: VideoProfile,
-    /// How a shared screen is sent.
+    /// The encoding of a shared screen.
     pub screen: VideoProfile,
     /// Whether video is sent in several qualities at once.
     pub simulcast: bool,
 }
 
-/// How audio is sent.
+/// The encoding of audio.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AudioProfile {
-    /// Kilobits a second.
+    /// Bitrate in kilobits a second.
     pub max_kbps: Kbps,
-    /// The codec.
+    /// The audio codec; only Opus today.
     pub codec: AudioCodec,
 }
 
 word_enum! {
-    /// Audio codecs.
+    /// An audio codec.
     AudioCodec {
         /// Opus.
         Opus = "opus",
     }
 }
 
-/// How video is sent.
+/// The encoding of video.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VideoProfile {
-    /// Kilobits a second.
+    /// Bitrate in kilobits a second.
     pub max_kbps: Kbps,
-    /// The codec.
+    /// The video codec that publishers prefer.
     pub codec: VideoCodec,
-    /// Frames a second.
+    /// Frame rate in frames a second.
     pub frame_rate: FrameRate,
-    /// Pixels.
+    /// Width in pixels.
     pub width: Pixels,
-    /// Pixels.
+    /// Height in pixels.
     pub height: Pixels,
 }
 
 word_enum! {
-    /// Video codecs.
+    /// A video codec.
     VideoCodec {
         /// VP8.
         Vp8 = "vp8",
@@ -86,7 +86,7 @@ word_enum! {
 }
 
 impl RolePublish {
-    /// Whether anything but data may be published.
+    /// Whether audio, video or a screen may be published.
     #[must_use]
     pub fn allows_media(&self) -> bool {
         self.allowed.iter().any(|kind| *kind != PublishKind::Data)
@@ -98,7 +98,7 @@ impl RolePublish {
         self.allowed.contains(&PublishKind::Data)
     }
 
-    /// The track sources that the allowed kinds come to.
+    /// Returns the track sources of the allowed kinds.
     #[must_use]
     pub fn sources(&self) -> Vec<TrackSource> {
         let of = |kind: &PublishKind| -> &'static [TrackSource] {

@@ -1,4 +1,4 @@
-//! `/docs`: the description for people, in Swagger UI, whose files are part of the program.
+//! `/docs`: the OpenAPI description in Swagger UI, whose files are part of the program.
 //!
 //! It works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
 //! a browser sends none when it opens a page, and there is nothing here that `/openapi.json` does not show to everybody on

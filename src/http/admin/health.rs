@@ -12,9 +12,9 @@ use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// A part that takes longer than this does not answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Routes both.
+/// Adds `/healthz` and `/readyz`.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health(config);
     let state = Arc::clone(state);
@@ -22,12 +22,12 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 }
 
 async fn ready(state: Arc<AppState>) -> HttpResponse {
-    let database = timeout(PATIENCE, state.store.ping()).await.is_ok_and(|answer| answer.is_ok());
-    let media = timeout(PATIENCE, state.media.health()).await.is_ok_and(|answer| answer.is_ok());
-    let actors = state.tree.ping(PATIENCE).await.is_ok();
+    let database = timeout(CHECK_TIMEOUT, state.store.ping()).await.is_ok_and(|answer| answer.is_ok());
+    let media = timeout(CHECK_TIMEOUT, state.media.health()).await.is_ok_and(|answer| answer.is_ok());
+    let actors = state.tree.ping(CHECK_TIMEOUT).await.is_ok();
     let ready = database && media && actors;
     let mut parts = json!({"database": word(database), "media": word(media), "actors": word(actors)});
-    // Not a question of readiness: what LiveKit is not set to is refused when somebody asks for it.
+    // Not a question of readiness: a request that needs a missing setting of LiveKit is refused by itself.
     if let Some(monitor) = &state.livekit_config {
         parts["media_settings"] = json!(monitor.status());
     }

@@ -12,7 +12,7 @@ use super::error;
 
 /// A type that is read from a request's body.
 pub trait FromBody: Sized {
-    /// Reads it.
+    /// Parses and checks the body.
     ///
     /// # Errors
     /// 400, `field` a dotted path to what is wrong.
@@ -201,7 +201,7 @@ fn in_words(expected: &str) -> String {
     format!("a whole number from {} to {}", range.start(), range.end())
 }
 
-/// serde_json ends its messages with a position, which helps nobody who has the path.
+/// serde_json ends its messages with a position, which is of no use beside the path.
 fn without_position(text: &str) -> String {
     text.rsplit_once(" at line ").map_or(text, |(message, _)| message).to_owned()
 }

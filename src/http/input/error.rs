@@ -1,4 +1,4 @@
-//! Why a parameter or a field was refused, as the client is told.
+//! The refusal of a parameter or a field, as an error response.
 
 use std::fmt::{self, Display};
 

@@ -31,7 +31,7 @@ pub struct Input<P, Q, B> {
     pub path: P,
     /// The query parameters.
     pub query: Q,
-    /// The body.
+    /// The parsed and checked body.
     pub body: B,
 }
 

@@ -18,7 +18,7 @@ const PAGE_PARAMETERS: [&str; 2] = ["limit", "offset"];
 
 /// A type that is read from a query string.
 pub trait FromQuery: Sized {
-    /// Reads it.
+    /// Parses and checks the query string.
     ///
     /// # Errors
     /// 400 at the first parameter that is repeated, unknown or malformed.

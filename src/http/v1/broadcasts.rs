@@ -38,11 +38,11 @@ pub struct StartBroadcast {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     destination: Option<DestinationName>,
-    /// Default grid.
+    /// The arrangement of the participants; default grid.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     layout: Option<Layout>,
-    /// Sound alone.
+    /// Whether to send audio without video; default false.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     audio_only: Option<bool>,

@@ -85,7 +85,7 @@ pub struct RoomCodeJson<'a> {
     expires_at: Timestamp,
     /// Null means no cap.
     max_uses: Option<u32>,
-    /// Times exchanged.
+    /// Number of exchanges so far.
     uses: u32,
     disabled: bool,
     created_at: Timestamp,

@@ -44,7 +44,7 @@ pub struct MutedTrack {
 pub struct SendData {
     /// The bytes, in standard base64.
     data: Base64Bytes,
-    /// Default reliable.
+    /// The delivery of the message; default reliable.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     kind: Option<DataKind>,
@@ -61,7 +61,7 @@ pub struct SendData {
 /// The result of sending a message.
 #[derive(Serialize, ToSchema)]
 pub struct DataSent {
-    /// Always true.
+    /// Whether the media plane accepted the message; always true.
     sent: bool,
     /// Size of the decoded message.
     bytes: usize,

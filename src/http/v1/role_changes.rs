@@ -70,7 +70,7 @@ pub struct RoleChangeResult<'a> {
     role_change: RoleChangeJson<'a>,
     /// The participant after the change.
     participant: &'a Participant,
-    /// Always true.
+    /// Whether the change applies without a new join; always true.
     applies_live: bool,
     /// What does not change until the participant republishes.
     note: &'static str,

@@ -24,7 +24,7 @@ pub struct CreateToken {
     room: RoomName,
     /// The participant that the token admits.
     identity: Identity,
-    /// Display name.
+    /// The display name of the participant.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     name: Option<Text>,

@@ -40,7 +40,7 @@ fn room(app: &TestApp) -> String {
     format!("{}.standup", app.project)
 }
 
-fn intake(app: &TestApp) -> Request {
+fn livekit_webhook(app: &TestApp) -> Request {
     Request::new("POST", format!("{}/media/livekit/webhook", app.api))
 }
 
@@ -184,13 +184,13 @@ fn a_participant_is_moderated_and_an_unknown_one_is_404() {
 fn an_unsigned_webhook_is_refused_and_one_of_a_room_not_owned_by_this_server_is_ignored() {
     let (app, double) = livekit();
     let body = br#"{"event": "room_started", "id": "EV_1", "room": {"name": "somebody-elses"}}"#;
-    intake(&app).raw(body).send().expect_error(401, "unauthorized", None);
+    livekit_webhook(&app).raw(body).send().expect_error(401, "unauthorized", None);
     let signed = double.sign(body);
-    let tampered = intake(&app).header("authorization", &signed.authorization).raw(b"{}".to_vec());
+    let tampered = livekit_webhook(&app).header("authorization", &signed.authorization).raw(b"{}".to_vec());
     tampered.send().expect_error(401, "unauthorized", None);
-    assert_eq!(intake(&app).header("authorization", &signed.authorization).raw(body).send().status, 200);
+    assert_eq!(livekit_webhook(&app).header("authorization", &signed.authorization).raw(body).send().status, 200);
     let malformed = double.sign(b"no report");
-    let refused = intake(&app).header("authorization", &malformed.authorization).raw(b"no report".to_vec());
+    let refused = livekit_webhook(&app).header("authorization", &malformed.authorization).raw(b"no report".to_vec());
     refused.send().expect_error(400, "invalid_request", None);
 }
 
@@ -258,7 +258,10 @@ fn bitrate_limits_are_reported_when_the_media_node_measures_them() {
             "publishMaxKbps": 500, "participant": {"sid": sid, "identity": "alice"}, "track": {"sid": "TR_1"}
         });
         let signed = double.sign(body.to_string().as_bytes());
-        assert_eq!(intake(&app).header("authorization", &signed.authorization).raw(signed.body).send().status, 200);
+        assert_eq!(
+            livekit_webhook(&app).header("authorization", &signed.authorization).raw(signed.body).send().status,
+            200
+        );
         let event = event.replacen('_', ".", 1);
         app.wait_for_event(&event, 1);
         let payload = app.deliveries(&format!("event_type={event}")).remove(0)["payload"].clone();

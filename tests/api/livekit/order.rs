@@ -4,7 +4,7 @@ use livekit_double::{Double, Joining, Webhook};
 use proto::{DisconnectReason, TrackSource, TrackType};
 use serde_json::Value;
 
-use super::{RECONCILE, intake, livekit_app, proto};
+use super::{RECONCILE, livekit_app, livekit_webhook, proto};
 use crate::support::{Receiver, TestApp, eventually};
 
 /// Every permutation of a list.
@@ -22,7 +22,7 @@ fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
 }
 
 fn hand_over(app: &TestApp, webhook: &Webhook) {
-    let answer = intake(app).header("authorization", &webhook.authorization).raw(webhook.body.clone()).send();
+    let answer = livekit_webhook(app).header("authorization", &webhook.authorization).raw(webhook.body.clone()).send();
     assert_eq!(answer.status, 200, "{}: {}", webhook.event, answer.text());
 }
 

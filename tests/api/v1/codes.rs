@@ -271,7 +271,7 @@ fn a_creation_is_replayed_with_its_code_also_after_a_restart() {
     assert_eq!(listed(&app).len(), 1);
     exchange(&app, &code).expect(201);
     assert_eq!(listed(&app)[0]["uses"], 2, "uses outlive a restart");
-    assert!(!in_files(app.data(), &code), "the kept answer is sealed");
+    assert!(!in_files(app.data(), &code), "the stored response is sealed");
     let other = app.post(CODES).json(json!({"role": "host"})).idempotency_key("k").send();
     other.expect_error(409, "idempotency_key_reuse", None);
 }
