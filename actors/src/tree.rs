@@ -218,7 +218,7 @@ impl Tree {
         self.call(project, |reply| ProjectMsg::Ingress { id, msg: IngressMsg::Refresh(reply) }).await
     }
 
-    /// Deletes an ingress endpoint: on the media plane first, so that its key admits nobody, then in the records.
+    /// Deletes an ingress endpoint: on the media plane first, so that its key admits no encoder, then in the records.
     ///
     /// # Errors
     /// The media plane's.

@@ -31,7 +31,7 @@ pub struct NewCode {
     pub role: RoleName,
     /// The only identity that the code admits; `None` for any.
     pub identity: Option<Identity>,
-    /// The instant from which on the code admits nobody.
+    /// The instant from which on the code cannot be exchanged.
     pub expires_at: Timestamp,
     /// How often the code can be exchanged; `None` for no limit.
     pub max_uses: Option<u32>,
@@ -122,7 +122,7 @@ fn generate(sql: Sql<'_>) -> Result<RoomCode, StoreError> {
     Ok(code)
 }
 
-/// Finds the room of a new code. An ended room is refused like an unknown one, because it admits nobody.
+/// Finds the room of a new code. An ended room is refused like an unknown one, because it admits no participant.
 fn open_room(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Room, StoreError> {
     let room = by_name(sql, project, name)?.ok_or_else(Problem::room_not_found)?;
     if room.status == RoomStatus::Ended {

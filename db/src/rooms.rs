@@ -85,7 +85,7 @@ fn open_rooms(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RoomSnapshot>, St
 }
 
 impl Store {
-    /// Creates a room, with the deadline at which it ends if nobody joins.
+    /// Creates a room, with the deadline at which it ends if no participant joins.
     ///
     /// # Errors
     /// Refused when the name was used before or the template does not exist.

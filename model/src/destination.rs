@@ -25,19 +25,19 @@ pub const HIDDEN: &str = "***";
 /// A destination as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// The destination.
+    /// The id of the destination.
     pub id: DestinationId,
-    /// The template it stands on.
+    /// The template that it belongs to.
     pub template_id: TemplateId,
     /// Unique in the template; how recordings and broadcasts refer to it.
     pub name: DestinationName,
-    /// Never changes.
+    /// Recording or RTMP; it never changes.
     pub kind: DestinationKind,
     /// The configuration without its secrets.
     pub config: Value,
-    /// When it was made.
+    /// The instant of its creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The instant of its last change.
     pub updated_at: Timestamp,
 }
 
@@ -46,7 +46,7 @@ word_enum! {
     DestinationKind {
         /// Files of recordings.
         Recording = "recording",
-        /// Broadcasts.
+        /// RTMP urls of broadcasts.
         Rtmp = "rtmp",
     }
 }
@@ -92,13 +92,13 @@ pub enum RecordingConfig {
 /// A bucket behind the S3 protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct S3Config {
-    /// The bucket.
+    /// The name of the bucket.
     pub bucket: BucketName,
-    /// Its region.
+    /// The region of the bucket; absent for the service's default.
     pub region: Option<StorageLabel>,
     /// The service's http(s) url, when it is not Amazon's.
     pub endpoint: Option<String>,
-    /// What stands before each file's path.
+    /// The prefix of each file's path.
     pub prefix: Option<StorageText>,
     /// The bucket stands in the path and not in the host.
     pub force_path_style: Option<bool>,
@@ -115,9 +115,9 @@ pub struct S3Config {
 /// A bucket of Google Cloud Storage.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GcpConfig {
-    /// The bucket.
+    /// The name of the bucket.
     pub bucket: BucketName,
-    /// What stands before each file's path.
+    /// The prefix of each file's path.
     pub prefix: Option<StorageText>,
     /// A service account's key, as the JSON text that Google gives.
     #[serde(deserialize_with = "stored_secret")]
@@ -127,9 +127,9 @@ pub struct GcpConfig {
 /// A container of Azure Blob Storage.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AzureConfig {
-    /// The container.
+    /// The name of the container.
     pub container: BucketName,
-    /// What stands before each file's path.
+    /// The prefix of each file's path.
     pub prefix: Option<StorageText>,
     /// The account's name.
     pub account_name: StorageLabel,

@@ -138,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn beginning_to_publish_and_ceasing_to_are_told_and_nothing_else_is() {
+    fn only_the_begin_and_the_end_of_publishing_have_an_event() {
         use IngressStatus as S;
         for from in S::ALL.iter().copied() {
             for to in S::ALL.iter().copied() {
-                let told = from.event_status(to);
-                assert_eq!(told.is_some(), (from == S::Publishing) != (to == S::Publishing), "{from:?} to {to:?}");
-                assert_ne!(told, Some(S::Deleted));
+                let status = from.event_status(to);
+                assert_eq!(status.is_some(), (from == S::Publishing) != (to == S::Publishing), "{from:?} to {to:?}");
+                assert_ne!(status, Some(S::Deleted));
             }
         }
         assert_eq!(S::Publishing.event_status(S::Deleted), Some(S::Inactive));

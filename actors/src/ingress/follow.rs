@@ -94,7 +94,7 @@ impl IngressActor {
         }
     }
 
-    /// Deletes the endpoint on the media plane, so that its key admits nobody from then on, and then in the records.
+    /// Deletes the endpoint on the media plane, so that its key admits no encoder from then on, and then in the records.
     pub(super) async fn delete(&self, state: &mut IngressActorState, reply: IngressReply) {
         match self.context.media.delete_ingress(&state.ingress.ingress_id).await {
             Ok(()) => self.path.send(IngressObservation::Deleted(reply)),

@@ -69,7 +69,7 @@ impl ProjectActor {
             }
             ProjectMsg::RoomCreated { result, reply } => self.room_created(me, state, *result, reply),
             ProjectMsg::StartEgress { request, recorder, reply } => {
-                self.start_egress(me, state, *request, (recorder, reply))
+                self.start_egress(me, state, *request, (recorder, reply));
             }
             ProjectMsg::EgressStarted { result, reply } => self.egress_started(me, state, *result, reply).await,
             ProjectMsg::CreateIngress { request, reply } => self.create_ingress(me, state, *request, reply),

@@ -65,7 +65,7 @@ impl RoomActor {
             }
             RoomMsg::End(reply) => drop(reply.send(Box::pin(self.end(me, state)).await)),
             RoomMsg::ChangeRole { request, recorder, reply } => {
-                self.change_role(me, state, *request, (recorder, reply))
+                self.change_role(me, state, *request, (recorder, reply));
             }
             RoomMsg::RemoveParticipant { identity, reply } => self.remove_participant(me, state, identity, reply),
             RoomMsg::MuteTrack { request, reply } => self.mute_track(me, state, *request, reply),

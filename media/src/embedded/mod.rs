@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A join has two phases, because the control plane may refuse it. Until the control plane has accepted the report of the
-//! join, the machine counts the participant but shows it to nobody.
+//! join, the machine counts the participant but does not show it to the others.
 
 mod bitrate_meter;
 mod egress;

@@ -51,7 +51,7 @@ pub struct AudioProfile {
 word_enum! {
     /// An audio codec.
     AudioCodec {
-        /// Opus.
+        /// Opus (RFC 6716).
         Opus = "opus",
     }
 }

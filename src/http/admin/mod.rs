@@ -1,4 +1,4 @@
-//! The admin listener: health, the description for people, the debug tree, and the sandbox. For operators and tests, on
+//! The admin listener: health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
 //! loopback unless a token guards it.
 
 mod debug;

@@ -217,7 +217,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[allow(dead_code)] // Read by serde, looked at by nobody.
+    #[allow(dead_code)] // Read by serde only.
     struct Body {
         name: String,
         #[serde(default)]
