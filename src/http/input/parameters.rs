@@ -1,5 +1,6 @@
 //! Path and query parameters as serde reads them: a map from names to texts, whose values parse as the fields' types.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -9,15 +10,18 @@ use serde::forward_to_deserialize_any;
 
 use super::error::ParameterError;
 
+/// A parameter's name and its decoded text.
+pub(super) type Parameter<'a> = (Cow<'a, str>, Cow<'a, str>);
+
 /// Reads a type from parameters; each name stands once.
-pub(super) fn read<T: DeserializeOwned>(given: &[(String, String)]) -> Result<T, ParameterError> {
+pub(super) fn read<T: DeserializeOwned>(given: &[Parameter<'_>]) -> Result<T, ParameterError> {
     T::deserialize(Parameters { given: given.iter(), value: None })
 }
 
 /// The parameters that are still to be read, and the one whose name was read last.
 struct Parameters<'a> {
-    given: std::slice::Iter<'a, (String, String)>,
-    value: Option<&'a (String, String)>,
+    given: std::slice::Iter<'a, Parameter<'a>>,
+    value: Option<&'a Parameter<'a>>,
 }
 
 impl<'de> MapAccess<'de> for Parameters<'_> {

@@ -1,5 +1,7 @@
 //! Path parameters, and the path types that several resources share.
 
+use std::borrow::Cow;
+
 use actix_web::HttpRequest;
 use conclave_model::{Identity, Problem, RoomName, TemplateId};
 use percent_encoding::percent_decode_str;
@@ -41,16 +43,16 @@ pub struct TemplatePath {
 /// # Errors
 /// 400 at the first parameter that does not parse.
 pub fn read<P: DeserializeOwned>(request: &HttpRequest) -> Result<P, Problem> {
-    let given: Vec<_> = request.match_info().iter().map(|(name, raw)| (name.to_owned(), decoded(raw))).collect();
+    let given: Vec<_> = request.match_info().iter().map(|(name, raw)| (name.into(), decoded(raw))).collect();
     parameters::read(&given).map_err(|error| error.into_problem(&[]))
 }
 
 /// A path parameter as text.
 #[must_use]
 pub fn segment(request: &HttpRequest, name: &str) -> String {
-    decoded(request.match_info().query(name))
+    decoded(request.match_info().query(name)).into_owned()
 }
 
-fn decoded(raw: &str) -> String {
-    percent_decode_str(raw).decode_utf8_lossy().into_owned()
+fn decoded(raw: &str) -> Cow<'_, str> {
+    percent_decode_str(raw).decode_utf8_lossy()
 }

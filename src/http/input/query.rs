@@ -1,5 +1,6 @@
 //! Query parameters, strictly: each once, none unknown.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -76,20 +77,23 @@ impl<F: DeserializeOwned + IntoParams> FromQuery for Paged<F> {
     }
 }
 
+/// The values of the parameters by their names.
+type Given<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+
 /// The parameters by name.
-fn split(query: &str) -> Result<BTreeMap<String, String>, Problem> {
+fn split(query: &str) -> Result<Given<'_>, Problem> {
     let mut given = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let name = name.into_owned();
-        if given.insert(name.clone(), value.into_owned()).is_some() {
-            return Err(Problem::invalid(name, "the parameter is given twice"));
+        if given.contains_key(&name) {
+            return Err(Problem::invalid(name.into_owned(), "the parameter is given twice"));
         }
+        given.insert(name, value);
     }
     Ok(given)
 }
 
 /// Takes `limit` and `offset` out of the parameters.
-fn page(given: &mut BTreeMap<String, String>) -> Result<PageRequest, Problem> {
+fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
     let limit = whole_number(given, "limit", 1, Some(PageRequest::MAX_LIMIT), PageRequest::DEFAULT_LIMIT)?;
     let offset = whole_number(given, "offset", 0, None, 0)?;
     let offset = Some(offset).filter(|offset| *offset <= PageRequest::MAX_OFFSET);
@@ -97,13 +101,7 @@ fn page(given: &mut BTreeMap<String, String>) -> Result<PageRequest, Problem> {
     Ok(PageRequest { limit, offset })
 }
 
-fn whole_number<N>(
-    given: &mut BTreeMap<String, String>,
-    name: &'static str,
-    from: N,
-    to: Option<N>,
-    default: N,
-) -> Result<N, Problem>
+fn whole_number<N>(given: &mut Given<'_>, name: &'static str, from: N, to: Option<N>, default: N) -> Result<N, Problem>
 where
     N: FromStr + PartialOrd + Display + Copy,
 {

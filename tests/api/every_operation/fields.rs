@@ -98,6 +98,21 @@ fn every_field_of_every_body_takes_any_type_without_a_5xx_and_a_400_names_the_fi
 }
 
 #[test]
+fn a_text_with_u0000_is_refused_in_every_field_but_the_opaque_metadata_of_a_room() {
+    let api = Api::start();
+    let mut accepted = Vec::new();
+    for (operation, example, place, _) in api.places() {
+        let mut body = example.clone();
+        put(&mut body, &place, json!("a\u{0}b"));
+        let answer = api.request(operation).json(body).send();
+        if answer.status != 400 {
+            accepted.push(format!("{} {}", operation.id(), place.join(".")));
+        }
+    }
+    assert_eq!(accepted, ["create_room metadata"]);
+}
+
+#[test]
 fn null_is_accepted_exactly_where_the_description_allows_it() {
     let api = Api::start();
     let mut wrong = Vec::new();
