@@ -32,7 +32,7 @@ pub struct NewRoom {
     pub empty_timeout_seconds: u32,
     /// The client's JSON text, unchanged.
     pub metadata: Option<Box<str>>,
-    /// `None` stands for the project's default template, if it has one.
+    /// `None` means the project's default template, if it has one.
     pub template_id: Option<TemplateId>,
 }
 

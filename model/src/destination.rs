@@ -19,7 +19,7 @@ pub use input::{
     AzureInput, AzureWord, ConfigInput, Credential, GcpInput, GcpWord, RecordingInput, S3Input, S3Word, StorageType,
 };
 
-/// What stands in the place of a secret wherever a configuration is shown. Sent, it means the stored secret.
+/// The placeholder of a secret in a configuration that is shown. Sent back, it means the stored secret.
 pub const HIDDEN: &str = "***";
 
 /// A destination as it is shown.
@@ -100,7 +100,7 @@ pub struct S3Config {
     pub endpoint: Option<String>,
     /// The prefix of each file's path.
     pub prefix: Option<StorageText>,
-    /// The bucket stands in the path and not in the host.
+    /// The bucket is part of the path and not of the host name.
     pub force_path_style: Option<bool>,
     /// The access key's id, which is no secret.
     pub access_key: StorageText,
@@ -191,7 +191,7 @@ fn stored_secret_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
     stored_secret(deserializer).map(Some)
 }
 
-/// A stored configuration that does not read. It does not say what stands there.
+/// A stored configuration that does not read. The error does not quote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a stored destination does not read")]
 pub struct ParseDestinationConfigError;

@@ -96,7 +96,7 @@ impl RtmpUrl {
 /// media server makes of those is its own affair.
 fn is_host(host: &str) -> bool {
     let name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-    // What stands in brackets has been parsed as an address.
+    // The text in brackets has been parsed as an address.
     !host.is_empty() && (host.starts_with('[') || host.bytes().all(name))
 }
 

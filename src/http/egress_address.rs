@@ -10,7 +10,7 @@ use conclave_model::rtmp::{REDACTED, RtmpUrl};
 use super::error::ApiError;
 use conclave_model::{ErrorCode, Problem};
 
-/// A host, and the field of the request where its url stands.
+/// A host, and the field of the request that holds its url.
 pub type Named = (String, String);
 
 /// The hosts of urls that stand at `field`.
@@ -19,7 +19,7 @@ pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<Named> {
     urls.iter().enumerate().map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned())).collect()
 }
 
-/// The host of an http(s) url that stands at `field`.
+/// The host of the http(s) url in `field`.
 ///
 /// # Errors
 /// 400 `invalid_url`.

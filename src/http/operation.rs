@@ -207,7 +207,7 @@ where
         self
     }
 
-    /// It takes no credential: the path parameter `secret` stands for one, under `rates`.
+    /// It takes no credential: the path parameter `secret` replaces one, under `rates`.
     #[must_use]
     pub fn open(mut self, secret: &'static str, rates: OpenRates) -> Self {
         self.spec.access = Access::Open(OpenAccess { secret, rates });

@@ -21,7 +21,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method as it stands in a request line.
+    /// The method in upper case, as in a request line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

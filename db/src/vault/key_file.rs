@@ -1,6 +1,6 @@
 //! The key file: one key in each line. The first key seals, all keys open.
 //!
-//! Usually there is one key. During a rotation the new key stands before the old one, so that a process which reads the file can
+//! Usually there is one key. During a rotation the new key precedes the old one, so that a process which reads the file can
 //! open everything at every step, also after a crash. Every process reads the file again before it seals and when it meets an
 //! unknown key id, so a running server uses a new key without a restart.
 

@@ -126,11 +126,11 @@ pub struct S3Input {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<HttpUrl>, nullable = false)]
     pub endpoint: Option<String>,
-    /// What stands before each file's path.
+    /// A prefix of each file's path.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
-    /// The bucket stands in the path and not in the host.
+    /// The bucket is part of the path and not of the host name.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub force_path_style: Option<bool>,
@@ -158,7 +158,7 @@ pub struct GcpInput {
     pub kind: GcpWord,
     /// The bucket.
     pub bucket: BucketName,
-    /// What stands before each file's path.
+    /// A prefix of each file's path.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
@@ -178,7 +178,7 @@ pub struct AzureInput {
     pub kind: AzureWord,
     /// The container.
     pub container: BucketName,
-    /// What stands before each file's path.
+    /// A prefix of each file's path.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,

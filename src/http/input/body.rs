@@ -121,7 +121,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(body)
 }
 
-/// Reads a part of a body that stands at `field` and whose type depends on another field.
+/// Reads the part of a body in `field`, whose type depends on another field.
 ///
 /// # Errors
 /// 400, `field` a dotted path from the whole body.

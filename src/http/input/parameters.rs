@@ -13,7 +13,7 @@ use super::error::ParameterError;
 /// A parameter's name and its decoded text.
 pub(super) type Parameter<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// Reads a type from parameters; each name stands once.
+/// Reads a type from parameters; each name occurs once.
 pub(super) fn read<T: DeserializeOwned>(given: &[Parameter<'_>]) -> Result<T, ParameterError> {
     T::deserialize(Parameters { given: given.iter(), value: None })
 }

@@ -121,11 +121,11 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Starts an egress in a room. `output` says what the record shows and where the media plane writes to; it is called with
-    /// the destination that `name` named.
+    /// Starts an egress of `source` in a room: `detail` and `destination` are for the record, `output` is where the media plane
+    /// writes to.
     ///
     /// # Errors
-    /// 404 `room_not_found`, those of [`Self::destination`], 409 when the room has ended meanwhile, 503 `media_unavailable`.
+    /// 409 when the room has ended meanwhile, 503 `media_unavailable`.
     pub async fn start(
         &self,
         context: &RequestContext,

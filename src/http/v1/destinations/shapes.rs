@@ -163,10 +163,10 @@ pub struct NewS3Destination {
     /// The service's http(s) url, when it is not Amazon's.
     #[schema(nullable = false)]
     pub endpoint: Option<HttpUrl>,
-    /// What stands before each file's path.
+    /// A prefix of each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
-    /// The bucket stands in the path and not in the host.
+    /// The bucket is part of the path and not of the host name.
     #[schema(nullable = false)]
     pub force_path_style: Option<bool>,
     /// The access key's id.
@@ -186,7 +186,7 @@ pub struct NewGcpDestination {
     pub r#type: GcpWord,
     /// The bucket.
     pub bucket: BucketName,
-    /// What stands before each file's path.
+    /// A prefix of each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// A service account's key, as the JSON text that Google gives.
@@ -201,7 +201,7 @@ pub struct NewAzureDestination {
     pub r#type: AzureWord,
     /// The container.
     pub container: BucketName,
-    /// What stands before each file's path.
+    /// A prefix of each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// The account's name.
