@@ -68,15 +68,14 @@ impl ActorMetrics {
         registry.for_each(|entry| {
             let status = match entry.status {
                 ActorStatus::Restarting => "restarting",
-                // The label keeps its name for the sake of dashboards.
-                ActorStatus::Hibernating(_) => "at_rest",
+                ActorStatus::Hibernating(_) => "hibernating",
                 ActorStatus::Running(_) => "running",
             };
             *alive.entry((entry.info.kind, status)).or_default() += 1;
             *waiting.entry(entry.info.kind).or_default() += i64::try_from(entry.info.mailbox()).unwrap_or(i64::MAX);
         });
         for kind in ActorKind::ALL {
-            for status in ["running", "at_rest", "restarting"] {
+            for status in ["running", "hibernating", "restarting"] {
                 let count = alive.get(&(kind, status)).copied().unwrap_or(0);
                 self.actors.with_label_values(&[kind.as_str(), status]).set(count);
             }

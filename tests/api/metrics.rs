@@ -46,7 +46,7 @@ fn actors_are_counted_by_kind_and_status() {
     app.post("/v1/rooms/busy/recordings").json(json!({"type": "room_composite"})).send().expect(201);
     let actors =
         |kind: &str, status: &str| number(&app, &format!("conclave_actors{{kind=\"{kind}\",status=\"{status}\"}}"));
-    assert_eq!((actors("room", "running"), actors("room", "at_rest"), actors("egress", "running")), (1., 1., 1.));
+    assert_eq!((actors("room", "running"), actors("room", "hibernating"), actors("egress", "running")), (1., 1., 1.));
     assert_eq!((actors("system", "running"), actors("project", "running"), actors("ingress", "running")), (1., 1., 0.));
     assert_eq!(number(&app, "conclave_actor_restarts_total{kind=\"room\"}"), 0.);
     assert!(numbers(&app).contains_key("conclave_actor_mailbox{kind=\"room\"}"));

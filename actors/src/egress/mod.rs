@@ -101,7 +101,7 @@ pub struct EgressActorState {
 impl EgressActorState {
     fn inspect(&self) -> Inspection {
         let state = json!({
-            "job": self.egress.kind().as_str(),
+            "kind": self.egress.kind().as_str(),
             "room": self.egress.room,
             "room_open": self.room_open,
             "status": self.egress.status,

@@ -57,7 +57,7 @@ impl ProjectActor {
     fn arm_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         let wanted = state.hibernating.first().map(|(deadline, _)| *deadline);
         if state.deadline.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.context.clock, "rest", at, me, ProjectMsg::HibernationDeadline);
+            let arm = |at| Timer::arm(&self.context.clock, "hibernation", at, me, ProjectMsg::HibernationDeadline);
             state.deadline = wanted.map(arm);
         }
     }

@@ -69,12 +69,12 @@ impl ProjectState {
     pub(super) fn inspect(&self) -> Inspection {
         let state = json!({
             "open_rooms": self.rooms.len(),
-            "rooms_at_rest": self.hibernating.len(),
-            "rooms_in_making": self.pending_rooms,
-            "jobs": self.egresses.children.len(),
-            "jobs_in_making": self.egresses.pending.len(),
+            "rooms_hibernating": self.hibernating.len(),
+            "rooms_pending": self.pending_rooms,
+            "egresses": self.egresses.children.len(),
+            "egresses_pending": self.egresses.pending.len(),
             "ingresses": self.ingresses.children.len(),
-            "ingresses_in_making": self.ingresses.pending.len(),
+            "ingresses_pending": self.ingresses.pending.len(),
             "webhook_endpoints": self.webhook_endpoints.len(),
         });
         Inspection { timers: self.deadline.iter().chain(&self.reconcile).map(Timer::view).collect(), state }

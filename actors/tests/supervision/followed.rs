@@ -149,7 +149,7 @@ fn a_failed_egress_is_rebuilt_from_its_record_and_answers_waiting_callers() {
         assert_eq!(stopped.unwrap().status, EgressStatus::Ending);
         let back = fixture.child_is_back(&path, 1).await;
         assert_eq!(back.started_at, fixture.clock.now());
-        let state = (&back.state["job"], &back.state["room"], &back.state["room_open"], &back.state["status"]);
+        let state = (&back.state["kind"], &back.state["room"], &back.state["room_open"], &back.state["status"]);
         assert_eq!(state, (&json!("recording"), &json!("stage"), &json!(true), &json!("ending")));
         assert_eq!(back.timers.iter().map(|timer| timer.name).collect::<Vec<_>>(), ["settle"]);
         assert_eq!(fixture.egress(&id).await.status, EgressStatus::Ending);

@@ -366,7 +366,7 @@ fn a_running_recording_has_an_actor_and_a_final_one_has_none() {
     get(&app, id(&recording));
     let actor = app.actors(&path);
     assert_eq!((&actor["kind"], &actor["parent"]), (&json!("egress"), &json!(app.project)));
-    assert_eq!(fields(&actor["state"]), ["job", "last_answer", "room", "room_open", "status"]);
+    assert_eq!(fields(&actor["state"]), ["kind", "last_answer", "room", "room_open", "status"]);
     assert_eq!(actor["state"]["last_answer"], json!({"at": app.now(), "status": "starting"}));
     stop(&app, id(&recording)).expect(200);
     let actor = app.actors(&path);

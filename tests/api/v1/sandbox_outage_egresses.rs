@@ -152,7 +152,7 @@ fn egress_calls_during_an_outage_are_503_without_an_effect_and_work_afterwards()
     assert_eq!(records(), stood);
     assert_eq!(egress_events(&app), ["recording.started"]);
     let project = app.actors(&format!("/{}", app.project));
-    let making = (&project["state"]["jobs_in_making"], &project["state"]["ingresses_in_making"]);
+    let making = (&project["state"]["egresses_pending"], &project["state"]["ingresses_pending"]);
     assert_eq!(making, (&json!(0), &json!(0)));
     // Errors that need no media plane are given as usual.
     app.post("/v1/rooms/nowhere/recordings").json(json!({"type": "room_composite"})).send().expect_error(
