@@ -103,7 +103,10 @@ impl RequestContext {
     /// # Errors
     /// The store's own.
     pub async fn plan(&self) -> Result<&Plan, ApiError> {
-        quota::plan(&self.state.plans, &self.owner().await?.plan)
+        match &self.owner {
+            Some(owner) => quota::plan(&self.state.plans, &owner.plan),
+            None => quota::plan(&self.state.plans, &self.owner().await?.plan),
+        }
     }
 
     /// Refuses the request unless the plan includes the feature that the operation declares. It comes after 404 and 409
