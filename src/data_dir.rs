@@ -18,7 +18,7 @@ pub struct StoreSetup {
     pub on_commit: CommitHook,
     /// Metrics that the store updates.
     pub metrics: StoreMetrics,
-    /// Number of reader threads.
+    /// Number of threads that read records by key.
     pub readers: usize,
 }
 

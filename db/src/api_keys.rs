@@ -112,7 +112,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn api_keys(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
-        self.read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record)).await
+        self.bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record)).await
     }
 
     /// Revokes a key; requests with it fail from then on. A revoked key does not change.

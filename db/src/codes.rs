@@ -171,6 +171,11 @@ fn exchange(tx: &Tx<'_>, code: RoomCodeRecord, room: RoomId) -> Result<CodeExcha
     Ok(CodeExchange { identity: code.identity, project_status, plan, month, context: token_context(sql, room, role)? })
 }
 
+/// The query of a list.
+pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC").and("room_id =", Some(room))
+}
+
 impl Store {
     /// Creates a code and returns it in full. Only its hash is stored.
     ///
@@ -217,10 +222,10 @@ impl Store {
         room: RoomName,
         page: PageRequest,
     ) -> Result<Page<RoomCodeRecord>, StoreError> {
-        self.read(move |sql| {
+        let owner = project.clone();
+        self.list(&owner, move |sql| {
             let room = by_name(sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
-            let query = QueryBuilder::new(SELECT, "project_id", &project).and("room_id =", Some(room.id));
-            query.page(sql, "created_at DESC, id DESC", page, record)
+            list_query(&project, room.id).page(sql, page, record)
         })
         .await
     }

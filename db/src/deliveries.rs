@@ -65,10 +65,10 @@ pub struct Attempt {
     pub retry_at: Option<Timestamp>,
 }
 
-const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, e.type, e.payload, d.status, d.attempts, \
+const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, d.event_type, e.payload, d.status, d.attempts, \
                              d.next_attempt_at, d.delivered_at, d.created_at, d.last_error, d.response_status \
                       FROM webhook_deliveries d JOIN events e ON e.id = d.event_id";
-const SELECT_DUE: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
+const SELECT_DUE: &str = "SELECT d.id, d.event_type, e.room, e.payload, d.attempts, d.next_attempt_at
      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
      WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.next_attempt_at <= ?3
      ORDER BY d.next_attempt_at, d.seq LIMIT ?4";
@@ -120,25 +120,27 @@ fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
     StoreError::refuse(Problem::new(ErrorCode::DeliveryNotRetryable, message))
 }
 
+/// The query of a list.
+pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a DeliveryFilter) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, ("d.project_id", project), "d.seq DESC")
+        .and("d.status =", filter.status)
+        .and("d.event_type =", filter.event_type.as_deref())
+        .and("d.endpoint_id =", filter.endpoint_id)
+}
+
 impl Store {
     /// Lists a project's deliveries, newest first.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn deliveries(
         &self,
         project: ProjectId,
         filter: DeliveryFilter,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        self.read(move |sql| {
-            QueryBuilder::new(SELECT, "d.project_id", &project)
-                .and("d.status =", filter.status)
-                .and("e.type =", filter.event_type.as_deref())
-                .and("d.endpoint_id =", filter.endpoint_id)
-                .page(sql, "d.seq DESC", page, delivery)
-        })
-        .await
+        let owner = project.clone();
+        self.list(&owner, move |sql| list_query(&project, &filter).page(sql, page, delivery)).await
     }
 
     /// Puts a failed delivery back into the queue and counts its attempts from 0 again.

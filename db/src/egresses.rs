@@ -191,6 +191,16 @@ fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timest
     Ok(egress)
 }
 
+/// The query of a list.
+pub(crate) fn list_query<'a>(project: &'a ProjectId, kind: EgressKind, filter: &'a EgressFilter) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, ("e.project_id", project), "e.started_at DESC, e.id DESC")
+        .and("e.kind =", Some(kind))
+        .and("e.room =", filter.room.as_ref())
+        .and("e.status =", filter.status)
+        .and("e.started_at >=", filter.after)
+        .and("e.started_at <=", filter.before)
+}
+
 impl Store {
     /// Records an egress that the media plane has accepted, with its event.
     ///
@@ -244,7 +254,7 @@ impl Store {
     /// Lists a project's egresses of one kind, newest first.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn egresses(
         &self,
         project: ProjectId,
@@ -252,16 +262,8 @@ impl Store {
         filter: EgressFilter,
         page: PageRequest,
     ) -> Result<Page<Egress>, StoreError> {
-        self.read(move |sql| {
-            QueryBuilder::new(SELECT, "e.project_id", &project)
-                .and("e.kind =", Some(kind))
-                .and("e.room =", filter.room.as_ref())
-                .and("e.status =", filter.status)
-                .and("e.started_at >=", filter.after)
-                .and("e.started_at <=", filter.before)
-                .page(sql, "e.started_at DESC, e.id DESC", page, egress)
-        })
-        .await
+        let owner = project.clone();
+        self.list(&owner, move |sql| list_query(&project, kind, &filter).page(sql, page, egress)).await
     }
 
     /// Reads a project's egresses that are not final.
@@ -269,7 +271,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn running_egresses(&self, project: ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
-        self.read(move |sql| sql.many(SELECT_RUNNING, args![&project], running)).await
+        self.bulk_read(move |sql| sql.many(SELECT_RUNNING, args![&project], running)).await
     }
 
     /// Reads an egress that is not final; `None` when the project has none by that id.

@@ -36,7 +36,7 @@ impl Store {
     /// # Errors
     /// Fails with a description of the first damage found.
     pub async fn check(&self) -> Result<i64, StoreError> {
-        self.read(|sql| {
+        self.bulk_read(|sql| {
             let result: String = sql.value("PRAGMA integrity_check(1)", &[])?;
             if result != "ok" {
                 return Err(StoreError::Fault(result));
@@ -68,7 +68,7 @@ impl Store {
             .mode(0o600)
             .open(&to)
             .map_err(|error| StoreError::Unavailable(format!("{shown}: {error}")))?;
-        let copied = self.read(move |sql| copy(sql.sqlite(), &to)).await;
+        let copied = self.bulk_read(move |sql| copy(sql.sqlite(), &to)).await;
         if copied.is_err() {
             let _ = fs::remove_file(&shown);
         }

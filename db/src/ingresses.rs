@@ -179,6 +179,14 @@ pub(crate) fn complete_ingresses_of_room(
     live.iter().try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
+/// The query of a list.
+pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a IngressFilter) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC")
+        .and("room =", filter.room.as_ref())
+        .and("status =", filter.status)
+        .and("input_type =", filter.input_type)
+}
+
 impl Store {
     /// Records an ingress endpoint that the media plane has created.
     ///
@@ -234,21 +242,15 @@ impl Store {
     /// Lists a project's endpoints, deleted ones too, newest first.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn ingresses(
         &self,
         project: ProjectId,
         filter: IngressFilter,
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
-        self.read(move |sql| {
-            QueryBuilder::new(SELECT, "project_id", &project)
-                .and("room =", filter.room.as_ref())
-                .and("status =", filter.status)
-                .and("input_type =", filter.input_type)
-                .page(sql, "created_at DESC, id DESC", page, ingress)
-        })
-        .await
+        let owner = project.clone();
+        self.list(&owner, move |sql| list_query(&project, &filter).page(sql, page, ingress)).await
     }
 
     /// Reads a project's endpoints that are not final.
@@ -256,7 +258,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn live_ingresses(&self, project: ProjectId) -> Result<Vec<Ingress>, StoreError> {
-        self.read(move |sql| sql.many(SELECT_LIVE, args![&project], ingress)).await
+        self.bulk_read(move |sql| sql.many(SELECT_LIVE, args![&project], ingress)).await
     }
 
     /// Reads an endpoint that is not final; `None` when the project has none by that id.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  callers ──▶ Store ──▶ writer thread (group commit) ──▶ commit ──▶ CommitHook: actors are notified
-//!                  └───▶ reader pool (SyncArbiter, r2d2)
+//!                  └───▶ readers (r2d2): point reads in place; lists and bulk reads on threads of their own
 //! ```
 //!
 //! Each record has a file with its SQL texts and the operations of [`Store`] on it. All of them read and write through `sql`, which
@@ -23,6 +23,8 @@ mod housekeeping;
 mod idempotency;
 mod ingresses;
 mod joins;
+#[cfg(test)]
+mod list_plans;
 mod metrics;
 mod migrate;
 mod open_sessions;

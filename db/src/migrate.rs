@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_egresses.sql"),
     include_str!("migrations/0007_ingresses.sql"),
     include_str!("migrations/0008_refusals.sql"),
+    include_str!("migrations/0009_list_indexes.sql"),
 ];
 
 /// The number of the schema that this program writes.

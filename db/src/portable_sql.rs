@@ -25,7 +25,7 @@ fn sources() -> Vec<(String, String)> {
     let files = fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path());
     let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     rust.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap()))
-        .filter(|(name, _)| !["portable_sql.rs", "migrate.rs"].contains(&name.as_str()))
+        .filter(|(name, _)| !["portable_sql.rs", "list_plans.rs", "migrate.rs"].contains(&name.as_str()))
         .collect()
 }
 

@@ -77,7 +77,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn projects(&self) -> Result<Vec<Project>, StoreError> {
-        self.read(|sql| sql.many(SELECT_ALL, args![], project)).await
+        self.bulk_read(|sql| sql.many(SELECT_ALL, args![], project)).await
     }
 
     /// Reads a project; `None` when there is none by that id.
@@ -94,7 +94,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn live_projects(&self) -> Result<Vec<ProjectId>, StoreError> {
-        self.read(|sql| sql.many(SELECT_LIVE, args![], |row| row.get(0))).await
+        self.bulk_read(|sql| sql.many(SELECT_LIVE, args![], |row| row.get(0))).await
     }
 
     /// Suspends or resumes a project.

@@ -9,24 +9,30 @@ use crate::StoreError;
 use crate::sql::{Row, Sql};
 use crate::values::Value;
 
-/// A query of one project's rows, and its arguments.
+/// A query of one project's rows, its arguments and its order.
 pub(crate) struct QueryBuilder<'a> {
     text: String,
     args: Vec<Value<'a>>,
+    order: &'static str,
 }
 
 impl<'a> QueryBuilder<'a> {
-    /// Starts with `select`, which has no `WHERE` yet, and the rows of one project.
-    pub(crate) fn new(select: &str, project_column: &str, project: &'a ProjectId) -> Self {
-        Self { text: format!("{select} WHERE {project_column} = ?1"), args: vec![project.into()] }
+    /// Starts with `select`, which has no `WHERE` yet, and the rows of one project. `order` is what follows `ORDER BY`.
+    pub(crate) fn new(select: &str, (project_column, project): (&str, &'a ProjectId), order: &'static str) -> Self {
+        Self { text: format!("{select} WHERE {project_column} = ?1"), args: vec![project.into()], order }
     }
 
     /// Adds a comparison such as `room =` when there is a value to compare with.
-    pub(crate) fn and(mut self, comparison: &str, value: Option<impl Into<Value<'a>>>) -> Self {
+    pub(crate) fn and(self, comparison: &str, value: Option<impl Into<Value<'a>>>) -> Self {
+        self.and_around((comparison, ""), value)
+    }
+
+    /// Adds the text around a value, such as that of a subquery, when there is a value.
+    pub(crate) fn and_around(mut self, (before, after): (&str, &str), value: Option<impl Into<Value<'a>>>) -> Self {
         if let Some(value) = value {
             self.args.push(value.into());
             // Writing into a String cannot fail.
-            let _ = write!(self.text, " AND {comparison} ?{}", self.args.len());
+            let _ = write!(self.text, " AND {before} ?{}{after}", self.args.len());
         }
         self
     }
@@ -42,15 +48,27 @@ impl<'a> QueryBuilder<'a> {
 
     /// Runs the query for one page. Fetches one row more than the page holds, to know whether another page follows.
     pub(crate) fn page<T>(
-        mut self,
+        self,
         sql: Sql<'_>,
-        order: &str,
         page: PageRequest,
         read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
-        let next = self.args.len() + 1;
-        let _ = write!(self.text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
-        self.args.extend([Value::from(page.limit + 1), Value::from(page.offset.cast_signed())]);
-        Ok(Page::from_fetched(sql.many(&self.text, &self.args, read)?, page))
+        let (text, args) = self.window(page);
+        Ok(Page::from_fetched(sql.many(&text, &args, read)?, page))
+    }
+
+    fn window(self, page: PageRequest) -> (String, Vec<Value<'a>>) {
+        let Self { mut text, mut args, order } = self;
+        let next = args.len() + 1;
+        let _ = write!(text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
+        args.extend([Value::from(page.limit + 1), Value::from(page.offset.cast_signed())]);
+        (text, args)
+    }
+
+    /// The steps by which the engine would run the query for a page.
+    #[cfg(test)]
+    pub(crate) fn plan(self, sql: Sql<'_>) -> Vec<String> {
+        let (text, args) = self.window(PageRequest { limit: 1, offset: 0 });
+        sql.many(&format!("EXPLAIN QUERY PLAN {text}"), &args, |row| row.get(3)).unwrap()
     }
 }

@@ -1,175 +1,119 @@
-//! The readers: a pool of threads over a queue of jobs.
+//! The readers, in three lanes, so that no read waits for slower ones of another kind.
 //!
-//! Waking a thread costs more than most reads, so a reader that is awake takes the queued jobs by itself, and only a sleeping
-//! reader is woken. It runs the jobs that it takes together in one transaction. That transaction begins after the last of these
-//! jobs was queued, so each job sees everything that was committed before it was queued.
+//! - A **point read** finds what its caller names: a few rows by their keys, in microseconds. It runs on the thread of its caller,
+//!   because waking another thread takes longer than the read.
+//! - A **list** finds a page of a project's rows for a client. Lists have threads and a deadline ([`lists`]).
+//! - A **bulk read** reads all rows of a kind: what the actors start from, a check of the file, a backup ([`threads`]).
+//!
+//! Each read is a transaction that begins when it runs, so it sees everything that was committed before it was requested.
 
-use std::collections::VecDeque;
+mod lists;
+mod threads;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::time::Duration;
 
-use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
+use conclave_model::ProjectId;
 use prometheus::IntGauge;
-use r2d2::Pool;
+use r2d2::{Pool, PooledConnection};
 use r2d2_sqlite::SqliteConnectionManager;
-use tokio::sync::oneshot;
+use rusqlite::{Connection, OpenFlags};
 
 use crate::error::StoreError;
 use crate::sql::Sql;
+use lists::Lists;
+use threads::Threads;
 
-/// The most jobs in one read transaction, so that one reader does not take jobs that another reader could run.
-const BATCH: usize = 16;
+/// The number of threads for bulk reads: a long one, such as a backup, leaves one to the others.
+const BULK_THREADS: usize = 2;
 
-/// How often a reader with an empty queue yields and looks again before it sleeps. Under load the next job is there by then;
-/// on an idle machine this costs a few system calls.
-const YIELDS: u32 = 4;
+/// How long a read waits for a lock. Readers of a write-ahead log wait for a recovery only, which takes moments; a point read
+/// waits on an asynchronous thread.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A read, boxed for the queue. It sends its result through its own channel.
-type Job = Box<dyn FnOnce(Result<Sql<'_>, StoreError>) + Send>;
+type Connections = Pool<SqliteConnectionManager>;
+type ReadConnection = PooledConnection<SqliteConnectionManager>;
 
-/// A handle to the reader threads.
+/// A handle to the readers.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    queue: Arc<Queue>,
-    threads: Addr<Reader>,
-}
-
-/// The queued jobs, and the number of readers that are awake to take them.
-struct Queue {
-    jobs: Mutex<VecDeque<Job>>,
-    awake: AtomicUsize,
-    readers: usize,
-    waiting: IntGauge,
-}
-
-struct Reader {
-    connections: Pool<SqliteConnectionManager>,
-    queue: Arc<Queue>,
-}
-
-/// Wakes a reader.
-struct Wake;
-
-impl Message for Wake {
-    type Result = ();
-}
-
-impl Queue {
-    /// Adds a job. Returns whether a reader must be woken for it.
-    fn put(&self, job: Job) -> bool {
-        self.waiting.inc();
-        let waiting = {
-            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.push_back(job);
-            jobs.len()
-        };
-        // One awake reader is enough for a short queue; more are woken as the queue grows.
-        let wanted = waiting.div_ceil(BATCH).min(self.readers);
-        let wake = |awake: usize| (awake < wanted).then_some(awake + 1);
-        self.awake.fetch_update(Ordering::SeqCst, Ordering::SeqCst, wake).is_ok()
-    }
-
-    fn take(&self) -> Vec<Job> {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = jobs.len().min(BATCH);
-        self.waiting.sub(i64::try_from(count).unwrap_or(0));
-        jobs.drain(..count).collect()
-    }
-
-    /// Counts a reader as asleep. Returns false, and counts it as awake again, when a job was queued in the meantime.
-    fn sleep(&self) -> bool {
-        self.awake.fetch_sub(1, Ordering::SeqCst);
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if jobs.is_empty() {
-            return true;
-        }
-        self.awake.fetch_add(1, Ordering::SeqCst);
-        false
-    }
-}
-
-impl Actor for Reader {
-    type Context = SyncContext<Self>;
-}
-
-impl Handler<Wake> for Reader {
-    type Result = ();
-
-    fn handle(&mut self, _: Wake, _: &mut SyncContext<Self>) {
-        let mut idle = 0;
-        loop {
-            let jobs = self.queue.take();
-            if !jobs.is_empty() {
-                idle = 0;
-                self.read(jobs);
-            } else if idle < YIELDS {
-                idle += 1;
-                std::thread::yield_now();
-            } else if self.queue.sleep() {
-                return;
-            }
-        }
-    }
-}
-
-impl Reader {
-    /// Runs jobs in one transaction.
-    fn read(&self, jobs: Vec<Job>) {
-        let connection = self.connections.get();
-        let sql = match &connection {
-            Ok(connection) => Sql::new(connection),
-            Err(error) => return refuse(jobs, &error.to_string()),
-        };
-        if let Err(error) = sql.put("BEGIN", &[]) {
-            return refuse(jobs, &error.to_string());
-        }
-        for job in jobs {
-            // An uncaught panic would end this thread. A caught one closes the job's channel, which its caller notices.
-            if catch_unwind(AssertUnwindSafe(|| job(Ok(sql)))).is_err() {
-                log::error!("a read job panicked");
-            }
-        }
-        if let Err(error) = sql.put("COMMIT", &[]) {
-            log::error!("a read transaction did not end: {error}");
-            // The transaction must end, or the connection reads an old state for ever.
-            let _ = sql.put("ROLLBACK", &[]);
-        }
-    }
-}
-
-fn refuse(jobs: Vec<Job>, reason: &str) {
-    for job in jobs {
-        job(Err(StoreError::Unavailable(reason.to_owned())));
-    }
+    connections: Connections,
+    lists: Lists,
+    bulk: Threads,
 }
 
 impl Readers {
-    /// Starts `readers` threads over a pool of as many connections. Needs a running actix system.
-    pub(crate) fn start(connections: Pool<SqliteConnectionManager>, readers: usize, waiting: IntGauge) -> Self {
-        let queue = Arc::new(Queue { jobs: Mutex::default(), awake: AtomicUsize::new(0), readers, waiting });
-        let shared = Arc::clone(&queue);
-        let threads = SyncArbiter::start(readers, move || Reader {
-            connections: connections.clone(),
-            queue: Arc::clone(&shared),
-        });
-        Self { queue, threads }
+    /// Opens the connections and starts the threads. Needs a running actix system. `point_readers` is the number of threads that
+    /// make point reads.
+    pub(crate) fn start(path: &Path, point_readers: usize, waiting: &IntGauge) -> Result<Self, StoreError> {
+        let connections = open(path, point_readers + lists::THREADS + BULK_THREADS)?;
+        let threads = |count| Threads::start(&connections, count, waiting.clone());
+        Ok(Self { lists: Lists::new(threads(lists::THREADS)), bulk: threads(BULK_THREADS), connections })
     }
 
-    /// Runs a read on one of the threads.
-    pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
+    /// Runs a point read on the thread of the caller. When more threads read than there are connections, it runs in the lane of
+    /// bulk reads.
+    pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |sql| {
-            // The caller may have stopped waiting.
-            let _ = reply.send(sql.and_then(run));
-        });
-        if self.queue.put(job) {
-            self.threads.do_send(Wake);
+        if let Some(connection) = self.connections.try_get() {
+            return in_transaction(&connection, run);
         }
-        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+        self.bulk(run).await
     }
+
+    /// Runs the query of a project's list.
+    pub(crate) async fn list<T, F>(&self, project: &ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lists.read(project, run).await
+    }
+
+    /// Runs a read that may take long.
+    pub(crate) async fn bulk<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.bulk.run(move |connection| in_transaction(connection, run)).await
+    }
+}
+
+fn open(path: &Path, size: usize) -> Result<Connections, StoreError> {
+    let manager = SqliteConnectionManager::file(path)
+        .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .with_init(|connection| {
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.set_prepared_statement_cache_capacity(128);
+            Ok(())
+        });
+    Pool::builder()
+        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
+        // A read connection to a local file does not go stale, and its prepared statements are worth keeping.
+        .test_on_check_out(false)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .build(manager)
+        .map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// Runs a read in a transaction of its own. A panic fails this read only.
+fn in_transaction<T>(
+    connection: &Connection,
+    run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let sql = Sql::new(connection);
+    sql.put("BEGIN", &[])?;
+    let result = catch_unwind(AssertUnwindSafe(|| run(sql)));
+    if let Err(error) = sql.put("COMMIT", &[]) {
+        log::error!("a read transaction did not end: {error}");
+        // It must end, or the connection reads an old state for ever.
+        let _ = sql.put("ROLLBACK", &[]);
+    }
+    result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into())))
 }

@@ -98,6 +98,17 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     Ok(RoleChanged { change, participant: new.participant })
 }
 
+/// The query of a list.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    room: RoomId,
+    identity: Option<&'a Identity>,
+) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC")
+        .and("room_id =", Some(room))
+        .and("participant_identity =", identity)
+}
+
 impl Store {
     /// Records that a connected participant received another role: the log entry, the session's role and the event.
     ///
@@ -119,7 +130,7 @@ impl Store {
     /// Lists a room's role changes, newest first; with `identity` only those of its participants.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn role_changes(
         &self,
         project: ProjectId,
@@ -127,12 +138,7 @@ impl Store {
         identity: Option<Identity>,
         page: PageRequest,
     ) -> Result<Page<RoleChange>, StoreError> {
-        self.read(move |sql| {
-            QueryBuilder::new(SELECT, "project_id", &project)
-                .and("room_id =", Some(room))
-                .and("participant_identity =", identity.as_ref())
-                .page(sql, "created_at DESC, id DESC", page, role_change)
-        })
-        .await
+        let owner = project.clone();
+        self.list(&owner, move |sql| list_query(&project, room, identity.as_ref()).page(sql, page, role_change)).await
     }
 }

@@ -37,7 +37,7 @@ macro_rules! count_connected {
 }
 
 const COUNT_PARTICIPANTS: &str = count_connected!("");
-const COUNT_HOLDERS: &str = count_connected!(" AND role = ?3");
+const COUNT_HOLDERS: &str = count_connected!(" AND role || '' = ?3");
 
 /// Reads the numbers of participants for minting a token.
 pub(crate) fn token_context(sql: Sql<'_>, room: Room, role: Option<Role>) -> Result<TokenContext, StoreError> {

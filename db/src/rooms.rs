@@ -84,6 +84,11 @@ fn open_rooms(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RoomSnapshot>, St
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
+/// The query of a list.
+pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "created_at DESC, id DESC")
+}
+
 impl Store {
     /// Creates a room, with the deadline at which it ends if no participant joins.
     ///
@@ -124,13 +129,10 @@ impl Store {
     /// Lists a project's rooms, open and ended, newest first.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
-        self.read(move |sql| {
-            let query = QueryBuilder::new(SELECT_ROOMS, "project_id", &project);
-            query.page(sql, "created_at DESC, id DESC", page, room)
-        })
-        .await
+        let owner = project.clone();
+        self.list(&owner, move |sql| list_query(&project).page(sql, page, room)).await
     }
 
     /// Reads all open rooms of a project with their connected participants.
@@ -138,7 +140,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn open_rooms(&self, project: ProjectId) -> Result<Vec<RoomSnapshot>, StoreError> {
-        self.read(move |sql| open_rooms(sql, &project)).await
+        self.bulk_read(move |sql| open_rooms(sql, &project)).await
     }
 
     /// Reads an open room with its connected participants; `None` when the project has no open room by that name.

@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conclave_model::Clock;
-use r2d2::Pool;
-use r2d2_sqlite::SqliteConnectionManager;
-use rusqlite::{Connection, OpenFlags};
+use conclave_model::{Clock, ProjectId};
+use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
@@ -36,7 +34,7 @@ pub struct StoreOptions {
     pub vault: Vault,
     /// Receives committed events.
     pub on_commit: CommitHook,
-    /// The number of reader threads, each with its own connection.
+    /// The number of threads that find rows by key; there is a connection for each.
     pub readers: usize,
     /// The counters of this store.
     pub metrics: StoreMetrics,
@@ -70,8 +68,8 @@ impl Store {
         let StoreOptions { path, clock, vault, on_commit, readers, metrics } = options;
         let vault = Arc::new(vault);
         let connection = open_for_writing(&path)?;
-        let pool = open_readers(&path, readers)?;
-        let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics: metrics.clone() };
+        let readers = Readers::start(&path, readers, &metrics.reads_waiting)?;
+        let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics };
         let (writer, thread) = Writer::start(connection, shared, on_commit)?;
         Ok(Self(Arc::new(Inner {
             path,
@@ -79,7 +77,7 @@ impl Store {
             vault,
             writer: Mutex::new(Some(Arc::new(writer))),
             writer_thread: Mutex::new(Some(thread)),
-            readers: Readers::start(pool, readers, metrics.reads_waiting),
+            readers,
         })))
     }
 
@@ -119,12 +117,31 @@ impl Store {
         }
     }
 
+    /// Reads a few rows by their keys.
     pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.0.readers.read(run).await
+        self.0.readers.point(run).await
+    }
+
+    /// Reads a page of a project's rows for a client.
+    pub(crate) async fn list<T, F>(&self, project: &ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.readers.list(project, run).await
+    }
+
+    /// Reads all rows of a kind.
+    pub(crate) async fn bulk_read<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.readers.bulk(run).await
     }
 }
 
@@ -143,21 +160,4 @@ fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
-}
-
-fn open_readers(path: &Path, size: usize) -> Result<Pool<SqliteConnectionManager>, StoreError> {
-    let manager = SqliteConnectionManager::file(path)
-        .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .with_init(|connection| {
-            connection.busy_timeout(BUSY_TIMEOUT)?;
-            connection.set_prepared_statement_cache_capacity(128);
-            Ok(())
-        });
-    Pool::builder()
-        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
-        // A read connection to a local file does not go stale; testing it before each use would double the work.
-        .test_on_check_out(false)
-        .connection_timeout(BUSY_TIMEOUT)
-        .build(manager)
-        .map_err(|error| StoreError::Unavailable(error.to_string()))
 }

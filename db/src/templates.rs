@@ -42,7 +42,6 @@ pub struct TemplateChange {
 const SELECT: &str = "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id, t.region,
             t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
-const NEWEST_FIRST: &str = "t.created_at DESC, t.id DESC";
 
 macro_rules! select_roles {
     ($condition:literal) => {
@@ -64,7 +63,7 @@ const NAME_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM templates WHERE project_
 const IN_USE: &str =
     "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
 const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
-                    WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role = ?3)";
+                    WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role || '' = ?3)";
 const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
 const UPDATE: &str = "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
@@ -129,9 +128,14 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
     Ok(Template { roles: roles(sql, project, id)?, ..found })
 }
 
+/// The query of a list.
+pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT, ("t.project_id", project), "t.created_at DESC, t.id DESC")
+}
+
 /// Reads a page of templates with their roles, in two queries.
 fn page(sql: Sql<'_>, project: &ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
-    let mut page = QueryBuilder::new(SELECT, "t.project_id", project).page(sql, NEWEST_FIRST, request, template)?;
+    let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
     let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| Ok((row.get(1)?, role(row)?)))?;
     let mut by_template: BTreeMap<TemplateId, BTreeMap<RoleName, Role>> = BTreeMap::new();
@@ -233,7 +237,8 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn templates(&self, project: ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
-        self.read(move |sql| page(sql, &project, request)).await
+        let owner = project.clone();
+        self.list(&owner, move |sql| page(sql, &project, request)).await
     }
 
     /// Reads a template with its roles.

@@ -18,6 +18,9 @@ const ADD: &str = "INSERT INTO usage_days (project_id, day, participant_ms, sess
                                                  sessions = usage_days.sessions + excluded.sessions";
 const SELECT_DAYS: &str =
     "SELECT day, participant_ms, sessions FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
+const SUM_DAYS: &str = "SELECT coalesce(sum(participant_ms), 0) FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
+const SUM_OPEN: &str = "SELECT coalesce(sum(?3 - CASE WHEN joined_at < ?2 THEN ?2 ELSE joined_at END), 0) FROM sessions
+     WHERE project_id = ?1 AND left_at IS NULL AND joined_at < ?3";
 const SELECT_OPEN: &str = "SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL";
 const SELECT_BALANCE: &str = "SELECT balance_ugx, coalesce(settled_until, created_at) FROM projects WHERE id = ?1";
 const COUNT_OPEN_ROOMS: &str = "SELECT count(*) FROM rooms WHERE project_id = ?1 AND status = 'open'";
@@ -70,11 +73,14 @@ fn days(
     Ok(days.into_values().collect())
 }
 
+/// Sums the time of closed and open sessions in the month that begins at `month`. Most requests that start work read it.
 fn month_time(sql: Sql<'_>, project: &ProjectId, month: Timestamp, now: Timestamp) -> Result<Duration, StoreError> {
     // The next month begins within 31 days of the first day of this one; the day before it is the last of this month.
-    let last = Day::from(Day::from(month).plus(31).start().month_start()).plus(-1);
-    let days = days(sql, project, (Day::from(month), last), now)?;
-    Ok(days.iter().map(|day| day.participant_time).sum())
+    let next = Day::from(month).plus(31).start().month_start();
+    let (first, last) = (Day::from(month).number(), Day::from(next).plus(-1).number());
+    let closed: i64 = sql.value(SUM_DAYS, args![project, first, last])?;
+    let open: i64 = sql.value(SUM_OPEN, args![project, month, now.min(next)])?;
+    Ok(Duration::from_millis(closed.saturating_add(open).unsigned_abs()))
 }
 
 /// Reads a project's balance and the month that is to be settled next.
@@ -97,10 +103,11 @@ impl Store {
     /// Reads a project's usage for each day from `from` to `to`, both included.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn usage_days(&self, project: ProjectId, from: Day, to: Day) -> Result<Vec<UsageDay>, StoreError> {
         let now = self.clock().now();
-        self.read(move |sql| days(sql, &project, (from, to), now)).await
+        let owner = project.clone();
+        self.list(&owner, move |sql| days(sql, &project, (from, to), now)).await
     }
 
     /// Reads a project's usage in the current month.

@@ -62,6 +62,11 @@ fn not_found() -> Problem {
     Problem::new(ErrorCode::EndpointNotFound, "no webhook endpoint by that id in this project")
 }
 
+/// The query of a list.
+pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC")
+}
+
 impl Store {
     /// Creates an active webhook endpoint.
     ///
@@ -91,17 +96,14 @@ impl Store {
     /// Lists a project's webhook endpoints, newest first. Their secrets are blank.
     ///
     /// # Errors
-    /// Fails when the database cannot be read.
+    /// Fails when the database cannot be read, or takes too long.
     pub async fn webhook_endpoints(
         &self,
         project: ProjectId,
         page: PageRequest,
     ) -> Result<Page<WebhookEndpoint>, StoreError> {
-        self.read(move |sql| {
-            let query = QueryBuilder::new(SELECT, "project_id", &project);
-            Ok(query.page(sql, "created_at DESC, id DESC", page, stored)?.map(|stored| stored.endpoint))
-        })
-        .await
+        let owner = project.clone();
+        self.list(&owner, move |sql| Ok(list_query(&project).page(sql, page, stored)?.map(|stored| stored.endpoint))).await
     }
 
     /// Reads an active webhook endpoint with its secret; `None` when there is none by that id.
@@ -122,7 +124,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn active_webhook_endpoint_ids(&self, project: ProjectId) -> Result<Vec<EndpointId>, StoreError> {
-        self.read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get(0))).await
+        self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get(0))).await
     }
 
     /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log.

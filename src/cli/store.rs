@@ -1,4 +1,4 @@
-//! The store as commands use it: one reader thread, no event subscribers, metrics that nothing reads.
+//! The store as commands use it: no event subscribers, metrics that nothing reads.
 
 use std::path::Path;
 

@@ -35,9 +35,6 @@ use plane::Plane;
 pub(crate) use plane::livekit_settings;
 pub use run::run;
 
-/// Number of threads that read the database. Reads are short, so that more threads would not increase throughput.
-const READERS: usize = 4;
-
 /// Options of a server's start.
 pub struct ServerOptions {
     /// The validated configuration.
@@ -98,7 +95,8 @@ impl Server {
             clock: clock.clone(),
             on_commit: relay.hook(),
             metrics: metrics.store.clone(),
-            readers: READERS,
+            // The HTTP workers and the threads of the actors.
+            readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
         };
         let store = data_dir::open_store(&config, &data, setup)?;
         let dev = match mode {

@@ -1,0 +1,94 @@
+//! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
+//! list has a deadline, and each project runs few at once: its other lists wait for these, and nobody else does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use conclave_model::{ErrorCode, Problem, ProjectId};
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::in_transaction;
+use super::threads::Threads;
+use crate::error::StoreError;
+use crate::sql::Sql;
+
+/// The number of threads for lists.
+pub(super) const THREADS: usize = 4;
+
+/// The most lists of one project that run at once.
+const EACH_PROJECT: usize = 2;
+
+/// The longest time from the request of a list until it is read.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// How often the deadline is checked, in instructions of SQLite's virtual machine: every 100 microseconds or so.
+const CHECK_EVERY: i32 = 10_000;
+
+/// A handle to the lane.
+#[derive(Clone)]
+pub(super) struct Lists {
+    threads: Threads,
+    turns: Arc<Mutex<HashMap<ProjectId, Arc<Semaphore>>>>,
+}
+
+impl Lists {
+    pub(super) fn new(threads: Threads) -> Self {
+        Self { threads, turns: Arc::default() }
+    }
+
+    /// Runs a list when it is the project's turn.
+    pub(super) async fn read<T, F>(&self, project: &ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let deadline = Instant::now() + DEADLINE;
+        let turn = timeout_at(deadline, self.turns(project).acquire_owned()).await.map_err(|_| too_slow())?;
+        self.threads
+            .run(move |connection| {
+                let result = until(deadline, connection, run);
+                // Kept until here also when the caller has stopped waiting.
+                drop(turn);
+                result
+            })
+            .await
+    }
+
+    fn turns(&self, project: &ProjectId) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        match turns.get(project) {
+            Some(turns) => Arc::clone(turns),
+            None => Arc::clone(turns.entry(project.clone()).or_insert_with(|| Arc::new(Semaphore::new(EACH_PROJECT)))),
+        }
+    }
+}
+
+/// Runs a read that SQLite interrupts at the deadline.
+fn until<T>(
+    deadline: Instant,
+    connection: &Connection,
+    run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let is_over = move || Instant::now() >= deadline;
+    if is_over() {
+        return Err(too_slow());
+    }
+    connection.progress_handler(CHECK_EVERY, Some(is_over))?;
+    let result = in_transaction(connection, run);
+    connection.progress_handler(0, None::<fn() -> bool>)?;
+    result.map_err(|error| if is_over() { too_slow() } else { error })
+}
+
+fn too_slow() -> StoreError {
+    let message = format!(
+        "the list took longer than {} s; retry with backoff, with a smaller offset or with filters",
+        DEADLINE.as_secs()
+    );
+    Problem::new(ErrorCode::DatabaseUnavailable, message).after(Duration::from_secs(1)).into()
+}
+
+#[cfg(test)]
+mod tests;

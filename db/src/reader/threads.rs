@@ -1,0 +1,82 @@
+//! Threads that read, each over a connection of its own.
+
+use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
+use prometheus::IntGauge;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::{Connections, ReadConnection};
+use crate::error::StoreError;
+
+/// A handle to threads that share a queue.
+#[derive(Clone)]
+pub(super) struct Threads {
+    queue: Addr<Thread>,
+    waiting: IntGauge,
+}
+
+/// A read, boxed for the queue. It sends its result through its own channel.
+struct Job(Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>);
+
+impl Message for Job {
+    type Result = ();
+}
+
+struct Thread {
+    connections: Connections,
+    /// Kept from the first job on.
+    connection: Option<ReadConnection>,
+    waiting: IntGauge,
+}
+
+impl Actor for Thread {
+    type Context = SyncContext<Self>;
+}
+
+impl Handler<Job> for Thread {
+    type Result = ();
+
+    fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
+        self.waiting.dec();
+        run(self.connection());
+    }
+}
+
+impl Thread {
+    fn connection(&mut self) -> Result<&Connection, StoreError> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connections.get().map_err(|error| StoreError::Unavailable(error.to_string()))?,
+        };
+        Ok(self.connection.insert(connection))
+    }
+}
+
+impl Threads {
+    /// Starts threads over a pool that has a connection for each.
+    pub(super) fn start(connections: &Connections, count: usize, waiting: IntGauge) -> Self {
+        let (connections, gauge) = (connections.clone(), waiting.clone());
+        let queue = SyncArbiter::start(count, move || Thread {
+            connections: connections.clone(),
+            connection: None,
+            waiting: gauge.clone(),
+        });
+        Self { queue, waiting }
+    }
+
+    /// Runs a read on one of the threads. It must not panic, which would end the thread.
+    pub(super) async fn run<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Job(Box::new(move |connection| {
+            // The caller may have stopped waiting.
+            let _ = reply.send(connection.and_then(run));
+        }));
+        self.waiting.inc();
+        self.queue.do_send(job);
+        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+    }
+}
