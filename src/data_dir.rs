@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use conclave_db::{CommitHook, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{CommitHook, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::Clock;
 
 use crate::config::{Config, MediaCredentials};
@@ -12,6 +12,8 @@ use crate::error::CliError;
 
 /// What the store of a data directory is opened with, besides the configuration.
 pub struct StoreSetup {
+    /// What to do with a database of an older version, or a missing one. Only the holder of the server's lock may migrate.
+    pub older_schema: OlderSchema,
     /// Source of timestamps.
     pub clock: Clock,
     /// Called with the events of each committed transaction.
@@ -68,7 +70,7 @@ fn lock(data: &Path, file_name: &str, held: &str) -> Result<File, CliError> {
 }
 
 /// Opens the store of a data directory. Creates what is missing: the directory, the media credentials, the encryption key
-/// and the database. Must run inside [`run_in_system`](crate::runtime::run_in_system).
+/// and, if it may be migrated, the database. Must run inside [`run_in_system`](crate::runtime::run_in_system).
 ///
 /// # Errors
 /// The data directory, a key file or the database cannot be used.
@@ -77,6 +79,7 @@ pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Sto
     let media = MediaCredentials::load_or_create(config, data)?;
     let key_file = config.encryption.key_path(data);
     let vault = Vault::open(key_file.as_deref(), &media.api_secret)?;
-    let StoreSetup { clock, on_commit, metrics, readers } = setup;
-    Ok(Store::open(StoreOptions { path: database_path(data), clock, vault, on_commit, readers, metrics })?)
+    let StoreSetup { older_schema, clock, on_commit, metrics, readers } = setup;
+    let path = database_path(data);
+    Ok(Store::open(StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics })?)
 }

@@ -31,6 +31,14 @@ pub enum CliError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The database has the schema of an older version, and may not be migrated now.
+    #[error("the database has schema {found}, this conclave needs {known}")]
+    OlderSchema {
+        /// The schema of the database; 0 for one that is being created.
+        found: i64,
+        /// The schema that this program needs.
+        known: i64,
+    },
     /// The operation failed, for this reason.
     #[error("{0}")]
     Failed(String),
@@ -52,7 +60,7 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),
-            Self::DataDir { .. } | Self::Failed(_) => ExitCode::from(1),
+            Self::DataDir { .. } | Self::OlderSchema { .. } | Self::Failed(_) => ExitCode::from(1),
         }
     }
 }
@@ -74,6 +82,7 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Refused(problem) => Self::failed(problem.message),
+            StoreError::OlderSchema { found, known } => Self::OlderSchema { found, known },
             other => Self::failed(other.to_string()),
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use livekit_double::{Double, Fault, Settings};
+use rusqlite::Connection;
 use serde_json::Value;
 
 /// A temporary directory without settings, in which `data` is the data directory. It does not exist at first.
@@ -372,4 +373,45 @@ fn a_second_server_on_the_same_data_directory_is_refused_and_changes_nothing() {
     assert!(refused.contains("another server"), "{refused}");
     assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
     assert!(keys["keys"][0].get("revoked_at").is_none());
+}
+
+/// Creates the database that an older version would have written, and returns its schema.
+fn create_older_database(data: &Path) -> i64 {
+    fs::create_dir_all(data).unwrap();
+    let mut migrations = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("db/src/migrations"));
+    migrations.sort();
+    migrations.pop().unwrap();
+    let database = Connection::open(data.join("conclave.db")).unwrap();
+    for migration in &migrations {
+        database.execute_batch(&fs::read_to_string(migration).unwrap()).unwrap();
+    }
+    let schema = i64::try_from(migrations.len()).unwrap();
+    database.pragma_update(None, "user_version", schema).unwrap();
+    schema
+}
+
+fn schema(database: &Path) -> i64 {
+    Connection::open(database).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn no_command_migrates_the_database_of_a_running_server() {
+    let deployment = Deployment::new();
+    let (data, database) = (deployment.data(), deployment.data().join("conclave.db"));
+    let older = create_older_database(&data);
+    let server = fs::File::create(data.join("server.lock")).unwrap();
+    server.try_lock().unwrap();
+
+    let refusal = deployment.run_failing(1, &["project", "list"]);
+    assert!(refusal.contains(&format!("a server is using the database with schema {older}")), "{refusal}");
+    assert!(refusal.contains("stop the server"), "{refusal}");
+    let checked = deployment.run(&["check"]).stdout;
+    assert!(checked.contains(&format!("schema {older}, which the next start of a server migrates")), "{checked}");
+    let copy = deployment.dir.path().join("copy.db");
+    assert_eq!(deployment.run(&["backup", copy.to_str().unwrap()]).code, 0);
+    assert_eq!((schema(&database), schema(&copy)), (older, older));
+
+    drop(server);
+    assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
+    assert_eq!(schema(&database), older + 1);
 }

@@ -16,6 +16,14 @@ pub enum StoreError {
     /// A bug or a damaged file, such as a row that cannot be read.
     #[error("the store failed: {0}")]
     Fault(String),
+    /// The file has the schema of an older version of Conclave, and may not be migrated now.
+    #[error("the database has schema {found}, this conclave needs {known}")]
+    OlderSchema {
+        /// The schema of the file.
+        found: i64,
+        /// The newest schema that this program knows.
+        known: i64,
+    },
     /// The file was written by a newer version of Conclave.
     #[error(
         "the database has schema {found}, this conclave knows up to {known}: it was written by a newer version; \

@@ -69,6 +69,6 @@ pub use room_rows::{ConnectedParticipant, RoomSnapshot};
 pub use rooms::NewRoom;
 pub use rotation::{Rotation, RotationError};
 pub use sessions::SessionFilter;
-pub use store::{Store, StoreOptions};
+pub use store::{OlderSchema, Store, StoreOptions};
 pub use templates::{NewTemplate, TemplateChange};
 pub use vault::{Vault, VaultError};

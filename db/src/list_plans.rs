@@ -29,7 +29,8 @@ impl<F> Filter<F> {
 /// Calls `check` with every combination of filters: the filter, and what its plan must contain.
 fn each_combination<F: Default>(filters: &[Filter<F>], mut check: impl FnMut(F, Vec<&'static str>)) {
     for combination in 0..1u32 << filters.len() {
-        let chosen = filters.iter().enumerate().filter(|(at, _)| combination & (1 << at) != 0).map(|(_, filter)| filter);
+        let chosen =
+            filters.iter().enumerate().filter(|(at, _)| combination & (1 << at) != 0).map(|(_, filter)| filter);
         let (mut filter, mut searched) = (F::default(), Vec::new());
         for one in chosen {
             (one.set)(&mut filter);
@@ -66,7 +67,8 @@ fn the_planner_knows_every_index_of_the_tables_that_it_was_told_about() {
     with_schema(|sql, _| {
         let names = |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get(0)).unwrap() };
         let known = names("SELECT idx FROM sqlite_stat1 ORDER BY idx");
-        let indexes = "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name IN (SELECT tbl FROM sqlite_stat1)
+        let indexes =
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name IN (SELECT tbl FROM sqlite_stat1)
              ORDER BY name";
         assert_eq!(known, names(indexes));
     });

@@ -24,10 +24,23 @@ use crate::writer::{Shared, Writer};
 /// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What happens to a file with the schema of an older version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OlderSchema {
+    /// It is migrated. A server of the older version must not be running, because it cannot use the newer schema.
+    Migrate,
+    /// It is refused with [`StoreError::OlderSchema`], and not changed.
+    Refuse,
+    /// It is opened as it is, for [`Store::check`] and [`Store::backup`].
+    Accept,
+}
+
 /// The parameters of [`Store::open`].
 pub struct StoreOptions {
     /// The database file; created when it does not exist.
     pub path: PathBuf,
+    /// What to do with a file of an older version, or a new one.
+    pub older_schema: OlderSchema,
     /// The source of time.
     pub clock: Clock,
     /// Seals and opens secrets.
@@ -60,14 +73,14 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a store and creates or migrates its file. Needs a running actix system.
+    /// Opens a store, and creates or migrates its file if it may. Needs a running actix system.
     ///
     /// # Errors
-    /// Fails for a file that cannot be opened or written, or that a newer version has written.
+    /// Fails for a file that cannot be opened or written, that a newer version has written, or that may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions { path, clock, vault, on_commit, readers, metrics } = options;
+        let StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics } = options;
         let vault = Arc::new(vault);
-        let connection = open_for_writing(&path)?;
+        let connection = open_for_writing(&path, older_schema)?;
         let readers = Readers::start(&path, readers, &metrics.reads_waiting)?;
         let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics };
         let (writer, thread) = Writer::start(connection, shared, on_commit)?;
@@ -145,18 +158,23 @@ impl Store {
     }
 }
 
-fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
+fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result<Connection, StoreError> {
     let mut connection = Connection::open(path)?;
     // The file holds secrets, so its mode must not depend on the umask.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|error| StoreError::Unavailable(error.to_string()))?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    migrate::version(&connection)?;
+    let found = migrate::version(&connection)?;
+    if older_schema == OlderSchema::Refuse && found < migrate::SCHEMA {
+        return Err(StoreError::OlderSchema { found, known: migrate::SCHEMA });
+    }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     // A batch writes at most a few hundred pages. Rare checkpoints keep the fsyncs to the log.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
-    migrate::migrate(&mut connection)?;
+    if older_schema == OlderSchema::Migrate {
+        migrate::migrate(&mut connection)?;
+    }
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)

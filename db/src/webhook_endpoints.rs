@@ -103,7 +103,8 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<WebhookEndpoint>, StoreError> {
         let owner = project.clone();
-        self.list(&owner, move |sql| Ok(list_query(&project).page(sql, page, stored)?.map(|stored| stored.endpoint))).await
+        self.list(&owner, move |sql| Ok(list_query(&project).page(sql, page, stored)?.map(|stored| stored.endpoint)))
+            .await
     }
 
     /// Reads an active webhook endpoint with its secret; `None` when there is none by that id.

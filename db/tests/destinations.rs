@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    NewDestination, NewTemplate, OlderSchema, RotationError, Store, StoreError, StoreMetrics, StoreOptions, Vault,
+};
 use conclave_model::destination::{ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig};
 use conclave_model::plan::PlanFeatures;
 use conclave_model::project::Environment;
@@ -17,6 +19,7 @@ fn open(dir: &Path, key: Option<&str>) -> Store {
     let key = key.map(|name| dir.join(name));
     Store::open(StoreOptions {
         path: dir.join("conclave.db"),
+        older_schema: OlderSchema::Migrate,
         clock: Clock::manual(Timestamp::from_millis(1_700_000_000_000)),
         vault: Vault::open(key.as_deref(), &Secret::new("media")).unwrap(),
         on_commit: Box::new(|_| {}),

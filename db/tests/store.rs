@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{Attempt, CommittedEvent, NewIngress, NewRoom, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    Attempt, CommittedEvent, NewIngress, NewRoom, OlderSchema, Store, StoreError, StoreMetrics, StoreOptions, Vault,
+};
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
@@ -27,6 +29,7 @@ fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Reported) {
     let key = dir.path().join("encryption.key");
     let store = Store::open(StoreOptions {
         path: dir.path().join("conclave.db"),
+        older_schema: OlderSchema::Migrate,
         clock: clock.clone(),
         vault: Vault::open(Some(&key), &Secret::new("media")).unwrap(),
         on_commit,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::output::print;
-use super::store::with_store;
+use super::store::with_store_as_it_is;
 use super::table;
 use crate::config::Config;
 use crate::data_dir::database_path;
@@ -20,7 +20,7 @@ pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), Cli
         return Err(CliError::failed(format!("no database at {}", database.display())));
     }
     let shown = file.display().to_string();
-    with_store(config, data, async |store| store.backup(file).await)?;
+    with_store_as_it_is(config, data, async |store| store.backup(file).await)?;
     if let Some(key) = config.encryption.key_path(data) {
         log::info!(
             "the backup does not contain the encryption key that it needs; keep a copy of {} too",

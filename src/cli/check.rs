@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use conclave_db::{Store, StoreOptions, Vault};
+use conclave_db::{OlderSchema, Store, StoreOptions, Vault};
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, Secret};
@@ -90,7 +90,8 @@ fn check_database(data: &Path) -> Result<Verdict, CliError> {
         return Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display())));
     }
     let schema = run_in_system(verify_database(&path))?;
-    Ok(Verdict::Ok(format!("schema {schema}, {}", path.display())))
+    let older = if schema < Store::schema() { ", which the next start of a server migrates" } else { "" };
+    Ok(Verdict::Ok(format!("schema {schema}{older}, {}", path.display())))
 }
 
 /// Returns the schema version of an intact database.
@@ -99,6 +100,7 @@ async fn verify_database(path: &Path) -> Result<i64, CliError> {
     let vault = Vault::open(None, &Secret::new(""))?;
     let store = Store::open(StoreOptions {
         path: path.to_owned(),
+        older_schema: OlderSchema::Accept,
         clock: Clock::system(),
         vault,
         on_commit: Box::new(|_| {}),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conclave_db::{Store, StoreMetrics};
+use conclave_db::{OlderSchema, Store, StoreMetrics};
 use conclave_model::Clock;
 use prometheus::Registry;
 
@@ -20,17 +20,60 @@ where
     F: AsyncFnOnce(&Store) -> Result<T, E>,
     CliError: From<E>,
 {
+    run_in_system(async { run_and_close(&open(config, data)?, operation).await })
+}
+
+/// Like [`with_store`], but leaves the database of an older version as it is.
+///
+/// # Errors
+/// The operation's own error, or a store that cannot be opened.
+pub(super) fn with_store_as_it_is<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
+where
+    F: AsyncFnOnce(&Store) -> Result<T, E>,
+    CliError: From<E>,
+{
     run_in_system(async {
-        let setup = StoreSetup {
-            clock: Clock::system(),
-            on_commit: Box::new(|_| {}),
-            metrics: unregistered_metrics()?,
-            readers: 1,
-        };
-        let store = data_dir::open_store(config, data, setup)?;
-        let result = operation(&store).await;
-        store.close();
-        Ok(result?)
+        let store = data_dir::open_store(config, data, setup(OlderSchema::Accept)?)?;
+        run_and_close(&store, operation).await
+    })
+}
+
+async fn run_and_close<T, E, F>(store: &Store, operation: F) -> Result<T, CliError>
+where
+    F: AsyncFnOnce(&Store) -> Result<T, E>,
+    CliError: From<E>,
+{
+    let result = operation(store).await;
+    store.close();
+    Ok(result?)
+}
+
+/// Opens the store. A database that is missing or of an older version is migrated, unless a server is using it.
+fn open(config: &Config, data: &Path) -> Result<Store, CliError> {
+    match data_dir::open_store(config, data, setup(OlderSchema::Refuse)?) {
+        Err(CliError::OlderSchema { found, known }) => {
+            let _lock = data_dir::lock_for_server(data).map_err(|_| in_use(data, found, known))?;
+            data_dir::open_store(config, data, setup(OlderSchema::Migrate)?)
+        }
+        opened => opened,
+    }
+}
+
+fn in_use(data: &Path, found: i64, known: i64) -> CliError {
+    let message = format!(
+        "a server is using the database with schema {found}, and this command would migrate it to {known}: stop the server, or \
+         run the command of the server's version"
+    );
+    CliError::data_dir(data, message)
+}
+
+fn setup(older_schema: OlderSchema) -> Result<StoreSetup, CliError> {
+    Ok(StoreSetup {
+        older_schema,
+        clock: Clock::system(),
+        on_commit: Box::new(|_| {}),
+        metrics: unregistered_metrics()?,
+        readers: 1,
     })
 }
 

@@ -115,7 +115,9 @@ impl From<StoreError> for ApiError {
                 let message = "the database cannot be reached or written now; retry with backoff";
                 Problem::new(ErrorCode::DatabaseUnavailable, message).after(SHORT_WAIT).because(cause).into()
             }
-            error @ (StoreError::Fault(_) | StoreError::NewerSchema { .. }) => Self::internal(error),
+            error @ (StoreError::Fault(_) | StoreError::OlderSchema { .. } | StoreError::NewerSchema { .. }) => {
+                Self::internal(error)
+            }
         }
     }
 }

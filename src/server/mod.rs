@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
-use conclave_db::Store;
+use conclave_db::{OlderSchema, Store};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane};
 use conclave_model::Clock;
@@ -92,6 +92,7 @@ impl Server {
         let relay = EventRelay::default();
         let metrics = Metrics::new()?;
         let setup = StoreSetup {
+            older_schema: OlderSchema::Migrate,
             clock: clock.clone(),
             on_commit: relay.hook(),
             metrics: metrics.store.clone(),

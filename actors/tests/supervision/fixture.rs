@@ -10,7 +10,7 @@ use conclave_actors::debug::ActorView;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree};
-use conclave_db::{NewRoom, NewTemplate, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
 use conclave_model::event::ParticipantRef;
@@ -42,6 +42,7 @@ impl Fixture {
         let clock = Clock::manual(Timestamp::from_millis(START));
         let options = StoreOptions {
             path: dir.path().join("conclave.db"),
+            older_schema: OlderSchema::Migrate,
             clock: clock.clone(),
             vault: Vault::open(Some(&dir.path().join("encryption.key")), &Secret::new("media")).unwrap(),
             on_commit: relay.hook(),
