@@ -16,7 +16,11 @@ pub(super) struct Threads {
 }
 
 /// A read, boxed for the queue. It sends its result through its own channel.
-struct Job(Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>);
+struct Job(Box<dyn Run>);
+
+trait Run: FnOnce(Result<&Connection, StoreError>) + Send {}
+
+impl<F: FnOnce(Result<&Connection, StoreError>) + Send> Run for F {}
 
 impl Message for Job {
     type Result = ();
