@@ -282,6 +282,14 @@ impl Store {
         self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running)).await
     }
 
+    /// Reads an egress that is final; `None` when the project has none by that id.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn ended_egress(&self, project: ProjectId, id: EgressId) -> Result<Option<Egress>, StoreError> {
+        self.read(move |sql| Ok(find(sql, &project, &id)?.filter(|egress| egress.status.is_final()))).await
+    }
+
     /// Reads an egress of either kind that is known to exist.
     ///
     /// # Errors

@@ -135,6 +135,23 @@ impl Store {
         self.list(&owner, move |sql| list_query(&project).page(sql, page, room)).await
     }
 
+    /// Returns those of the names that are of rooms which have ended.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn ended_rooms(&self, project: ProjectId, names: Vec<RoomName>) -> Result<Vec<RoomName>, StoreError> {
+        self.read(move |sql| {
+            let mut ended = Vec::new();
+            for name in names {
+                if by_name(sql, &project, &name)?.is_some_and(|room| room.status == RoomStatus::Ended) {
+                    ended.push(name);
+                }
+            }
+            Ok(ended)
+        })
+        .await
+    }
+
     /// Reads all open rooms of a project with their connected participants.
     ///
     /// # Errors

@@ -129,7 +129,20 @@ impl TestApp {
         Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap())
     }
 
-    /// The same, with some settings changed in between.
+    /// Starts the app on what was on disk at this moment, as after a crash, with the clock advanced while it was down.
+    pub fn crash_for(mut self, downtime: Duration) -> Self {
+        let disk = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(self.data()).unwrap().map(Result::unwrap) {
+            if file.file_type().unwrap().is_file() {
+                std::fs::copy(file.path(), disk.path().join(file.file_name())).unwrap();
+            }
+        }
+        self.halt();
+        self.clock.advance(downtime);
+        Self::boot(self.config.clone(), self.clock.clone(), disk)
+    }
+
+    /// Restarts with some settings changed in between.
     pub fn restart_with(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self.restart()

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use conclave_db::{NewEgress, RunningEgress, Store, StoreError};
+use conclave_media::MediaPlane;
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
-use conclave_model::{EgressId, ErrorCode, ProjectId, RoomName};
+use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
 
 use super::ProjectActor;
 use super::followed::{Followed, SetOf};
@@ -74,6 +75,15 @@ impl Followed for RunningEgress {
             EgressMsg::RoomEnded | EgressMsg::Poll | EgressMsg::Inspect(_) => {}
         }
     }
+
+    fn clean_up(project: &ProjectActor, id: &EgressId) {
+        let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
+        tokio::spawn(async move {
+            if let Ok(Some(egress)) = context.store.ended_egress(project, id).await {
+                stop_on_plane(&*context.media, &egress.namespaced_room(), &egress.egress_id).await;
+            }
+        });
+    }
 }
 
 impl ProjectActor {
@@ -127,11 +137,16 @@ async fn start(
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
-        if let Err(error) = context.media.stop_egress(&room, &egress_id).await {
-            log::error!(egress_id = egress_id.as_str(); "an egress without a record could not be stopped: {error}");
-        }
+        stop_on_plane(&*context.media, &room, &egress_id).await;
     }
     Ok(written?)
+}
+
+/// Stops an egress that has no record, or a final one.
+async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &EgressId) {
+    if let Err(error) = media.stop_egress(room, id).await {
+        log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress was not stopped on the media plane: {error}");
+    }
 }
 
 /// Whether an egress was not written because it has a record already.

@@ -63,8 +63,8 @@ pub(super) trait Followed: Sized + Send + 'static {
     /// Answers a message whose actor does not exist: the record is final, or was never written.
     fn answer_without_actor(project: &ProjectActor, id: Self::Id, message: MsgOf<Self>);
 
-    /// Cleans up what a record that is final or does not exist may have left on the media plane.
-    fn clean_up(_project: &ProjectActor, _id: &Self::Id) {}
+    /// Ends on the media plane, in a spawned task, what a final record may have left there. What has no record is left alone.
+    fn clean_up(project: &ProjectActor, id: &Self::Id);
 }
 
 impl ProjectActor {

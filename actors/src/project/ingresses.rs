@@ -85,8 +85,12 @@ impl Followed for Ingress {
     }
 
     fn clean_up(project: &ProjectActor, id: &IngressId) {
-        let (media, id) = (Arc::clone(&project.context.media), id.clone());
-        tokio::spawn(async move { delete_on_plane(&*media, &id).await });
+        let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
+        tokio::spawn(async move {
+            if context.store.ingress(project, id.clone()).await.is_ok_and(|record| record.status.is_final()) {
+                delete_on_plane(&*context.media, &id).await;
+            }
+        });
     }
 }
 

@@ -188,6 +188,13 @@ pub enum ProjectMsg {
 }
 
 impl ProjectMsg {
+    /// Answers on behalf of a project that does not exist. A caller of such a project gets no answer: no credential is its.
+    pub(crate) fn answer_as_unknown(self) {
+        if let Self::Report { answer, .. } = self {
+            let _ = answer.send(Err(ReportError::UnknownRoom));
+        }
+    }
+
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Populate => "populate",

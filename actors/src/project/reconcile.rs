@@ -1,18 +1,19 @@
 //! Reconciliation of a project's records with the media plane: at start, every `media.reconcile`, and after an outage.
 //!
 //! Actors that run poll by themselves. The survey of what is live finds what has no actor to poll for it: a hibernating room
-//! whose join report was lost, a room that has ended and is open on the media plane, and an egress or ingress endpoint
-//! without a record.
+//! whose join report was lost; and a room, an egress or an ingress endpoint that has ended and is live on the media plane.
+//! What is in no record is left alone: others may use the same media plane.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_db::RunningEgress;
 use conclave_media::{MediaError, Survey};
-use conclave_model::egress::EgressState;
-use conclave_model::ingress::{Ingress, IngressState};
+use conclave_model::ingress::Ingress;
 use conclave_model::{NamespacedRoom, ProjectId, RoomName};
 
 use super::ProjectActor;
+use super::followed::Followed;
 use super::message::ProjectMsg;
 use super::state::ProjectState;
 use crate::egress::EgressMsg;
@@ -20,9 +21,6 @@ use crate::ingress::IngressMsg;
 use crate::mailbox::Mailbox;
 use crate::room::RoomMsg;
 use crate::timer::Timer;
-
-/// Time that the record of an egress or ingress endpoint may take to be written after the media plane has accepted it.
-const ORPHANED_AFTER: Duration = Duration::from_secs(60);
 
 impl ProjectActor {
     /// Lets every running actor poll, starts the survey, and arms the timer for the next reconciliation.
@@ -52,18 +50,10 @@ impl ProjectActor {
         for room in &rooms {
             self.wake_missed(me, state, &room.split().1);
         }
-        if state.pending_rooms == 0 {
-            let ended = rooms.into_iter().chain(empty_rooms).filter(|room| !state.rooms.contains(&room.split().1));
-            ended.for_each(|room| self.close_ended(room));
-        }
-        // What is being created now has no record yet, and must not be taken for an orphan.
-        if state.ingresses.pending.len() == 0 {
-            self.sweep_ingresses(me, state, ingresses);
-        }
-        if state.egresses.pending.len() == 0 {
-            let orphans = egresses.into_iter().filter(|(_, seen)| self.is_orphan(state, seen));
-            orphans.for_each(|(room, seen)| self.stop_orphan(room, seen));
-        }
+        let without_actor = |room: &NamespacedRoom| !state.rooms.contains(&room.split().1);
+        self.close_ended(rooms.into_iter().chain(empty_rooms).filter(without_actor).collect());
+        self.load_strays::<Ingress>(me, state, ingresses.into_iter().map(|(_, seen)| seen.ingress_id));
+        self.load_strays::<RunningEgress>(me, state, egresses.into_iter().map(|(_, seen)| seen.egress_id));
     }
 
     /// Wakes a hibernating room that has participants on the media plane.
@@ -74,52 +64,37 @@ impl ProjectActor {
         }
     }
 
-    /// Closes a room on the media plane that has ended: the plane was unreachable when it ended.
-    fn close_ended(&self, room: NamespacedRoom) {
-        let media = Arc::clone(&self.context.media);
+    /// Closes those of the rooms whose record has ended, in a spawned task: the media plane was unreachable when they ended.
+    fn close_ended(&self, rooms: Vec<NamespacedRoom>) {
+        if rooms.is_empty() {
+            return;
+        }
+        let (context, project) = (Arc::clone(&self.context), self.id.clone());
         tokio::spawn(async move {
-            if let Err(error) = media.close_room(&room).await {
-                log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
+            let names = rooms.iter().map(|room| room.split().1).collect();
+            let ended = context.store.ended_rooms(project, names).await;
+            let ended =
+                ended.inspect_err(|error| log::warn!("ended rooms were not closed: {error}")).unwrap_or_default();
+            for room in rooms.iter().filter(|room| ended.contains(&room.split().1)) {
+                if let Err(error) = context.media.close_room(room).await {
+                    log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
+                }
             }
         });
     }
 
-    /// Looks up the records of ingress endpoints without an actor: at once if the room has ended, otherwise once their records
-    /// must have been written.
-    fn sweep_ingresses(
+    /// Reads the records of what is live without an actor. One that is final is cleaned up, one that is not gets its actor.
+    fn load_strays<F: Followed>(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        seen: Vec<(NamespacedRoom, IngressState)>,
+        ids: impl Iterator<Item = F::Id>,
     ) {
-        let (now, before) = (self.context.clock.now(), std::mem::take(&mut state.strays));
-        for (room, IngressState { ingress_id: id, .. }) in seen {
-            if state.ingresses.children.contains(&id) {
-                continue;
-            }
-            let since = before.get(&id).copied().unwrap_or(now);
-            state.strays.insert(id.clone(), since);
-            if !state.rooms.contains(&room.split().1) || since.after(ORPHANED_AFTER) <= now {
-                log::warn!(ingress_id = id.as_str(), room = room.as_str(); "the media plane has an ingress without an actor");
-                self.load::<Ingress>(me, id);
-            }
+        let set = F::set(state);
+        // What is being created now has no record yet.
+        if set.pending.len() == 0 {
+            ids.filter(|id| !set.children.contains(id)).for_each(|id| self.load::<F>(me, id));
         }
-    }
-
-    fn is_orphan(&self, state: &ProjectState, seen: &EgressState) -> bool {
-        let is_known = state.egresses.children.contains(&seen.egress_id);
-        !is_known && seen.started_at.after(ORPHANED_AFTER) <= self.context.clock.now()
-    }
-
-    /// Stops an egress that was started and whose record could not be written.
-    fn stop_orphan(&self, room: NamespacedRoom, seen: EgressState) {
-        log::warn!(egress_id = seen.egress_id.as_str(), room = room.as_str(); "an egress without a record is stopped");
-        let media = Arc::clone(&self.context.media);
-        tokio::spawn(async move {
-            if let Err(error) = media.stop_egress(&room, &seen.egress_id).await {
-                log::warn!(egress_id = seen.egress_id.as_str(); "an egress without a record was not stopped: {error}");
-            }
-        });
     }
 }
 

@@ -6,7 +6,7 @@ use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
-use conclave_model::room::Room;
+use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{ErrorCode, Problem, RoomName};
 use tokio::sync::oneshot;
 
@@ -74,7 +74,7 @@ impl ProjectActor {
         }
     }
 
-    /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or never existed here.
+    /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or has no record.
     pub(super) fn forward_to_room(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -118,8 +118,23 @@ impl ProjectActor {
                 self.deliver_report::<RunningEgress>(state, id, message);
             }
             MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, (ingress, report.at), answer),
+            MediaEvent::ParticipantJoined(_) if !state.rooms.contains(&room) => self.refuse_join(room, answer),
             _ => self.forward_to_room(me, state, &room, RoomMsg::Report { report, answer }),
         }
+    }
+
+    /// Refuses a join to a room that is no child, in a spawned task: the room's record says whether it has ended.
+    fn refuse_join(&self, room: RoomName, answer: oneshot::Sender<Result<(), ReportError>>) {
+        let (store, project) = (self.context.store.clone(), self.id.clone());
+        tokio::spawn(async move {
+            let error = match store.room(project, room).await {
+                Ok(room) if room.status == RoomStatus::Ended => ReportError::RoomEnded,
+                Err(StoreError::Refused(_)) => ReportError::UnknownRoom,
+                // It has just been created, or cannot be read.
+                Ok(_) | Err(_) => ReportError::Unavailable,
+            };
+            let _ = answer.send(Err(error));
+        });
     }
 
     /// Forgets a room that has ended, and answers the messages that waited for it.

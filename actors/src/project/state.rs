@@ -28,8 +28,6 @@ pub struct ProjectState {
     pub(super) by_actor: HashMap<ActorId, ChildKey>,
     /// Number of rooms that are being written. They count against the plan's limit before they exist.
     pub(super) pending_rooms: usize,
-    /// Ingress endpoints on the media plane without an actor, and the instant since which they have been seen.
-    pub(super) strays: HashMap<IngressId, Timestamp>,
     /// Hibernating rooms by their deadline.
     pub(super) hibernating: BTreeSet<(Timestamp, RoomName)>,
     pub(super) deadline: Option<Timer>,
@@ -48,7 +46,6 @@ impl ProjectState {
             webhook_endpoints: ChildSet::new(ActorKind::WebhookEndpoint, "webhook", project, parent),
             by_actor: HashMap::new(),
             pending_rooms: 0,
-            strays: HashMap::new(),
             hibernating: BTreeSet::new(),
             deadline: None,
             reconcile: None,

@@ -1,5 +1,6 @@
 //! The messages of the system actor.
 
+use conclave_db::StoreError;
 use conclave_media::{Report, ReportError};
 use conclave_model::{EndpointId, ProjectId};
 use ractor::RpcReplyPort;
@@ -38,6 +39,13 @@ pub enum SystemMsg {
     MediaReturned,
     /// Rebuild a project: the delay after its failure is over.
     Restore(ProjectId),
+    /// The record of a project without an actor was read.
+    ProjectLoaded {
+        /// The id of the project.
+        id: ProjectId,
+        /// Whether the project exists.
+        exists: Result<bool, StoreError>,
+    },
     /// Delete expired records.
     RunHousekeeping,
     /// Return a snapshot.
@@ -53,6 +61,7 @@ impl SystemMsg {
             Self::DeliveriesQueued { .. } => "deliveries_queued",
             Self::MediaReturned => "media_returned",
             Self::Restore(_) => "restore",
+            Self::ProjectLoaded { .. } => "project_loaded",
             Self::RunHousekeeping => "run_housekeeping",
             Self::Inspect(_) => "inspect",
         }

@@ -3,12 +3,16 @@
 //! It starts projects when they have something live, passes the media plane's reports and committed events down to them, and
 //! deletes expired records.
 //!
+//! - [`message`]: the messages.
+//! - [`projects`]: how projects are started, fail and are rebuilt.
+//!
 //! Limits: expired records are deleted every 10 minutes.
 //!
 //! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
 //! rebuilds projects that fail, and stops all actors when the server stops.
 
 mod message;
+mod projects;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,15 +22,13 @@ use conclave_model::ProjectId;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use serde_json::json;
 
-use crate::child::{Child, STOP_TIMEOUT, Supervised};
+use crate::child::{Child, STOP_TIMEOUT};
 use crate::context::ActorContext;
-use crate::info::{ActorInfo, ActorKind};
+use crate::info::ActorInfo;
 use crate::inspection::Inspection;
 use crate::mailbox::Mailbox;
-use crate::project::{ProjectActor, ProjectMsg};
+use crate::project::ProjectMsg;
 use crate::project_mailboxes::ProjectMailboxes;
-use crate::registry::ActorStatus;
-use crate::report_path::ReportPath;
 use crate::timer::Timer;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
@@ -62,7 +64,10 @@ impl SystemActor {
         match self.context.store.live_projects().await {
             Ok(projects) => {
                 for project in projects {
-                    self.spawn(me, state, project).await;
+                    // A report may have started it while the store did not answer.
+                    if !state.projects.contains_key(&project) {
+                        self.spawn(me, state, project).await;
+                    }
                 }
                 self.run_housekeeping(me, state);
             }
@@ -74,73 +79,12 @@ impl SystemActor {
         }
     }
 
-    /// Spawns a project's actor, for the first time or again.
-    async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
-        let info = self.project_info(state, &id);
-        let actor = ProjectActor {
-            context: Arc::clone(&self.context),
-            info: Arc::clone(&info),
-            id: id.clone(),
-            path: report_path(me, &id),
-        };
-        match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
-            Ok((actor, _)) => {
-                state.by_actor.insert(actor.get_id(), id.clone());
-                self.spawned(state, id, Mailbox::new(actor, info));
-            }
-            // Nothing in its start can fail; if it did, the next message to the project tries again.
-            Err(error) => log::error!(project = id.as_str(); "a project could not be started: {error}"),
-        }
-    }
-
-    fn spawned(&self, state: &mut SystemState, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
-        self.context.registry.register(mailbox.info(), ActorStatus::Running(Arc::new(mailbox.clone())));
-        self.projects.insert(id.clone(), mailbox.clone());
-        match state.projects.get_mut(&id) {
-            Some(child) => child.restored(mailbox),
-            None => {
-                state.projects.insert(id, Child::running(mailbox));
-            }
-        }
-    }
-
-    fn project_info(&self, state: &SystemState, id: &ProjectId) -> Arc<ActorInfo> {
-        state.projects.get(id).map_or_else(
-            || ActorInfo::new(id.to_string(), ActorKind::Project, Some((*self.info.id).into()), Some(id.clone())),
-            |child| Arc::clone(child.info()),
-        )
-    }
-
-    /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
-    async fn send(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
-        if !state.projects.contains_key(&id) {
-            self.spawn(me, state, id.clone()).await;
-        }
-        if let Some(project) = state.projects.get_mut(&id) {
-            // Projects do not hibernate, so none need be woken.
-            let _ = project.send(message);
-        }
-    }
-
     /// Lets every project reconcile its records now.
     fn reconcile(state: &mut SystemState) {
         for project in state.projects.values_mut() {
             // Projects do not hibernate, so none need be woken.
             let _ = project.send(ProjectMsg::Reconcile);
         }
-    }
-
-    fn project_failed(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, actor: ActorId, reason: &str) {
-        let Some(id) = state.by_actor.remove(&actor) else { return };
-        let Some(child) = state.projects.get_mut(&id) else { return };
-        log::error!(project = id.as_str(); "a project failed and will be rebuilt: {reason}");
-        self.projects.remove(&id);
-        let clock = &self.context.clock;
-        let now = clock.now();
-        let delay = child.record_failure(now, reason);
-        self.context.registry.register(child.info(), ActorStatus::Restarting);
-        self.context.metrics.restarted(ActorKind::Project);
-        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
     }
 
     /// Deletes expired records in a spawned task, and arms the timer for the next time.
@@ -155,15 +99,6 @@ impl SystemActor {
         let timers = state.housekeeping.iter().map(Timer::view).collect();
         Inspection { timers, state: json!({"projects": state.projects.len(), "media": self.context.media.kind()}) }
     }
-}
-
-/// Returns the path of reports from the root to a project.
-fn report_path(me: &Mailbox<SystemMsg>, id: &ProjectId) -> ReportPath<ProjectMsg> {
-    let (me, id) = (me.clone(), id.clone());
-    ReportPath::new(move |message| {
-        // If the root has stopped, so has everything below it.
-        let _ = me.cast(SystemMsg::Project { id: id.clone(), msg: Box::new(message) });
-    })
 }
 
 /// Deletes expired records, a bounded number at a time, until there are none.
@@ -202,19 +137,20 @@ impl Actor for SystemActor {
         self.info.record_message(self.context.clock.now(), message.name());
         match message {
             SystemMsg::Populate => self.populate(&me, state).await,
-            SystemMsg::Project { id, msg } => self.send(&me, state, id, *msg).await,
+            SystemMsg::Project { id, msg } => self.send(&me, state, id, *msg),
             SystemMsg::Report { report, answer } => {
                 let (project, _) = report.room.split();
-                self.send(&me, state, project, ProjectMsg::Report { report, answer }).await;
+                self.send(&me, state, project, ProjectMsg::Report { report, answer });
             }
             SystemMsg::DeliveriesQueued { project, endpoints } => {
                 for id in endpoints {
                     let queued = ProjectMsg::WebhookEndpoint { id, msg: WebhookEndpointMsg::Queued };
-                    self.send(&me, state, project.clone(), queued).await;
+                    self.send(&me, state, project.clone(), queued);
                 }
             }
             SystemMsg::MediaReturned => Self::reconcile(state),
-            SystemMsg::Restore(project) => self.spawn(&me, state, project).await,
+            SystemMsg::Restore(project) => self.load(&me, project),
+            SystemMsg::ProjectLoaded { id, exists } => self.loaded(&me, state, id, exists).await,
             SystemMsg::RunHousekeeping => self.run_housekeeping(&me, state),
             SystemMsg::Inspect(reply) => drop(reply.send(self.inspect(state))),
         }

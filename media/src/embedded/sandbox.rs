@@ -74,7 +74,7 @@ impl From<MachineError> for SandboxError {
 impl From<ReportError> for SandboxError {
     fn from(error: ReportError) -> Self {
         match error {
-            ReportError::RoomEnded => Self::RoomEnded,
+            ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
             ReportError::Unavailable => Self::Unavailable,
         }

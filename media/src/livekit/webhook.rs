@@ -159,7 +159,8 @@ impl WebhookReceiver {
                 }
             }
             Ok(()) if report.affects_subscriptions => self.subscriptions.spawn_apply(&report.room),
-            Ok(()) => {}
+            // An unknown room is left to others who use the same LiveKit.
+            Ok(()) | Err(ReportError::UnknownRoom) => {}
         }
         None
     }

@@ -21,7 +21,8 @@ pub struct Report {
 /// An event in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaEvent {
-    /// A participant connected. If this report is refused, the media plane disconnects it.
+    /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown and
+    /// may be another server's.
     ParticipantJoined(Box<Participant>),
     /// A participant that had joined disconnected.
     ParticipantLeft {
@@ -72,9 +73,12 @@ pub enum MediaEvent {
 /// Why the control plane did not accept a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// The room has ended or does not exist.
+    /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
+    /// The room has no record. Another server may own it that uses the same media plane.
+    #[error("the room is in no record")]
+    UnknownRoom,
     /// The participant's role has its maximum of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,

@@ -103,6 +103,16 @@ async fn a_refused_join_is_removed_from_livekit() {
 }
 
 #[tokio::test]
+async fn a_join_to_a_room_without_a_record_is_left_alone() {
+    let test = TestPlane::new();
+    test.double.join(ROOM, &Joining::participant("alice"));
+    let joined = test.double.webhooks().pop().unwrap();
+    test.sink.fail_next(ReportError::UnknownRoom);
+    assert_eq!(deliver(&test, &joined).await, WebhookOutcome::Accepted);
+    assert_eq!(test.plane.participants(&room()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_webhook_without_a_valid_signature_is_refused() {
     let test = TestPlane::new();
     let body = disconnected("participant_left", "CLIENT_INITIATED").to_string();

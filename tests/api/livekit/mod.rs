@@ -2,6 +2,7 @@
 //! plane is tested in [`crate::scenarios`].
 
 mod order;
+mod shared;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@
 mod clients;
 mod faults;
 mod methods;
+mod neighbours;
 mod participants;
 mod signalling;
 mod webhooks;
@@ -54,6 +55,8 @@ struct LiveRoom {
     node_is_dead: bool,
     /// Identities that are listed although no live node has them.
     ghosts: BTreeSet<String>,
+    /// Identities that are connected and missing from the list of participants.
+    unlisted: BTreeSet<String>,
 }
 
 /// The settings of LiveKit's configuration that matter to the API.

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use livekit_protocol as proto;
 use prost::Message;
+use proto::egress_info::Request as EgressKind;
 use serde_json::Value;
 use test_http_server::{Request, Response};
 
@@ -133,9 +134,9 @@ impl State {
                 Some(_) => faults::protobuf(&proto::SendDataResponse {}),
                 None => faults::no_response(),
             },
-            "StartRoomCompositeEgress" => self.start(read::<proto::RoomCompositeEgressRequest>(body).room_name, double),
-            "StartParticipantEgress" => self.start(read::<proto::ParticipantEgressRequest>(body).room_name, double),
-            "StartTrackEgress" => self.start(read::<proto::TrackEgressRequest>(body).room_name, double),
+            "StartRoomCompositeEgress" => self.start(EgressKind::RoomComposite(read(body)), double),
+            "StartParticipantEgress" => self.start(EgressKind::Participant(read(body)), double),
+            "StartTrackEgress" => self.start(EgressKind::Track(read(body)), double),
             "ListEgress" => self.list_egress(&read(body)),
             "StopEgress" => self.stop(&read(body)),
             "UpdateStream" => match self.egresses.get(&read::<proto::UpdateStreamRequest>(body).egress_id) {
@@ -210,7 +211,12 @@ impl State {
         if self.settings.node_lists && room.is_none_or(|room| room.node_is_dead) {
             return faults::no_response();
         }
-        let participants = room.map(|room| room.participants.values().cloned().collect());
+        let listed = |room: &LiveRoom| {
+            let listed =
+                room.participants.values().filter(|participant| !room.unlisted.contains(&participant.identity));
+            listed.cloned().collect()
+        };
+        let participants = room.map(listed);
         faults::protobuf(&proto::ListParticipantsResponse { participants: participants.unwrap_or_default() })
     }
 
@@ -273,12 +279,18 @@ impl State {
         self.participant(&named).map_or_else(faults::no_response, faults::protobuf)
     }
 
-    fn start(&mut self, room_name: String, double: &Double) -> Response {
+    pub(crate) fn start(&mut self, request: EgressKind, double: &Double) -> Response {
+        let room_name = match &request {
+            EgressKind::RoomComposite(request) => request.room_name.clone(),
+            EgressKind::Participant(request) => request.room_name.clone(),
+            EgressKind::Track(request) => request.room_name.clone(),
+            _ => String::new(),
+        };
         if !self.rooms.contains_key(&room_name) {
             return faults::not_found("requested room does not exist");
         }
-        let info =
-            proto::EgressInfo { egress_id: self.id("EG_"), room_name, started_at: nanos(), ..Default::default() };
+        let (egress_id, request) = (self.id("EG_"), Some(request));
+        let info = proto::EgressInfo { egress_id, room_name, request, started_at: nanos(), ..Default::default() };
         self.egresses.insert(info.egress_id.clone(), info.clone());
         self.report_egress("egress_started", info.clone(), double);
         faults::protobuf(&info)
@@ -308,7 +320,7 @@ impl State {
         faults::protobuf(info)
     }
 
-    fn create_ingress(&mut self, request: proto::CreateIngressRequest) -> Response {
+    pub(crate) fn create_ingress(&mut self, request: proto::CreateIngressRequest) -> Response {
         let whip = request.input_type == proto::IngressInput::WhipInput as i32;
         let info = proto::IngressInfo {
             ingress_id: self.id("IN_"),

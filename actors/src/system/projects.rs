@@ -1,0 +1,129 @@
+//! The projects: how they are started, sent to, fail and are rebuilt.
+//!
+//! A message to a project that does not run reads the project's record first, and waits meanwhile. A media plane that others
+//! use too reports rooms of projects that this server does not have; those get no actor.
+
+use std::sync::Arc;
+
+use conclave_db::StoreError;
+use conclave_model::ProjectId;
+use ractor::{Actor, ActorId};
+
+use super::{SystemActor, SystemMsg, SystemState};
+use crate::child::{Child, Supervised};
+use crate::info::{ActorInfo, ActorKind};
+use crate::mailbox::Mailbox;
+use crate::project::{ProjectActor, ProjectMsg};
+use crate::registry::ActorStatus;
+use crate::report_path::ReportPath;
+use crate::timer::Timer;
+
+impl SystemActor {
+    /// Spawns a project's actor, for the first time or again.
+    pub(super) async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
+        let info = self.project_info(state, &id);
+        let actor = ProjectActor {
+            context: Arc::clone(&self.context),
+            info: Arc::clone(&info),
+            id: id.clone(),
+            path: report_path(me, &id),
+        };
+        match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
+            Ok((actor, _)) => {
+                state.by_actor.insert(actor.get_id(), id.clone());
+                self.spawned(state, id, Mailbox::new(actor, info));
+            }
+            Err(error) => self.restore_later(me, state, id, &error.to_string()),
+        }
+    }
+
+    fn spawned(&self, state: &mut SystemState, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
+        self.context.registry.register(mailbox.info(), ActorStatus::Running(Arc::new(mailbox.clone())));
+        self.projects.insert(id.clone(), mailbox.clone());
+        match state.projects.get_mut(&id) {
+            Some(child) => child.restored(mailbox),
+            None => {
+                state.projects.insert(id, Child::running(mailbox));
+            }
+        }
+    }
+
+    fn project_info(&self, state: &SystemState, id: &ProjectId) -> Arc<ActorInfo> {
+        state.projects.get(id).map_or_else(
+            || ActorInfo::new(id.to_string(), ActorKind::Project, Some((*self.info.id).into()), Some(id.clone())),
+            |child| Arc::clone(child.info()),
+        )
+    }
+
+    /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
+    pub(super) fn send(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
+        if !state.projects.contains_key(&id) {
+            self.load(me, id.clone());
+        }
+        let info = self.project_info(state, &id);
+        // Projects do not hibernate, so none need be woken.
+        let _ = state.projects.entry(id).or_insert_with(|| Child::failed_to_start(info)).send(message);
+    }
+
+    /// Reads in a spawned task whether a project exists, to start its actor.
+    pub(super) fn load(&self, me: &Mailbox<SystemMsg>, id: ProjectId) {
+        let (store, me) = (self.context.store.clone(), me.clone());
+        tokio::spawn(async move {
+            let exists = store.project(id.clone()).await.map(|project| project.is_some());
+            let _ = me.cast(SystemMsg::ProjectLoaded { id, exists });
+        });
+    }
+
+    /// Starts a project that exists. One that does not exist is forgotten, and the messages that waited for it are answered.
+    pub(super) async fn loaded(
+        &self,
+        me: &Mailbox<SystemMsg>,
+        state: &mut SystemState,
+        id: ProjectId,
+        exists: Result<bool, StoreError>,
+    ) {
+        match exists {
+            Ok(true) => self.spawn(me, state, id).await,
+            Ok(false) => {
+                log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
+                let waiting = state.projects.remove(&id).map(Child::into_waiting);
+                waiting.into_iter().flatten().for_each(ProjectMsg::answer_as_unknown);
+            }
+            Err(error) => self.restore_later(me, state, id, &error.to_string()),
+        }
+    }
+
+    pub(super) fn project_failed(
+        &self,
+        me: &Mailbox<SystemMsg>,
+        state: &mut SystemState,
+        actor: ActorId,
+        reason: &str,
+    ) {
+        let Some(id) = state.by_actor.remove(&actor) else { return };
+        self.restore_later(me, state, id, reason);
+    }
+
+    /// Arms the timer that rebuilds a project which failed or could not start.
+    fn restore_later(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, reason: &str) {
+        log::error!(project = id.as_str(); "a project failed and will be rebuilt: {reason}");
+        self.projects.remove(&id);
+        let info = self.project_info(state, &id);
+        let child = state.projects.entry(id.clone()).or_insert_with(|| Child::failed_to_start(info));
+        let clock = &self.context.clock;
+        let now = clock.now();
+        let delay = child.record_failure(now, reason);
+        self.context.registry.register(child.info(), ActorStatus::Restarting);
+        self.context.metrics.restarted(ActorKind::Project);
+        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
+    }
+}
+
+/// Returns the path of reports from the root to a project.
+fn report_path(me: &Mailbox<SystemMsg>, id: &ProjectId) -> ReportPath<ProjectMsg> {
+    let (me, id) = (me.clone(), id.clone());
+    ReportPath::new(move |message| {
+        // If the root has stopped, so has everything below it.
+        let _ = me.cast(SystemMsg::Project { id: id.clone(), msg: Box::new(message) });
+    })
+}

@@ -1,0 +1,89 @@
+//! A LiveKit that others use too: another deployment of Conclave, or an operator. What is in no record of this server is left
+//! alone.
+
+use livekit_double::{Double, Joining};
+use serde_json::json;
+
+use super::{livekit, proto};
+use crate::support::{TestApp, eventually};
+
+/// A room that another deployment uses, with a participant, an egress and an ingress endpoint.
+struct Foreign {
+    room: String,
+    egress: String,
+    ingress: String,
+}
+
+impl Foreign {
+    fn new(double: &Double, room: String) -> Self {
+        // One identity that this server would not allow.
+        double.join(&room, &Joining::participant("carol#1"));
+        double.join(&room, &Joining::participant("dave"));
+        let (egress, ingress) = (double.start_egress(&room, "theirs.mp4"), double.create_ingress(&room));
+        Self { room, egress, ingress }
+    }
+
+    #[track_caller]
+    fn assert_untouched(&self, double: &Double) {
+        let participants = double.room(&self.room).map(|room| room.num_participants);
+        assert_eq!(participants, Some(2), "{}", self.room);
+        assert!(!double.is_stopped(&self.egress), "{}", self.room);
+        assert!(double.has_ingress(&self.ingress), "{}", self.room);
+    }
+}
+
+/// The number of lists that name nothing, of rooms, egresses and ingress endpoints.
+fn surveys(double: &Double) -> [usize; 3] {
+    [
+        double.calls::<proto::ListRoomsRequest>("ListRooms").iter().filter(|call| call.names.is_empty()).count(),
+        double.calls::<proto::ListEgressRequest>("ListEgress").iter().filter(|call| call.egress_id.is_empty()).count(),
+        double.calls::<proto::ListIngressRequest>("ListIngress").iter().filter(|c| c.ingress_id.is_empty()).count(),
+    ]
+}
+
+/// Advances to the next round of reconciliation and waits until what is live has been listed.
+fn surveyed(app: &TestApp, double: &Double) {
+    let [.., before] = surveys(double);
+    app.next_round();
+    eventually(|| surveys(double)[2] > before);
+}
+
+#[test]
+fn what_is_in_no_record_is_left_alone() {
+    let (app, double) = livekit();
+    app.room("standup");
+    let foreign = [
+        Foreign::new(&double, "prj_ffffffffffff.standup".into()),
+        Foreign::new(&double, format!("{}.unrecorded", app.project)),
+    ];
+    // An operator records a room of this server, and keeps an endpoint in it.
+    let standup = format!("{}.standup", app.project);
+    let (egress, ingress) = (double.start_egress(&standup, "operator.mp4"), double.create_ingress(&standup));
+    // Webhooks arrive in order: once this join is recorded, those of the other rooms have been answered.
+    double.join(&standup, &Joining::participant("alice"));
+    app.wait_until_joined(1);
+    foreign.iter().for_each(|foreign| foreign.assert_untouched(&double));
+    for _ in 0..3 {
+        surveyed(&app, &double);
+    }
+    foreign.iter().for_each(|foreign| foreign.assert_untouched(&double));
+    assert!(!double.is_stopped(&egress) && double.has_ingress(&ingress));
+    let actors = app.actors("?kind=project");
+    assert_eq!(actors["actors"].as_array().unwrap().len(), 1, "{actors}");
+}
+
+#[test]
+fn what_has_a_record_that_ended_is_closed() {
+    let (app, double) = livekit();
+    app.room("standup");
+    let standup = format!("{}.standup", app.project);
+    let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send().expect(201);
+    let egress = started["egress_id"].as_str().unwrap();
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    eventually(|| double.room(&standup).is_none() && double.is_stopped(egress));
+    // A client that still has its token opens the room again, by its join and without a webhook.
+    double.join(&standup, &Joining::participant("alice"));
+    eventually(|| double.room(&standup).is_some_and(|room| room.num_participants == 0));
+    surveyed(&app, &double);
+    eventually(|| double.room(&standup).is_none());
+}
