@@ -11,6 +11,7 @@ use conclave_model::webhook::RetrySchedule;
 use crate::delivery::sender::Sender;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
+use crate::turns::Turns;
 
 /// The services and settings that all actors share.
 pub struct ActorContext {
@@ -24,6 +25,8 @@ pub struct ActorContext {
     pub sender: Arc<Sender>,
     /// The settings of the actors.
     pub settings: Settings,
+    /// The turns of rooms whose deadline has come.
+    pub turns: Turns,
     /// The list of all actors, for the debug endpoint.
     pub registry: ActorRegistry,
     /// The metrics of the actors.

@@ -45,6 +45,7 @@ pub mod room;
 pub mod system;
 pub mod timer;
 pub mod tree;
+pub mod turns;
 pub mod webhook_endpoint;
 
 pub use context::{ActorContext, Settings};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_actors::delivery::sender::Sender;
+use conclave_actors::turns::Turns;
 use conclave_actors::{ActorContext, ActorRegistry, Settings};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
@@ -40,6 +41,7 @@ pub(super) fn actor_context(
             retention: config.webhooks.retention,
             reconcile: config.media.reconcile,
         },
+        turns: Turns::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),
     }

@@ -19,6 +19,7 @@ use crate::mailbox::Mailbox;
 use crate::registry::ActorStatus;
 use crate::room::{HibernatingRoom, RoomMsg, RoomState};
 use crate::timer::Timer;
+use crate::turns::Turn;
 
 /// Delay after which a room that could not be ended is woken again.
 const RETRY_END: Duration = Duration::from_secs(1);
@@ -53,24 +54,45 @@ impl ProjectActor {
         true
     }
 
-    /// Arms the timer for the earliest deadline.
+    /// Arms the timer for the earliest deadline. A project that waits for its turn needs none.
     fn arm_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let wanted = state.hibernating.first().map(|(deadline, _)| *deadline);
+        let earliest = state.hibernating.first().map(|(deadline, _)| *deadline);
+        let wanted = earliest.filter(|_| !state.awaits_turn);
         if state.deadline.as_ref().map(|timer| timer.view().fires_at) != wanted {
             let arm = |at| Timer::arm(&self.context.clock, "hibernation", at, me, ProjectMsg::HibernationDeadline);
             state.deadline = wanted.map(arm);
         }
     }
 
-    /// Wakes the rooms whose deadline has come. Each of them decides whether it ends.
+    /// Asks for a turn if a room's deadline has come, and arms the timer for the next deadline otherwise.
     pub(super) fn hibernation_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let now = self.context.clock.now();
-        let due: Vec<_> = state.hibernating.iter().take_while(|(deadline, _)| *deadline <= now).cloned().collect();
         state.deadline = None;
-        for (_, name) in due {
-            self.send_to_room(me, state, &name, RoomMsg::EmptyTimeout);
+        if !state.awaits_turn && self.due_room(state).is_some() {
+            state.awaits_turn = true;
+            let (turns, me) = (self.context.turns.clone(), me.clone());
+            tokio::spawn(async move {
+                if let Some(turn) = turns.next().await {
+                    // A project that failed asks again when it is rebuilt.
+                    let _ = me.cast(ProjectMsg::EndDueRoom(turn));
+                }
+            });
         }
         self.arm_deadline(me, state);
+    }
+
+    fn due_room(&self, state: &ProjectState) -> Option<RoomName> {
+        let now = self.context.clock.now();
+        state.hibernating.first().filter(|(deadline, _)| *deadline <= now).map(|(_, name)| name.clone())
+    }
+
+    /// Wakes the room whose deadline came first; it decides whether it ends. Then it is the turn of the next.
+    pub(super) fn end_due_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, turn: Turn) {
+        state.awaits_turn = false;
+        if let Some(name) = self.due_room(state) {
+            state.hibernating.pop_first();
+            self.send_to_room(me, state, &name, RoomMsg::EmptyTimeout(Some(turn)));
+        }
+        self.hibernation_deadline(me, state);
     }
 
     /// Sends to a room that is a child, and wakes it if it hibernates.

@@ -15,6 +15,7 @@ use crate::error::TreeError;
 use crate::ingress::{CreatedIngress, IngressMsg, IngressObservation};
 use crate::inspection::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
+use crate::turns::Turn;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// The reply to the creation of a room.
@@ -179,6 +180,8 @@ pub enum ProjectMsg {
     },
     /// The earliest deadline of a hibernating room has come.
     HibernationDeadline,
+    /// It is this project's turn to end a room whose deadline has come.
+    EndDueRoom(Turn),
     /// Reconcile the records with the media plane, and arm the timer for the next time.
     Reconcile,
     /// What is live on the media plane.
@@ -216,6 +219,7 @@ impl ProjectMsg {
             Self::EgressLoaded { .. } => "egress_loaded",
             Self::IngressLoaded { .. } => "ingress_loaded",
             Self::HibernationDeadline => "hibernation_deadline",
+            Self::EndDueRoom(_) => "end_due_room",
             Self::Reconcile => "reconcile",
             Self::Surveyed(_) => "surveyed",
             Self::Inspect(_) => "inspect",

@@ -31,6 +31,8 @@ pub struct ProjectState {
     /// Hibernating rooms by their deadline.
     pub(super) hibernating: BTreeSet<(Timestamp, RoomName)>,
     pub(super) deadline: Option<Timer>,
+    /// Whether a turn to end a due room was asked for. Until it comes, no timer is needed.
+    pub(super) awaits_turn: bool,
     pub(super) reconcile: Option<Timer>,
 }
 
@@ -48,6 +50,7 @@ impl ProjectState {
             pending_rooms: 0,
             hibernating: BTreeSet::new(),
             deadline: None,
+            awaits_turn: false,
             reconcile: None,
         }
     }

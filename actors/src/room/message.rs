@@ -16,6 +16,7 @@ use super::requests::{
 };
 use crate::barrier::Barrier;
 use crate::inspection::{InspectMessage, Inspection};
+use crate::turns::Turn;
 
 /// A message to a room actor.
 #[derive(Debug)]
@@ -68,8 +69,8 @@ pub enum RoomMsg {
         /// Its result; absent if the call panicked.
         outcome: Option<Box<CallOutcome>>,
     },
-    /// The empty timer fired. The state decides whether the room ends.
-    EmptyTimeout,
+    /// The empty timer fired. The state decides whether the room ends. A room that was woken for this holds a turn.
+    EmptyTimeout(Option<Turn>),
     /// Reconcile the records with the media plane.
     Reconcile,
     /// The media plane's participants, for reconciliation.
@@ -90,7 +91,7 @@ impl RoomMsg {
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
             Self::MediaCallEnded { outcome, .. } => outcome.into_iter().for_each(|outcome| outcome.answer_as_ended()),
-            Self::EmptyTimeout | Self::Reconcile | Self::Observed(_) | Self::Inspect(_) => {}
+            Self::EmptyTimeout(_) | Self::Reconcile | Self::Observed(_) | Self::Inspect(_) => {}
         }
     }
 
@@ -104,7 +105,7 @@ impl RoomMsg {
             Self::MuteTrack { .. } => "mute_track",
             Self::SendData { .. } => "send_data",
             Self::MediaCallEnded { .. } => "media_call_ended",
-            Self::EmptyTimeout => "empty_timeout",
+            Self::EmptyTimeout(_) => "empty_timeout",
             Self::Reconcile => "reconcile",
             Self::Observed(_) => "observed",
             Self::Inspect(_) => "inspect",

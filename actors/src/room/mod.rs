@@ -73,7 +73,7 @@ impl RoomActor {
             RoomMsg::MediaCallEnded { call, outcome } => {
                 Box::pin(self.media_call_ended(state, call, outcome.map(|outcome| *outcome))).await;
             }
-            RoomMsg::EmptyTimeout => Box::pin(self.end_if_empty(me, state)).await,
+            RoomMsg::EmptyTimeout(_turn) => Box::pin(self.end_if_empty(me, state)).await,
             RoomMsg::Reconcile => self.observe(state),
             RoomMsg::Observed(observation) => Box::pin(self.repair(me, state, *observation)).await,
             RoomMsg::Barrier(barrier) => barrier.pass(),

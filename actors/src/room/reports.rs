@@ -106,7 +106,7 @@ impl RoomActor {
     pub(super) fn arm_empty_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let wanted = state.room.empty_deadline;
         if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.context.clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout);
+            let arm = |at| Timer::arm(&self.context.clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout(None));
             state.empty_timer = wanted.map(arm);
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use conclave_actors::debug::ActorView;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
+use conclave_actors::turns::Turns;
 use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree};
 use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
@@ -31,6 +32,7 @@ pub struct Fixture {
     pub store: Store,
     pub clock: Clock,
     pub plane: Arc<FaultyPlane>,
+    pub turns: Turns,
     pub project: ProjectId,
     _dir: tempfile::TempDir,
 }
@@ -38,7 +40,7 @@ pub struct Fixture {
 impl Fixture {
     /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
     pub async fn new() -> Self {
-        let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
+        let (dir, relay, turns) = (tempfile::tempdir().unwrap(), EventRelay::default(), Turns::default());
         let clock = Clock::manual(Timestamp::from_millis(START));
         let options = StoreOptions {
             path: dir.path().join("conclave.db"),
@@ -56,6 +58,7 @@ impl Fixture {
             clock: clock.clone(),
             sender: Arc::new(Sender::new(AddressFilter::new(Vec::new()), Duration::from_secs(1))),
             settings: Settings::default(),
+            turns: turns.clone(),
             registry: ActorRegistry::default(),
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };
@@ -63,17 +66,10 @@ impl Fixture {
         let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;
         let template = store.create_template(template(&project), None).await.unwrap();
         for name in ["stage", "sibling"] {
-            let new = NewRoom {
-                project_id: project.clone(),
-                name: name.parse().unwrap(),
-                max_participants: 0,
-                empty_timeout_seconds: 3_600,
-                metadata: None,
-                template_id: Some(template.id.clone()),
-            };
+            let new = NewRoom { template_id: Some(template.id.clone()), ..room(&project, name) };
             tree.create_room(new, None, None).await.unwrap();
         }
-        Self { tree, store, clock, plane, project, _dir: dir }
+        Self { tree, store, clock, plane, turns, project, _dir: dir }
     }
 
     pub fn room(&self, name: &str) -> NamespacedRoom {
@@ -116,6 +112,18 @@ impl Fixture {
             page.items.iter().map(|session| session.participant_identity.to_string()).collect();
         identities.sort_unstable();
         identities
+    }
+}
+
+/// A room that stays open for an hour without participants.
+pub fn room(project: &ProjectId, name: &str) -> NewRoom {
+    NewRoom {
+        project_id: project.clone(),
+        name: name.parse().unwrap(),
+        max_participants: 0,
+        empty_timeout_seconds: 3_600,
+        metadata: None,
+        template_id: None,
     }
 }
 

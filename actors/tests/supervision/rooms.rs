@@ -8,7 +8,7 @@ use conclave_media::MediaEvent;
 use conclave_model::event::ChangedBy;
 use conclave_model::page::PageRequest;
 
-use super::fixture::{Fixture, participant_ref, run};
+use super::fixture::{Fixture, participant_ref, room, run, wait_until};
 
 #[test]
 fn a_failed_room_is_rebuilt_with_its_participants() {
@@ -141,5 +141,30 @@ fn a_role_change_that_the_media_plane_refuses_is_not_written() {
         let page = PageRequest { limit: 50, offset: 0 };
         let log = fixture.store.role_changes(fixture.project.clone(), room.id, None, page).await.unwrap();
         assert_eq!(log.items, []);
+    });
+}
+
+#[test]
+fn rooms_that_come_due_together_are_ended_in_turns() {
+    run(async {
+        let fixture = Fixture::new().await;
+        for number in 0..100 {
+            fixture.tree.create_room(room(&fixture.project, &format!("due-{number}")), None, None).await.unwrap();
+        }
+        let at_once = fixture.turns.free();
+        let mut held = Vec::new();
+        while fixture.turns.free() > 0 {
+            held.push(fixture.turns.next().await.unwrap());
+        }
+        fixture.clock.advance(Duration::from_secs(3_601));
+        let project = async || fixture.tree.actor(fixture.project.as_str()).await.unwrap();
+        // The rooms are due, and their project waits for its turn.
+        wait_until(project, |project| project.timers.iter().all(|timer| timer.name != "hibernation")).await;
+        assert_eq!(project().await.state["rooms_hibernating"], 102);
+
+        held.truncate(1);
+        wait_until(project, |project| project.state["open_rooms"] == 0).await;
+        drop(held);
+        wait_until(async || fixture.turns.free(), |free| *free == at_once).await;
     });
 }

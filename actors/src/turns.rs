@@ -1,0 +1,40 @@
+//! Turns: how many of the rooms whose deadline has come are ended at once, in all projects together.
+//!
+//! After a long stop a great many rooms may be due. Without turns each of them would be woken at once, and their writes would
+//! stand before everybody else's. A project asks for one turn at a time and turns are given in the order of the requests, so
+//! that no project waits for all rooms of another.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The most rooms that are ended at once. Their writes share a transaction, with room for those of others.
+const AT_ONCE: usize = 32;
+
+/// The turns of all projects. Clones give the same ones.
+#[derive(Debug, Clone)]
+pub struct Turns(Arc<Semaphore>);
+
+/// A turn. It ends when this is dropped: with the message that carries it.
+#[derive(Debug)]
+pub struct Turn(#[allow(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+impl Turns {
+    /// Waits for a turn.
+    pub async fn next(&self) -> Option<Turn> {
+        // The semaphore is never closed.
+        Arc::clone(&self.0).acquire_owned().await.ok().map(Turn)
+    }
+
+    /// The number of turns that nobody has.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.0.available_permits()
+    }
+}
