@@ -8,7 +8,9 @@ use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 use crate::error::StoreError;
 use crate::open_sessions::{close_session, event_context, find_session};
 use crate::room_rows::{ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id};
+use crate::sql::Row;
 use crate::store::Store;
+use crate::tracks::reopen_tracks;
 use crate::tx::Tx;
 use crate::values::args;
 
@@ -18,6 +20,10 @@ const INSERT_SESSION: &str =
     "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role, joined_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
      ON CONFLICT (room_id, participant_sid) DO NOTHING";
+
+const SELECT_CLOSED: &str = "SELECT id, joined_at, left_at FROM sessions
+     WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3 AND left_at <= ?4";
+const REOPEN: &str = "UPDATE sessions SET left_at = NULL WHERE id = ?1 AND project_id = ?2";
 
 /// Starts the empty timer when no connected participant keeps the room open.
 fn start_timer_if_empty(
@@ -71,6 +77,17 @@ fn insert_session(tx: &Tx<'_>, room: &Room, participant: &Participant, at: Times
     Ok(inserted)
 }
 
+/// Reopens the session of a join that was closed at `before` or earlier. Its time until then is no longer counted as used, since
+/// its next end counts it. Returns false when there is no such session.
+fn reopen_session(tx: &Tx<'_>, room: &Room, participant: &Participant, before: Timestamp) -> Result<bool, StoreError> {
+    let (project, times) = (&room.project_id, |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let closed = tx.sql.one(SELECT_CLOSED, args![room.id, &participant.sid, project, before], times)?;
+    let Some((session, joined_at, left_at)): Option<(SessionId, _, _)> = closed else { return Ok(false) };
+    tx.sql.put(REOPEN, args![session, project])?;
+    tx.uncount_time(project, joined_at, left_at)?;
+    Ok(true)
+}
+
 fn record_join(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -79,18 +96,45 @@ fn record_join(
     at: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = open_by_id(tx.sql, project, id)?;
-    // Two connected participants cannot share an identity: the earlier one has left and its leave was not reported.
-    let is_stale = |p: &&ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
-    for stale in connected_participants(tx.sql, project, id)?.iter().filter(is_stale) {
-        close_session(tx, &room, stale, at, false)?;
-    }
+    close_stale(tx, &room, participant, at)?;
     // A repeated report finds its session and changes nothing.
     if participant.kind.makes_session() && insert_session(tx, &room, participant, at)? {
-        if participant.kind.keeps_room() {
-            start_room(tx, &mut room, at)?;
-            set_deadline(tx, &mut room, None)?;
-        }
-        tx.emit(&Event::participant_joined(event_context(&room, at), &ParticipantRef::from(participant)))?;
+        joined(tx, &mut room, participant, at)?;
+    }
+    Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, project, id)? })
+}
+
+/// Closes the session of another join of the same identity: two connected participants cannot share one, so the earlier has left
+/// and its leave was not reported.
+fn close_stale(tx: &mut Tx<'_>, room: &Room, participant: &Participant, at: Timestamp) -> Result<(), StoreError> {
+    let is_stale = |p: &&ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
+    for stale in connected_participants(tx.sql, &room.project_id, room.id)?.iter().filter(is_stale) {
+        close_session(tx, room, stale, at, false)?;
+    }
+    Ok(())
+}
+
+/// Starts the room at its first session, stops its empty timer, and emits the event of a session that was opened.
+fn joined(tx: &mut Tx<'_>, room: &mut Room, participant: &Participant, at: Timestamp) -> Result<(), StoreError> {
+    if participant.kind.keeps_room() {
+        start_room(tx, room, at)?;
+        set_deadline(tx, room, None)?;
+    }
+    tx.emit(&Event::participant_joined(event_context(room, at), &ParticipantRef::from(participant)))
+}
+
+/// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.
+fn record_return(
+    tx: &mut Tx<'_>,
+    (project, id): (&ProjectId, RoomId),
+    participant: &Participant,
+    (before, at): (Timestamp, Timestamp),
+) -> Result<RoomSnapshot, StoreError> {
+    let mut room = open_by_id(tx.sql, project, id)?;
+    if reopen_session(tx, &room, participant, before)? {
+        close_stale(tx, &room, participant, at)?;
+        joined(tx, &mut room, participant, at)?;
+        reopen_tracks(tx, &room, participant, at)?;
     }
     Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, project, id)? })
 }
@@ -129,6 +173,25 @@ impl Store {
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.write(move |tx| record_join(tx, &project, room, &participant, at)).await
+    }
+
+    /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
+    /// the room's empty timer. An open or unknown session changes nothing.
+    ///
+    /// # Errors
+    /// Refused when the room has ended.
+    pub async fn record_return(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: Participant,
+        before: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(move |tx| {
+            let at = tx.now;
+            record_return(tx, (&project, room), &participant, (before, at))
+        })
+        .await
     }
 
     /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.

@@ -1,6 +1,8 @@
 //! The tracks of connected participants, and the crossing of their bitrate limits.
 
 use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackSummary};
+use conclave_model::participant::Participant;
+use conclave_model::room::Room;
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 
 use crate::error::StoreError;
@@ -13,6 +15,9 @@ use crate::values::args;
 const INSERT: &str = "INSERT INTO tracks (session_id, track_sid, kind, source, muted, started_at)
      SELECT id, ?3, ?4, ?5, ?6, ?7 FROM sessions WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL
      ON CONFLICT (session_id, track_sid) DO NOTHING";
+const REOPEN: &str = "UPDATE tracks SET ended_at = NULL
+     WHERE session_id = (SELECT id FROM sessions WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3)
+       AND track_sid = ?4 AND ended_at IS NOT NULL";
 const SET_MUTED: &str = "UPDATE tracks SET muted = ?4
      WHERE session_id = (SELECT id FROM sessions WHERE id = ?1 AND project_id = ?2) AND track_sid = ?3 AND ended_at IS NULL";
 const SELECT_OPEN: &str = "SELECT t.track_sid, t.kind, t.source, t.muted, s.participant_sid
@@ -29,6 +34,22 @@ fn insert(
 ) -> Result<bool, StoreError> {
     let row = args![session, project, &track.sid, track.kind, track.source, track.muted, at];
     Ok(tx.sql.change(INSERT, row)? > 0)
+}
+
+/// Reopens the tracks of a session that was reopened, as far as its participant publishes them, with an event for each.
+pub(crate) fn reopen_tracks(
+    tx: &mut Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    for track in participant.tracks.iter().map(TrackSummary::from) {
+        let row = args![room.id, &participant.sid, &room.project_id, &track.sid];
+        if tx.sql.change(REOPEN, row)? > 0 {
+            tx.emit(&Event::track(event_context(room, at), &ParticipantRef::from(participant), &track, true))?;
+        }
+    }
+    Ok(())
 }
 
 fn record_track(

@@ -30,16 +30,21 @@ const SETTLE: &str = "UPDATE projects SET balance_ugx = balance_ugx - ?2, settle
 impl Tx<'_> {
     /// Counts a session that was opened.
     pub(crate) fn count_session(&self, project: &ProjectId, joined_at: Timestamp) -> Result<(), StoreError> {
-        self.add_usage(project, Day::from(joined_at), Duration::ZERO, 1)
+        self.add_usage(project, Day::from(joined_at), 0, 1)
     }
 
     /// Counts the time of a session that was closed, on each day it touched.
     pub(crate) fn count_time(&self, project: &ProjectId, from: Timestamp, to: Timestamp) -> Result<(), StoreError> {
-        by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, time, 0))
+        by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, millis(time), 0))
     }
 
-    fn add_usage(&self, project: &ProjectId, day: Day, time: Duration, sessions: u32) -> Result<(), StoreError> {
-        self.sql.put(ADD, args![project, day.number(), millis(time), sessions])
+    /// Takes back the time of a session that is open again.
+    pub(crate) fn uncount_time(&self, project: &ProjectId, from: Timestamp, to: Timestamp) -> Result<(), StoreError> {
+        by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, -millis(time), 0))
+    }
+
+    fn add_usage(&self, project: &ProjectId, day: Day, millis: i64, sessions: u32) -> Result<(), StoreError> {
+        self.sql.put(ADD, args![project, day.number(), millis, sessions])
     }
 }
 

@@ -15,6 +15,7 @@ use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
 use conclave_model::project::Environment;
 use conclave_model::room::{Room, RoomStatus};
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
 
@@ -133,6 +134,34 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
     assert_eq!((late.participants.len(), late.room.empty_deadline), (1, None));
     let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
     assert_eq!(types(&reported), expected);
+}
+
+#[actix::test]
+async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_once() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, reported) = open(&dir, &clock);
+    let project = project(&store).await;
+    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let alice = || participant("alice", "PA_1");
+    store.record_join(project.clone(), room.id, alice(), clock.now()).await.unwrap();
+    clock.advance(Duration::from_secs(30));
+    let closed_at = clock.now();
+    store.record_lost(project.clone(), room.id, vec![alice().sid], closed_at).await.unwrap();
+    clock.advance(Duration::from_secs(30));
+    let earlier = closed_at.before(Duration::from_secs(1));
+    let closed = store.record_return(project.clone(), room.id, alice(), earlier).await.unwrap();
+    assert!(closed.participants.is_empty() && closed.room.empty_deadline.is_some(), "it was closed later");
+    for _ in 0..2 {
+        let open = store.record_return(project.clone(), room.id, alice(), closed_at).await.unwrap();
+        assert_eq!((open.participants.len(), open.room.empty_deadline), (1, None));
+    }
+    clock.advance(Duration::from_secs(60));
+    store.record_leave(project.clone(), room.id, alice().sid, clock.now(), true).await.unwrap();
+    let (joined, aborted) = ("participant.joined", "participant.connection_aborted");
+    assert_eq!(types(&reported), ["room.started", joined, aborted, joined, "participant.left"]);
+    let today = Day::from(clock.now());
+    let days = store.usage_days(project, today, today).await.unwrap();
+    assert_eq!((days[0].participant_time, days[0].sessions), (Duration::from_secs(120), 1));
 }
 
 #[actix::test]

@@ -15,6 +15,7 @@
 //! a failure. It stops when the room has ended, and when the room is empty and no call is running: the room then
 //! hibernates, which takes no more memory than a deadline that the project keeps.
 
+mod absences;
 mod commands;
 mod media_calls;
 mod message;

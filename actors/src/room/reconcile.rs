@@ -12,12 +12,15 @@ use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 use super::RoomActor;
 use super::message::RoomMsg;
 use super::observation::{OpenTrack, RoomObservation};
+use super::reports::Join;
 use super::state::RoomState;
 use crate::context::ActorContext;
 use crate::mailbox::Mailbox;
 
 /// Time that a join may take to complete on the media plane after it was written.
 const JOIN_GRACE: Duration = Duration::from_secs(5);
+/// Time that the media plane may still list a participant after its leave was written.
+const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
 /// A report about a track that was lost.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,13 +49,13 @@ fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> 
 async fn observe(
     context: &ActorContext,
     (id, room): (RoomId, &NamespacedRoom),
-    known: Vec<ParticipantSid>,
+    (known, asked_at): (Vec<ParticipantSid>, Timestamp),
 ) -> Result<RoomObservation, MediaError> {
     let (project, _) = room.split();
     let tracks =
         context.store.open_tracks(project, id).await.map_err(|error| MediaError::Unavailable(error.to_string()))?;
     let participants = context.media.participants(room).await?;
-    Ok(RoomObservation { known, tracks, participants })
+    Ok(RoomObservation { asked_at, known, tracks, participants })
 }
 
 impl RoomActor {
@@ -66,7 +69,7 @@ impl RoomActor {
         let (context, path) = (Arc::clone(&self.context), self.path.clone());
         let (id, room) = (state.room.id, state.room.namespaced_name());
         tokio::spawn(async move {
-            match observe(&context, (id, &room), known).await {
+            match observe(&context, (id, &room), (known, now)).await {
                 Ok(observation) => path.send(RoomMsg::Observed(Box::new(observation))),
                 Err(error) => log::warn!(room = room.as_str(); "a room could not be reconciled: {error}"),
             }
@@ -74,11 +77,13 @@ impl RoomActor {
     }
 
     /// Closes the sessions of participants who are gone, and writes joins and tracks whose reports were lost. Participants
-    /// who joined or left after the media plane was asked are left to their own reports.
+    /// who joined or left after the media plane was asked are left to their own reports. A list may be wrong: a participant
+    /// has to be absent for the plane's grace, and who is listed again has its session again.
     pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, observation: RoomObservation) {
-        let RoomObservation { known, tracks, participants } = observation;
+        let RoomObservation { asked_at, known, tracks, participants } = observation;
         let gone = known.iter().filter(|sid| participants.iter().all(|seen| seen.sid != **sid)).cloned().collect();
-        self.close_lost(me, state, gone).await;
+        let lost = state.absences.record(gone, asked_at, self.context.media.absence_grace());
+        self.close_lost(me, state, lost).await;
         if !participants.is_empty() {
             self.resend_subscription_rules(state).await;
         }
@@ -88,7 +93,7 @@ impl RoomActor {
             let missed = missed_reports(&tracks, &participant);
             let who = ParticipantRef::from(&participant);
             if !known.contains(&participant.sid) && !state.has_session(&participant.sid) {
-                self.admit_missed(me, state, participant).await;
+                self.admit_missed(me, state, participant, asked_at).await;
             }
             self.write_missed(state, &who, missed).await;
         }
@@ -119,12 +124,19 @@ impl RoomActor {
         }
     }
 
-    /// Writes a join whose report was lost. A participant whose join would have been refused is removed.
-    async fn admit_missed(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, participant: Participant) {
-        let at = participant.joined_at.unwrap_or_else(|| self.context.clock.now());
+    /// Writes a join whose report was lost, or reopens a session that was closed a while before the media plane was asked. A
+    /// participant whose join would have been refused is removed.
+    async fn admit_missed(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+        participant: Participant,
+        asked_at: Timestamp,
+    ) {
+        let join = Join::Listed { left_before: asked_at.before(LEAVE_GRACE) };
         let (sid, room) = (participant.sid.clone(), state.room.namespaced_name());
         // Any other error has been logged; the next reconciliation tries again.
-        if self.admit(me, state, participant, at).await == Err(ReportError::RoleFull)
+        if self.admit(me, state, participant, join).await == Err(ReportError::RoleFull)
             && let Err(error) = self.context.media.remove_participant(&room, &sid).await
         {
             log::warn!(room = room.as_str(); "a participant over the role's limit could not be removed: {error}");

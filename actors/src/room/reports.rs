@@ -15,6 +15,15 @@ use super::{RoomActor, RoomMsg};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
+/// How a join became known.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Join {
+    /// The media plane reported it for this time.
+    Reported { at: Timestamp },
+    /// Reconciliation found the participant. A session of this join that was closed at `left_before` or earlier is reopened.
+    Listed { left_before: Timestamp },
+}
+
 impl RoomActor {
     /// Writes a reported event. It is durable when this returns `Ok`.
     pub(super) async fn handle_report(
@@ -27,7 +36,7 @@ impl RoomActor {
         let (store, at) = (&self.context.store, report.at);
         let written = match report.event {
             MediaEvent::ParticipantJoined(participant) => {
-                return self.admit(me, state, *participant, at).await;
+                return self.admit(me, state, *participant, Join::Reported { at }).await;
             }
             MediaEvent::ParticipantLeft { participant, clean } => {
                 let left = store.record_leave(project, id, participant.sid, at, clean).await;
@@ -58,12 +67,13 @@ impl RoomActor {
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         participant: Participant,
-        at: Timestamp,
+        join: Join,
     ) -> Result<(), ReportError> {
         let project = state.room.project_id.clone();
         let roles = self.context.store.room_roles(project.clone(), state.room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         if role_is_full(state, &participant, &roles) {
+            let at = self.joined_at(&participant, join);
             return self.refuse_join(state, &participant, at).await;
         }
         // Before the participant can receive anything.
@@ -72,11 +82,32 @@ impl RoomActor {
             log::warn!(room = state.room.namespaced_name().as_str(); "the media plane did not accept the subscription rules: {error}");
             ReportError::Unavailable
         })?;
-        let joined = self.context.store.record_join(project, state.room.id, participant, at).await;
+        let joined = self.record_join(state, participant, join).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;
         state.refresh(joined);
         self.arm_empty_timer(me, state);
         Ok(())
+    }
+
+    async fn record_join(
+        &self,
+        state: &RoomState,
+        participant: Participant,
+        join: Join,
+    ) -> Result<RoomSnapshot, StoreError> {
+        let (store, project, room) = (&self.context.store, state.room.project_id.clone(), state.room.id);
+        if let Join::Listed { left_before } = join {
+            store.record_return(project.clone(), room, participant.clone(), left_before).await?;
+        }
+        let at = self.joined_at(&participant, join);
+        store.record_join(project, room, participant, at).await
+    }
+
+    fn joined_at(&self, participant: &Participant, join: Join) -> Timestamp {
+        match join {
+            Join::Reported { at } => at,
+            Join::Listed { .. } => participant.joined_at.unwrap_or_else(|| self.context.clock.now()),
+        }
     }
 
     /// Writes the one event of a refused join. The role filled up after the participant's token was minted.

@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
+use super::absences::Absences;
 use super::media_calls::MediaCalls;
 use super::message::RoomMsg;
 use crate::inspection::{Inspect, Inspection};
@@ -31,13 +32,14 @@ impl Inspect for HibernatingRoom {
     }
 }
 
-/// The room's record as last written, its connected participants, its timer and its running calls.
+/// The room's record as last written, its connected participants and who of them is not listed, its timer and running calls.
 pub struct RoomState {
     pub(super) room: Box<Room>,
     pub(super) participants: Vec<ConnectedParticipant>,
     pub(super) empty_timer: Option<Timer>,
     pub(super) end_failed: bool,
     pub(super) calls: MediaCalls,
+    pub(super) absences: Absences,
 }
 
 impl RoomState {
@@ -49,6 +51,7 @@ impl RoomState {
             empty_timer: None,
             end_failed: false,
             calls: MediaCalls::default(),
+            absences: Absences::default(),
         }
     }
 

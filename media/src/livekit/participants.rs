@@ -29,30 +29,51 @@ pub(super) struct Participants {
 impl Participants {
     /// Returns the participants of a room, without ghosts. A room that LiveKit does not know has none.
     pub async fn list(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
-        let mut participants = self.list_with_ghosts(room).await?;
+        Ok(self.without_ghosts(room, self.list_with_ghosts(room).await?))
+    }
+
+    fn without_ghosts(&self, room: &NamespacedRoom, mut participants: Vec<Participant>) -> Vec<Participant> {
         if participants.is_empty() {
             self.ghosts.forget(room);
         }
         participants.retain(|participant| !self.ghosts.contains(room, &participant.sid));
-        Ok(participants)
+        participants
+    }
+
+    /// Returns the participants of a room, without ghosts.
+    ///
+    /// # Errors
+    /// `Refused` if LiveKit lists no participant and its node counts some: then the list is wrong.
+    pub async fn list_confirmed(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+        let listed = self.list_infos(room).await?;
+        // A node that died leaves its number in the store; the node that LiveKit assigns then corrects it.
+        if listed.is_empty() && self.rooms.is_occupied(room).await? && self.rooms.count_participants(room).await? > 0 {
+            let problem = "LiveKit lists no participant of a room in which it counts some; it will be asked again";
+            return Err(MediaError::Refused(problem.into()));
+        }
+        Ok(self.without_ghosts(room, connected(&listed)))
     }
 
     /// Returns the participants that LiveKit lists, ghosts included.
     pub async fn list_with_ghosts(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
+        Ok(connected(&self.list_infos(room).await?))
+    }
+
+    /// Returns everyone whom LiveKit lists.
+    async fn list_infos(&self, room: &NamespacedRoom) -> Result<Vec<proto::ParticipantInfo>, CallError> {
         let request = proto::ListParticipantsRequest { room: room.to_string() };
-        let listed = match self.client.call(calls::list_participants(&request)).await {
-            Err(error) if error.is_not_found() => Vec::new(),
+        match self.client.call(calls::list_participants(&request)).await {
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
             // Some configurations of LiveKit ask the room's node for the list, and this room has none.
             Err(error) if error.is_no_response() => {
                 if !self.rooms.is_known(room).await? {
                     return Ok(Vec::new());
                 }
                 self.rooms.count_participants(room).await?;
-                self.client.call(calls::list_participants(&request)).await?.participants
+                Ok(self.client.call(calls::list_participants(&request)).await?.participants)
             }
-            listed => listed?.participants,
-        };
-        Ok(listed.iter().filter_map(convert::participant).filter(is_connected).collect())
+            listed => Ok(listed?.participants),
+        }
     }
 
     /// Returns one participant; `None` if no participant with that identity is in the room.
@@ -111,6 +132,11 @@ impl Participants {
 /// Returns how calls name one participant.
 fn selector(room: &NamespacedRoom, identity: &Identity) -> proto::RoomParticipantIdentity {
     proto::RoomParticipantIdentity { room: room.to_string(), identity: identity.to_string(), ..Default::default() }
+}
+
+/// Converts those of the listed participants who are connected.
+fn connected(listed: &[proto::ParticipantInfo]) -> Vec<Participant> {
+    listed.iter().filter_map(convert::participant).filter(is_connected).collect()
 }
 
 /// Returns whether a listed participant is connected. LiveKit may list one that has just disconnected.

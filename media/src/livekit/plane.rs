@@ -32,6 +32,10 @@ use crate::port::{
 };
 use crate::token::TokenSigner;
 
+/// How long LiveKit's lists may lack a participant that is connected. Less than the time between two reconciliations, so that
+/// two absences in a row end a session.
+const ABSENCE_GRACE: Duration = Duration::from_secs(10);
+
 /// The settings of a LiveKit plane.
 #[derive(Clone)]
 pub struct LivekitSettings {
@@ -149,11 +153,15 @@ impl MediaPlane for LivekitPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        let participants = self.0.participants.list(room).await?;
+        let participants = self.0.participants.list_confirmed(room).await?;
         if !participants.is_empty() {
             self.0.ghosts.spawn_if_due(room);
         }
         Ok(participants)
+    }
+
+    fn absence_grace(&self) -> Duration {
+        ABSENCE_GRACE
     }
 
     async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {

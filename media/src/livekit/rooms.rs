@@ -56,8 +56,17 @@ impl Rooms {
 
     /// Returns whether a room is in LiveKit's store.
     pub async fn is_known(&self, room: &NamespacedRoom) -> Result<bool, CallError> {
+        Ok(self.find(room).await?.is_some())
+    }
+
+    /// Returns whether LiveKit's store counts participants in a room.
+    pub async fn is_occupied(&self, room: &NamespacedRoom) -> Result<bool, CallError> {
+        Ok(self.find(room).await?.is_some_and(|room| room.num_participants > 0))
+    }
+
+    async fn find(&self, room: &NamespacedRoom) -> Result<Option<proto::Room>, CallError> {
         let request = proto::ListRoomsRequest { names: vec![room.to_string()] };
-        Ok(!self.client.call(calls::list_rooms(&request)).await?.rooms.is_empty())
+        Ok(self.client.call(calls::list_rooms(&request)).await?.rooms.into_iter().next())
     }
 
     /// Deletes a room, which disconnects its participants. Succeeds if there is none.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use conclave_model::egress::EgressState;
@@ -113,6 +113,10 @@ impl MediaPlane for MonitoredPlane {
         self.call("participants", self.0.plane.participants(room)).await
     }
 
+    fn absence_grace(&self) -> Duration {
+        self.0.plane.absence_grace()
+    }
+
     async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
         self.call("participant", self.0.plane.participant(room, identity)).await
     }
@@ -187,8 +191,6 @@ impl MediaPlane for MonitoredPlane {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use conclave_model::Timestamp;
     use tokio::sync::mpsc;
 

@@ -33,6 +33,12 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Returns the participants connected to a room, including hidden ones. A room that is not live has none.
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError>;
 
+    /// Returns how long a participant may still be connected after a list that lacks it: only if a list at least this much
+    /// later lacks it too, it has left. Zero for a plane whose lists are exact.
+    fn absence_grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns a participant; `None` if no participant with that identity is connected.
     async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError>;
 

@@ -2,6 +2,7 @@
 //! plane is tested in [`crate::scenarios`].
 
 mod order;
+mod reconcile;
 mod shared;
 
 use std::time::Duration;
@@ -93,8 +94,10 @@ fn lost_webhooks_are_made_up_for_by_reconciliation() {
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
     double.join(&room, &Joining::participant("bob"));
     double.publish(&room, "bob", TrackType::Audio, TrackSource::Microphone);
-    // Long enough after alice joined that she does not count as joining.
-    app.advance(RECONCILE);
+    // Long enough after alice joined that she does not count as joining. One list without her may be wrong.
+    app.next_round();
+    app.wait_until_seen("standup");
+    app.next_round();
     app.wait_for_event("participant.connection_aborted", 1);
     app.wait_for_event("track.published", 1);
     app.wait_until_joined(1);

@@ -1,0 +1,106 @@
+//! Reconciliation with a LiveKit whose lists are wrong for a while.
+
+use livekit_double::{Fault, Joining};
+use proto::{DisconnectReason, TrackSource, TrackType};
+use serde_json::json;
+
+use super::{livekit, proto, room};
+use crate::support::{Receiver, TestApp, eventually};
+
+/// An empty list: protobuf has no shorter way to say it.
+const EMPTY_LIST: Fault = Fault::Answer(200, "application/protobuf", "");
+
+impl TestApp {
+    #[track_caller]
+    fn assert_open_sessions(&self, identities: &[&str]) {
+        let open = self.get("/v1/sessions?active=true").send().expect(200);
+        let mut found: Vec<_> = open["sessions"].as_array().unwrap().iter().collect();
+        found.sort_by_key(|session| session["joined_at"].to_string());
+        let found: Vec<_> = found.iter().map(|session| session["participant_identity"].as_str().unwrap()).collect();
+        assert_eq!(found, identities);
+    }
+
+    /// Advances to the next round and waits until the room's participants have been listed.
+    #[track_caller]
+    fn observed(&self, room: &str) {
+        self.next_round();
+        self.wait_until_seen(room);
+    }
+
+    /// The metrics of the calls for a room's participants, one for each outcome.
+    fn lists(&self) -> Vec<String> {
+        let metrics = self.admin("GET", "/metrics").send().text();
+        let calls = metrics.lines().filter(|line| line.starts_with("conclave_media_calls_total"));
+        calls.filter(|line| line.contains("call=\"participants\"")).map(ToOwned::to_owned).collect()
+    }
+}
+
+#[test]
+fn an_empty_list_is_no_answer_while_livekit_counts_participants() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining::participant("alice"));
+    app.wait_until_joined(1);
+    double.set_listed(&room, "alice", false);
+    for _ in 0..4 {
+        let before = app.lists();
+        app.next_round();
+        eventually(|| app.lists() != before);
+    }
+    double.set_listed(&room, "alice", true);
+    app.observed("standup");
+    app.assert_open_sessions(&["alice"]);
+    assert_eq!(app.logged(&["participant.connection_aborted", "participant.left"]).len(), 0);
+}
+
+#[test]
+fn a_session_is_closed_after_two_absences_in_a_row() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining::participant("alice"));
+    double.join(&room, &Joining::participant("bob"));
+    app.wait_until_joined(2);
+    for listed in [false, true, false] {
+        double.set_listed(&room, "alice", listed);
+        app.observed("standup");
+        app.assert_open_sessions(&["alice", "bob"]);
+    }
+    app.reconciled("participant.connection_aborted", 1);
+    app.assert_open_sessions(&["bob"]);
+    assert_eq!(app.logged(&["participant.connection_aborted"])[0]["participant_identity"], "alice");
+}
+
+#[test]
+fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_open() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let body = json!({"name": "standup", "empty_timeout_seconds": 90});
+    app.post("/v1/rooms").json(body).send().expect(201);
+    let room = format!("{}.standup", app.project);
+    let sid = double.join(&room, &Joining::participant("alice"));
+    double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    app.wait_for_event("track.published", 1);
+    double.fail("ListParticipants", EMPTY_LIST);
+    double.fail("ListRooms", EMPTY_LIST);
+    app.observed("standup");
+    app.assert_open_sessions(&["alice"]);
+    app.reconciled("participant.connection_aborted", 1);
+    app.assert_open_sessions(&[]);
+    double.heal();
+    app.reconciled("participant.joined", 2);
+    app.wait_for_event("track.published", 2);
+    app.assert_open_sessions(&["alice"]);
+    let again = &app.logged(&["participant.joined"])[1];
+    assert_eq!((&again["participant_sid"], &again["occurred_at"]), (&json!(sid), &json!(app.now())));
+    // Past the deadline that began with the closed session.
+    app.observed("standup");
+    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+    // Its leave closes the same session, which counts once.
+    double.leave(&room, "alice", DisconnectReason::ClientInitiated);
+    app.wait_for_event("participant.left", 1);
+    assert_eq!(app.logged(&["track.unpublished"]).len(), 2);
+    let sessions = app.get("/v1/sessions").send().expect(200);
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+}
