@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_ingresses.sql"),
     include_str!("migrations/0008_refusals.sql"),
     include_str!("migrations/0009_list_indexes.sql"),
+    include_str!("migrations/0010_open_rooms.sql"),
 ];
 
 /// The number of the schema that this program writes.
@@ -73,6 +74,26 @@ mod tests {
         });
         let stored: (String, String, u16, Vec<u8>, i64) = row.unwrap();
         assert_eq!(stored, ("k".into(), String::new(), 201, b"{}".to_vec(), 2));
+    }
+
+    #[test]
+    fn the_open_rooms_of_an_older_file_are_counted() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(&MIGRATIONS[..9].concat()).unwrap();
+        connection.pragma_update(None, "user_version", 9).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO projects (id, name, env, plan, status, created_at)
+                     VALUES ('prj_1', 'p', 'test', 'free', 'active', 1), ('prj_2', 'p', 'test', 'free', 'active', 1);
+                 INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, status, created_at)
+                     VALUES (x'01', 'prj_1', 'a', 0, 1, 'open', 1), (x'02', 'prj_1', 'b', 0, 1, 'open', 1),
+                            (x'03', 'prj_1', 'c', 0, 1, 'ended', 1);",
+            )
+            .unwrap();
+        migrate(&mut connection).unwrap();
+        let mut statement = connection.prepare("SELECT open_rooms FROM projects ORDER BY id").unwrap();
+        let counts: Vec<i64> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(counts, [2, 0]);
     }
 
     #[test]

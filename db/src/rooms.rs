@@ -41,6 +41,7 @@ const INSERT: &str =
                        template_id, created_at, empty_deadline)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9)
      ON CONFLICT (project_id, name) DO NOTHING";
+const COUNT_ROOM: &str = "UPDATE projects SET open_rooms = open_rooms + 1 WHERE id = ?1";
 const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE id = ?1";
 
 /// Finds the template of a new room: the one it names, which must exist, or the project's default.
@@ -70,7 +71,7 @@ fn insert(tx: &Tx<'_>, room: &Room) -> Result<(), StoreError> {
         let message = format!("the project has used the room name {:?} before", room.name);
         return StoreError::refuse(Problem::new(ErrorCode::RoomExists, message).at("name"));
     }
-    Ok(())
+    tx.sql.put(COUNT_ROOM, args![&room.project_id])
 }
 
 /// Reads the open rooms of a project with their participants, in two queries.

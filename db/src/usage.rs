@@ -23,8 +23,8 @@ const SUM_DAYS: &str =
 const SUM_OPEN: &str = "SELECT coalesce(sum(?3 - CASE WHEN joined_at < ?2 THEN ?2 ELSE joined_at END), 0) FROM sessions
      WHERE project_id = ?1 AND left_at IS NULL AND joined_at < ?3";
 const SELECT_OPEN: &str = "SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL";
-const SELECT_BALANCE: &str = "SELECT balance_ugx, coalesce(settled_until, created_at) FROM projects WHERE id = ?1";
-const COUNT_OPEN_ROOMS: &str = "SELECT count(*) FROM rooms WHERE project_id = ?1 AND status = 'open'";
+const SELECT_ACCOUNT: &str =
+    "SELECT balance_ugx, coalesce(settled_until, created_at), open_rooms FROM projects WHERE id = ?1";
 const SETTLE: &str = "UPDATE projects SET balance_ugx = balance_ugx - ?2, settled_until = ?3 WHERE id = ?1";
 
 impl Tx<'_> {
@@ -89,20 +89,29 @@ fn month_time(sql: Sql<'_>, project: &ProjectId, month: Timestamp, now: Timestam
     Ok(Duration::from_millis(closed.saturating_add(open).unsigned_abs()))
 }
 
-/// Reads a project's balance and the month that is to be settled next.
-fn balance(sql: Sql<'_>, project: &ProjectId) -> Result<(i64, Timestamp), StoreError> {
-    // A project that was never settled owes nothing for the time before it was created.
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<Timestamp>(1)?.month_start()));
-    sql.one(SELECT_BALANCE, args![project], read)?.ok_or_else(no_row)
+/// What a project's record says about its usage.
+struct Account {
+    balance_ugx: i64,
+    /// The month that is to be settled next.
+    settled_until: Timestamp,
+    open_rooms: u32,
+}
+
+fn account(sql: Sql<'_>, project: &ProjectId) -> Result<Account, StoreError> {
+    let read = |row: &Row<'_>| {
+        // A project that was never settled owes nothing for the time before it was created.
+        let settled_until = row.get::<Timestamp>(1)?.month_start();
+        Ok(Account { balance_ugx: row.get(0)?, settled_until, open_rooms: row.get(2)? })
+    };
+    sql.one(SELECT_ACCOUNT, args![project], read)?.ok_or_else(no_row)
 }
 
 /// Reads a project's usage in the current month.
 pub(crate) fn month_use(sql: Sql<'_>, project: &ProjectId, now: Timestamp) -> Result<MonthUse, StoreError> {
     let month = now.month_start();
-    let (balance_ugx, settled_until) = balance(sql, project)?;
-    let active_rooms = sql.value(COUNT_OPEN_ROOMS, args![project])?;
+    let Account { balance_ugx, settled_until, open_rooms } = account(sql, project)?;
     let participant_time = month_time(sql, project, month, now)?;
-    Ok(MonthUse { participant_time, balance_ugx, settled: settled_until >= month, active_rooms })
+    Ok(MonthUse { participant_time, balance_ugx, settled: settled_until >= month, active_rooms: open_rooms })
 }
 
 impl Store {
@@ -132,7 +141,7 @@ impl Store {
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
         self.write(move |tx| {
             let this_month = tx.now.month_start();
-            let (_, mut month) = balance(tx.sql, &project)?;
+            let mut month = account(tx.sql, &project)?.settled_until;
             let mut owed = 0i64;
             while month < this_month {
                 owed = owed.saturating_add(overage_ugx(&plan, month_time(tx.sql, &project, month, tx.now)?));

@@ -182,6 +182,22 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
 }
 
 #[actix::test]
+async fn the_number_of_open_rooms_follows_creations_and_ends() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, _) = open(&dir, &clock);
+    let (project, other) = (project(&store).await, project(&store).await);
+    let open_rooms = async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
+    let first = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    store.create_room(new_room(&project, "b"), None).await.unwrap();
+    assert_eq!(code(store.create_room(new_room(&project, "a"), None).await), ErrorCode::RoomExists);
+    assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (2, 0));
+    for _ in 0..2 {
+        store.end_room(project.clone(), first.id).await.unwrap();
+        assert_eq!(open_rooms(&project).await, 1);
+    }
+}
+
+#[actix::test]
 async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let slot;
