@@ -14,9 +14,6 @@ use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
 
-/// Time that a stopping actor waits for its children.
-pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(12);
-
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// A child that ran this long has recovered: its next failure counts as the first.

@@ -38,6 +38,8 @@ pub struct ActorContext {
 pub struct Settings {
     /// Interval at which webhook endpoints look for due deliveries; 5 s by default.
     pub webhook_tick: Duration,
+    /// Timeout of one delivery attempt; 10 s by default.
+    pub webhook_timeout: Duration,
     /// The delays before a failed delivery is posted again.
     pub retry: RetrySchedule,
     /// Time that final deliveries and their events are kept; 30 days by default.
@@ -46,10 +48,22 @@ pub struct Settings {
     pub reconcile: Duration,
 }
 
+/// Time to write the result of a post.
+const RECORD_TIME: Duration = Duration::from_secs(2);
+
+impl Settings {
+    /// Returns how long a stopping actor waits for its posts or its children: as long as a post that has just begun may take,
+    /// until its result is written. Each of the `generations` below it adds a second, so that parents do not give up first.
+    pub(crate) fn stop_timeout(&self, generations: u64) -> Duration {
+        self.webhook_timeout + RECORD_TIME + Duration::from_secs(generations)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             webhook_tick: Duration::from_secs(5),
+            webhook_timeout: Duration::from_secs(10),
             retry: RetrySchedule::default(),
             retention: Duration::from_secs(30 * 24 * 3_600),
             reconcile: Duration::from_secs(60),

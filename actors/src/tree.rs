@@ -14,7 +14,6 @@ use conclave_model::{EgressId, EndpointId, Identity, IngressId, ProjectId, RoomN
 use ractor::{Actor, RpcReplyPort};
 use tokio::sync::oneshot;
 
-use crate::child::STOP_TIMEOUT;
 use crate::context::ActorContext;
 use crate::egress::EgressMsg;
 use crate::error::TreeError;
@@ -61,7 +60,7 @@ impl Tree {
 
     /// Stops every actor, children first, each after the message that it is handling.
     pub async fn stop(&self) {
-        let stopped = self.system.actor().stop_and_wait(None, Some(STOP_TIMEOUT)).await;
+        let stopped = self.system.actor().stop_and_wait(None, Some(self.context.settings.stop_timeout(3))).await;
         if stopped.is_err() {
             log::warn!("the actors did not stop in time");
         }

@@ -37,6 +37,7 @@ pub(super) fn actor_context(
         sender: Arc::new(Sender::new(filter, config.webhooks.timeout)),
         settings: Settings {
             webhook_tick: config.webhooks.tick,
+            webhook_timeout: config.webhooks.timeout,
             retry: config.webhooks.retry_schedule(),
             retention: config.webhooks.retention,
             reconcile: config.media.reconcile,

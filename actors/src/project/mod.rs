@@ -34,7 +34,6 @@ use conclave_model::ProjectId;
 use conclave_model::ingress::Ingress;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use crate::child::STOP_TIMEOUT;
 use crate::context::ActorContext;
 use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
@@ -140,7 +139,7 @@ impl Actor for ProjectActor {
 
     async fn post_stop(&self, myself: ActorRef<ProjectMsg>, _: &mut ProjectState) -> Result<(), ActorProcessingErr> {
         // A parent's exit would kill its children in the middle of a message; stopping lets them finish it.
-        myself.stop_children_and_wait(None, Some(STOP_TIMEOUT)).await;
+        myself.stop_children_and_wait(None, Some(self.context.settings.stop_timeout(1))).await;
         Ok(())
     }
 }

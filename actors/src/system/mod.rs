@@ -22,7 +22,7 @@ use conclave_model::ProjectId;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use serde_json::json;
 
-use crate::child::{Child, STOP_TIMEOUT};
+use crate::child::Child;
 use crate::context::ActorContext;
 use crate::info::ActorInfo;
 use crate::inspection::Inspection;
@@ -171,7 +171,7 @@ impl Actor for SystemActor {
     }
 
     async fn post_stop(&self, myself: ActorRef<SystemMsg>, _: &mut SystemState) -> Result<(), ActorProcessingErr> {
-        myself.stop_children_and_wait(None, Some(STOP_TIMEOUT)).await;
+        myself.stop_children_and_wait(None, Some(self.context.settings.stop_timeout(2))).await;
         Ok(())
     }
 }

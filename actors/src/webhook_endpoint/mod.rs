@@ -7,13 +7,14 @@
 //! Limits: one run at a time; ticks lie at multiples of `webhooks.tick`.
 //!
 //! Supervision: the project actor starts it for each active endpoint and rebuilds it after a failure; it then reads its queue
-//! from the table. It stops when the endpoint was deleted. A stopping actor waits 10 s at most for the posts in flight.
+//! from the table. It stops when the endpoint was deleted. A stopping actor starts no more posts, and waits until the results
+//! of those in flight are written, or [`Settings::stop_timeout`](crate::Settings::stop_timeout) is over.
 
 mod run;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use conclave_model::{EndpointId, Timestamp};
@@ -21,6 +22,7 @@ use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::context::ActorContext;
@@ -28,10 +30,7 @@ use crate::info::ActorInfo;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use run::Run;
-
-/// Time that a stopping actor waits for the posts in flight.
-const STOP_POSTS_TIMEOUT: Duration = Duration::from_secs(10);
+use run::{Progress, Run};
 
 /// A message to a webhook endpoint actor.
 #[derive(Debug)]
@@ -105,8 +104,8 @@ pub struct WebhookEndpointState {
 /// The current run, and the flag that stops it after the posts in flight.
 struct Running {
     task: JoinHandle<()>,
-    stopping: Arc<AtomicBool>,
-    in_flight: Arc<std::sync::atomic::AtomicUsize>,
+    stopping: watch::Sender<bool>,
+    progress: Arc<Progress>,
 }
 
 impl WebhookEndpointActor {
@@ -119,14 +118,14 @@ impl WebhookEndpointActor {
     }
 
     fn start_run(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState) {
-        let stopping = Arc::new(AtomicBool::new(false));
-        let in_flight = Arc::default();
+        let (stopping, stops) = watch::channel(false);
+        let progress = Arc::default();
         let last_was_success = state.last_response.as_ref().is_some_and(|last| last.error.is_none());
         let run = Run {
             context: Arc::clone(&self.context),
             endpoint: self.id,
-            stopping: Arc::clone(&stopping),
-            in_flight: Arc::clone(&in_flight),
+            stopping: stops,
+            progress: Arc::clone(&progress),
             last_was_success,
         };
         let me = me.clone();
@@ -140,7 +139,7 @@ impl WebhookEndpointActor {
             });
             let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
-        state.run = Some(Running { task, stopping, in_flight });
+        state.run = Some(Running { task, stopping, progress });
         state.queued_meanwhile = false;
     }
 
@@ -159,13 +158,16 @@ impl WebhookEndpointActor {
     }
 
     fn inspect(state: &WebhookEndpointState) -> Inspection {
-        let in_flight = state.run.as_ref().map_or(0, |run| run.in_flight.load(Ordering::Relaxed));
+        let progress = |count: fn(&Progress) -> &AtomicUsize| {
+            state.run.as_ref().map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))
+        };
         let backoff = state.last_response.as_ref().is_some_and(|last| last.error.is_some());
         let due = state.tick.as_ref().map(|tick| tick.view().fires_at);
         let state_json = json!({
             "due": due,
             "running": state.run.is_some(),
-            "in_flight": in_flight,
+            "in_flight": progress(|progress| &progress.in_flight),
+            "unrecorded": progress(|progress| &progress.unrecorded),
             "backoff": backoff,
             "last_response": state.last_response,
         });
@@ -226,8 +228,10 @@ impl Actor for WebhookEndpointActor {
         state: &mut WebhookEndpointState,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(run) = state.run.take() {
-            run.stopping.store(true, Ordering::Relaxed);
-            let _ = tokio::time::timeout(STOP_POSTS_TIMEOUT, run.task).await;
+            let _ = run.stopping.send(true);
+            if tokio::time::timeout(self.context.settings.stop_timeout(0), run.task).await.is_err() {
+                log::warn!(endpoint = self.id.to_string().as_str(); "posts were not recorded before the stop");
+            }
         }
         Ok(())
     }

@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use conclave_db::{Attempt, DueDelivery, StoreError};
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, Timestamp};
 use futures_util::StreamExt;
 use futures_util::stream;
+use tokio::sync::watch;
 
 use super::{LastResponse, RunFinished};
 use crate::context::ActorContext;
@@ -22,14 +24,27 @@ use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
 const BATCH: u32 = 50;
 /// Number of rooms posted in parallel to a receiver whose last response was a success; one otherwise.
 const ROOMS_AT_ONCE: usize = 4;
+/// Delay before a result is written again that the store could not write; doubled up to the longest.
+const FIRST_RECORD_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_RECORD_DELAY: Duration = Duration::from_secs(5);
 
 /// A run that has not started.
 pub(super) struct Run {
     pub(super) context: Arc<ActorContext>,
     pub(super) endpoint: EndpointId,
-    pub(super) stopping: Arc<AtomicBool>,
-    pub(super) in_flight: Arc<AtomicUsize>,
+    /// Becomes true when the actor stops.
+    pub(super) stopping: watch::Receiver<bool>,
+    pub(super) progress: Arc<Progress>,
     pub(super) last_was_success: bool,
+}
+
+/// What a run does at the moment, for the debug endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Posts without a response yet.
+    pub(super) in_flight: AtomicUsize,
+    /// Results that the store could not write yet.
+    pub(super) unrecorded: AtomicUsize,
 }
 
 /// The reason why a run ends while deliveries are due.
@@ -84,25 +99,30 @@ impl Run {
         let at_once =
             if last.as_ref().map_or(self.last_was_success, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
         let mut posted = stream::iter(rooms).map(|room| self.room(&endpoint, room)).buffer_unordered(at_once);
+        // To the end also when the actor stops, since a post whose result is not recorded is made again.
         while let Some(response) = posted.next().await {
-            *last = response?.or(last.take());
+            *last = response.or(last.take());
         }
-        Ok(count)
+        if self.is_stopping() { Err(Halt::Stopping) } else { Ok(count) }
     }
 
-    /// Posts the deliveries of one room in order.
-    async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>) -> Result<Option<LastResponse>, Halt> {
+    fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Posts the deliveries of one room in order, and none after the actor began to stop. Returns the last response.
+    async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>) -> Option<LastResponse> {
         let mut last = None;
         for delivery in due {
-            if self.stopping.load(Ordering::Relaxed) {
-                return Err(Halt::Stopping);
+            if self.is_stopping() {
+                break;
             }
-            last = Some(self.attempt(endpoint, delivery).await?);
+            last = Some(self.attempt(endpoint, delivery).await);
         }
-        Ok(last)
+        last
     }
 
-    async fn attempt(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> Result<LastResponse, Halt> {
+    async fn attempt(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> LastResponse {
         let (id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await;
         let at = self.context.clock.now();
@@ -123,10 +143,27 @@ impl Run {
             (Some(_), Some(_)) => "retried",
             (Some(_), None) => "failed",
         };
-        self.context.store.record_attempt(attempt).await.map_err(Halt::Store)?;
+        self.record(attempt).await;
         self.context.metrics.deliveries.with_label_values(&[outcome]).inc();
         self.context.metrics.delivery_lag.observe(at.since(due).as_secs_f64());
-        Ok(response)
+        response
+    }
+
+    /// Writes the result of an attempt. While the store cannot, the run waits here and posts nothing more: without its
+    /// result, the same delivery would be posted again at every tick, uncounted.
+    async fn record(&self, attempt: Attempt) {
+        let Err(error) = self.context.store.record_attempt(attempt.clone()).await else { return };
+        log::error!(delivery = attempt.id.to_string().as_str(); "the result of a post waits for the store: {error}");
+        self.progress.unrecorded.fetch_add(1, Ordering::Relaxed);
+        let mut delay = FIRST_RECORD_DELAY;
+        loop {
+            self.context.clock.sleep_until(self.context.clock.now().after(delay)).await;
+            if self.context.store.record_attempt(attempt.clone()).await.is_ok() {
+                break;
+            }
+            delay = LONGEST_RECORD_DELAY.min(delay * 2);
+        }
+        self.progress.unrecorded.fetch_sub(1, Ordering::Relaxed);
     }
 
     async fn post(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> AttemptOutcome {
@@ -139,9 +176,9 @@ impl Run {
             at: self.context.clock.now(),
         };
         let sender = Arc::clone(&self.context.sender);
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.progress.in_flight.fetch_add(1, Ordering::Relaxed);
         let outcome = tokio::task::spawn_blocking(move || sender.post(&request)).await;
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
         // A panic, or the lack of a thread, is a failed attempt.
         outcome.unwrap_or_else(|error| AttemptOutcome { response_status: None, error: Some(error.to_string()) })
     }

@@ -23,4 +23,5 @@ mod tokens;
 mod usage;
 mod webhook_deliveries;
 mod webhook_endpoints;
+mod webhook_results;
 mod webhook_retries;

@@ -1,0 +1,98 @@
+//! The results of posts are recorded, so that nothing is posted twice: while the database cannot be written, and at a stop.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, TestApp, WAIT_LIMIT, eventually};
+
+/// Queues exactly one event: a room that is created and ended reports only its end.
+fn one_event(app: &TestApp, room: &str) {
+    app.room(room);
+    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+}
+
+fn endpoint_state(app: &TestApp) -> Value {
+    app.actors("?kind=webhook_endpoint")["actors"][0]["state"].clone()
+}
+
+#[test]
+fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
+    let (app, receiver) = TestApp::start_with_receiver();
+    one_event(&app, "standup");
+    app.wait_until_armed();
+    let other = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    app.advance(Duration::from_secs(5));
+    receiver.next();
+    // Until its result cannot be written, and then over two more ticks.
+    eventually(|| endpoint_state(&app)["unrecorded"] == 1 || endpoint_state(&app)["running"] == false);
+    for _ in 0..2 {
+        app.advance(Duration::from_secs(5));
+        let started = Instant::now();
+        eventually(|| started.elapsed() > Duration::from_millis(300));
+    }
+    assert_eq!(receiver.drain().len(), 0, "the delivery was posted again");
+    other.execute_batch("ROLLBACK").unwrap();
+    eventually(|| {
+        app.advance(Duration::from_secs(5));
+        app.deliveries("status=pending").is_empty()
+    });
+    let delivery = &app.deliveries("")[0];
+    assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("delivered"), &json!(1)), "{delivery}");
+    assert!(receiver.drain().is_empty());
+    assert_eq!(endpoint_state(&app)["unrecorded"], 0);
+}
+
+/// Accepts a connection and reads the POST. Returns the connection and the room of the event.
+fn accept(listener: &TcpListener) -> (TcpStream, String) {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    let mut text = String::new();
+    while !text.ends_with('}') {
+        let mut part = [0; 4_096];
+        let read = stream.read(&mut part).unwrap();
+        text.push_str(std::str::from_utf8(&part[..read]).unwrap());
+    }
+    let body: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    (stream, body["room"].as_str().unwrap().to_owned())
+}
+
+fn answer(mut stream: TcpStream) {
+    write!(stream, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+}
+
+#[test]
+fn a_stop_records_every_post_in_flight() {
+    let app = TestApp::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    app.endpoint(&format!("http://{}/hook", listener.local_addr().unwrap()));
+    // After a success, rooms are posted side by side.
+    one_event(&app, "first");
+    app.tick();
+    answer(accept(&listener).0);
+    app.settle();
+    let sid = app.join(app.room("a")["name"].as_str().unwrap(), "alice", "");
+    app.leave(&sid, true);
+    one_event(&app, "b");
+    app.tick();
+    let mut posts = [accept(&listener), accept(&listener)];
+    posts.sort_by(|(_, one), (_, other)| one.cmp(other));
+    let [(a, _), (b, _)] = posts;
+    // "a" has further deliveries, and its answer comes after the stop has begun; that of "b" comes later still.
+    let answering = std::thread::spawn(move || {
+        let started = Instant::now();
+        eventually(|| started.elapsed() > Duration::from_millis(500));
+        answer(a);
+        eventually(|| started.elapsed() > Duration::from_millis(1_000));
+        answer(b);
+    });
+    let app = app.restart();
+    answering.join().unwrap();
+    let recorded: Vec<_> = app.deliveries("status=delivered");
+    let rooms: Vec<_> = recorded.iter().map(|delivery| delivery["payload"]["room"].as_str().unwrap()).collect();
+    assert_eq!(rooms, ["b", "a", "first"]);
+    assert!(recorded.iter().all(|delivery| delivery["attempts"] == 1));
+}
