@@ -8,7 +8,7 @@ use conclave_media::MediaPlane;
 use conclave_model::Clock;
 use conclave_model::webhook::RetrySchedule;
 
-use crate::delivery::sender::Sender;
+use crate::delivery::pool::DeliveryPool;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 use crate::turns::Turns;
@@ -21,8 +21,8 @@ pub struct ActorContext {
     pub media: Arc<dyn MediaPlane>,
     /// The source of time.
     pub clock: Clock,
-    /// The HTTP client that posts webhooks.
-    pub sender: Arc<Sender>,
+    /// Posts webhooks.
+    pub deliveries: DeliveryPool,
     /// The settings of the actors.
     pub settings: Settings,
     /// The turns of rooms whose deadline has come.

@@ -3,7 +3,9 @@
 //! - [`signature`]: the two signatures of a delivery.
 //! - [`resolver`]: resolves a host, checks its addresses and returns the very address that is dialled.
 //! - [`sender`]: posts one delivery.
+//! - [`pool`]: the threads that post, and how many posts run at once.
 
+pub mod pool;
 pub mod resolver;
 pub mod sender;
 pub mod signature;

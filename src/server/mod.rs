@@ -110,7 +110,7 @@ impl Server {
         let plane = Plane::new(&config, &data, (&clock, &signer), &media_url);
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
-        let context = parts::actor_context(&config, &store, &media, (&clock, &metrics));
+        let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
         let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);

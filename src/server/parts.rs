@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::turns::Turns;
 use conclave_actors::{ActorContext, ActorRegistry, Settings};
@@ -14,6 +15,7 @@ use conclave_model::address::AddressFilter;
 
 use crate::billing::BillingClient;
 use crate::config::{Config, Origin};
+use crate::error::CliError;
 use crate::http::limits::{Limits, Rate};
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
@@ -23,18 +25,23 @@ use crate::http::state::AppState;
 const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Returns what all actors share.
+///
+/// # Errors
+/// The operating system refuses resources.
 pub(super) fn actor_context(
     config: &Config,
     store: &Store,
     media: &Arc<dyn MediaPlane>,
     (clock, metrics): (&Clock, &Metrics),
-) -> ActorContext {
+) -> Result<ActorContext, CliError> {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
-    ActorContext {
+    let deliveries = DeliveryPool::new(Sender::new(filter, config.webhooks.timeout))
+        .map_err(|error| CliError::failed(format!("the threads of webhooks cannot be started: {error}")))?;
+    Ok(ActorContext {
         store: store.clone(),
         media: Arc::clone(media),
         clock: clock.clone(),
-        sender: Arc::new(Sender::new(filter, config.webhooks.timeout)),
+        deliveries,
         settings: Settings {
             webhook_tick: config.webhooks.tick,
             webhook_timeout: config.webhooks.timeout,
@@ -45,7 +52,7 @@ pub(super) fn actor_context(
         turns: Turns::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),
-    }
+    })
 }
 
 /// Returns the rate limiter of the API.

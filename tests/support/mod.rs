@@ -13,6 +13,7 @@
 mod billing;
 mod client;
 mod deliveries;
+mod hanging;
 mod receiver;
 mod sandbox;
 mod watcher;
@@ -30,6 +31,7 @@ use tokio::sync::oneshot;
 
 pub use billing::FakeBilling;
 pub use client::{Request, Response};
+pub use hanging::Hanging;
 pub use receiver::{Received, Receiver};
 pub use sandbox::with_microphone;
 pub use watcher::{Watched, Watcher};

@@ -2,18 +2,21 @@
 //!
 //! The limits protect against a receiver that is slow, endless or hostile. The whole attempt, from the look-up of
 //! the name to the last byte read, has one deadline; headers and body are read up to a bound; redirects are not
-//! followed, since the place they lead to was never registered. Connections are not kept: a kept one would skip the
-//! resolver's address check, and a stale one would fail deliveries for no fault of the receiver.
+//! followed, since the place they lead to was never registered.
+//!
+//! Connections are kept for a second, for the next delivery of a run. The resolver checks the addresses of each attempt all
+//! the same, before a kept connection is taken. One that the receiver has closed meanwhile is replaced by a new one.
 //!
 //! TLS trusts the root certificates built into the binary, so an image without any still delivers.
 
+use std::cell::Cell;
 use std::io::{self, Read as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conclave_model::address::AddressFilter;
 use conclave_model::{DeliveryId, Secret, Timestamp};
 use ureq::Agent;
-use ureq::unversioned::transport::DefaultConnector;
+use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
 use super::resolver::{AddressBlocked, FilteredResolver, parse_url};
 use super::signature::{standard_signature, svc_signature};
@@ -26,6 +29,15 @@ const MAX_RESPONSE_BODY: u64 = 16 * 1024;
 const BUFFER: usize = 32 * 1024;
 /// Characters of an error that are kept: some of them quote what the receiver sent.
 const MAX_ERROR: usize = 200;
+/// How long an idle connection is kept. Common servers close theirs after two seconds or more.
+const MAX_IDLE: Duration = Duration::from_secs(1);
+/// Idle connections that are kept, in all and to one host.
+const MAX_IDLE_CONNECTIONS: (usize, usize) = (64, 4);
+
+thread_local! {
+    /// Whether the current request of this thread opened a connection; otherwise it used a kept one.
+    static DIALLED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A delivery to post.
 #[derive(Debug, Clone)]
@@ -51,6 +63,8 @@ pub struct AttemptOutcome {
     pub response_status: Option<u16>,
     /// The cause of the failure, without secrets or payload; `None` if the attempt succeeded.
     pub error: Option<String>,
+    /// Whether the attempt took the whole timeout, be it for the response or for its body.
+    pub timed_out: bool,
 }
 
 impl AttemptOutcome {
@@ -61,41 +75,46 @@ impl AttemptOutcome {
     }
 
     fn answered(status: u16) -> Self {
-        let mut outcome = Self { response_status: Some(status), error: None };
+        let mut outcome = Self { response_status: Some(status), error: None, timed_out: false };
         outcome.error = (!outcome.delivered()).then(|| format!("the receiver answered {status}"));
         outcome
     }
 
-    fn failed(error: String) -> Self {
-        Self { response_status: None, error: Some(error.chars().take(MAX_ERROR).collect()) }
+    pub(super) fn failed(error: String) -> Self {
+        Self { response_status: None, error: Some(error.chars().take(MAX_ERROR).collect()), timed_out: false }
     }
 }
 
 /// Posts deliveries. Cheap to clone; one sender serves all endpoints from any number of threads.
 #[derive(Debug, Clone)]
 pub struct Sender {
+    /// Keeps connections.
     agent: Agent,
+    /// Keeps none, for the request that a kept connection has failed.
+    fresh: Agent,
     timeout: Duration,
+}
+
+/// Notes that a connection is opened. It opens none itself; the next connector in the chain does.
+#[derive(Debug)]
+struct NoteDial;
+
+impl Connector for NoteDial {
+    type Out = ();
+
+    fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<()>, ureq::Error> {
+        DIALLED.set(true);
+        Ok(None)
+    }
 }
 
 impl Sender {
     /// Returns a sender that dials only addresses that `filter` permits. `timeout` covers a whole attempt.
     #[must_use]
     pub fn new(filter: AddressFilter, timeout: Duration) -> Self {
-        let config = Agent::config_builder()
-            .timeout_global(Some(timeout))
-            .max_redirects(0)
-            .http_status_as_error(false)
-            // A proxy would resolve the name itself, past the filter.
-            .proxy(None)
-            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
-            .max_response_header_size(MAX_RESPONSE_HEAD)
-            .input_buffer_size(BUFFER)
-            .output_buffer_size(BUFFER)
-            .max_idle_connections(0)
-            .build();
-        let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
-        Self { agent, timeout }
+        let (in_all, to_host) = MAX_IDLE_CONNECTIONS;
+        let [agent, fresh] = [(in_all, to_host), (0, 0)].map(|idle| agent(&filter, timeout, idle));
+        Self { agent, fresh, timeout }
     }
 
     /// Makes one attempt. Blocks for the timeout at most, so call it on a blocking thread.
@@ -106,30 +125,21 @@ impl Sender {
             Ok(url) => url,
             Err(refusal) => return AttemptOutcome::failed(format!("the url is not usable: {refusal}")),
         };
-        match self.send(url.as_str(), request) {
+        let begun = Instant::now();
+        let outcome = match self.send(url.as_str(), request) {
             Ok(status) => AttemptOutcome::answered(status),
             Err(error) => AttemptOutcome::failed(self.describe(&error)),
-        }
+        };
+        AttemptOutcome { timed_out: begun.elapsed() >= self.timeout, ..outcome }
     }
 
+    /// Sends on a kept connection if there is one. If the receiver has closed that without a response, sends on a new one.
     fn send(&self, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {
-        let body = request.payload.as_bytes();
-        let id = request.delivery_id.to_string();
-        let seconds = request.at.millis().div_euclid(1_000);
-        let mut response = self
-            .agent
-            .post(url)
-            .header("Content-Type", "application/json")
-            .header("Connection", "close")
-            .header("X-Svc-Event", &request.event_type)
-            .header("X-Svc-Signature", svc_signature(&request.secret, body))
-            .header("webhook-id", &id)
-            .header("webhook-timestamp", seconds.to_string())
-            .header("webhook-signature", standard_signature(&request.secret, &id, seconds, body))
-            .send(body)?;
-        // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
-        let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());
-        Ok(response.status().as_u16())
+        DIALLED.set(false);
+        match send_with(&self.agent, url, request) {
+            Err(error) if is_closed(&error) && !DIALLED.get() => send_with(&self.fresh, url, request),
+            result => result,
+        }
     }
 
     fn describe(&self, error: &ureq::Error) -> String {
@@ -153,10 +163,8 @@ impl Sender {
             // What rustls finds wrong with a certificate or a record comes wrapped this way.
             Kind::InvalidData => return format!("TLS failed: {error}"),
             Kind::ConnectionRefused => "connection refused",
-            Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof => {
-                "connection closed before an answer"
-            }
             Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => "address not reachable",
+            kind if is_closed_kind(kind) => "connection closed before an answer",
             _ => "connection failed",
         };
         words.to_owned()
@@ -165,6 +173,53 @@ impl Sender {
     fn timed_out(&self) -> String {
         format!("timed out after {:?}", self.timeout)
     }
+}
+
+/// Returns a client that keeps up to this many idle connections, in all and to one host.
+fn agent(filter: &AddressFilter, timeout: Duration, (in_all, to_host): (usize, usize)) -> Agent {
+    let config = Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .max_redirects(0)
+        .http_status_as_error(false)
+        // A proxy would resolve the name itself, past the filter.
+        .proxy(None)
+        .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
+        .max_response_header_size(MAX_RESPONSE_HEAD)
+        .input_buffer_size(BUFFER)
+        .output_buffer_size(BUFFER)
+        .max_idle_age(MAX_IDLE)
+        .max_idle_connections(in_all)
+        .max_idle_connections_per_host(to_host)
+        .build();
+    let connector = NoteDial.chain(DefaultConnector::default());
+    Agent::with_parts(config, connector, FilteredResolver::new(filter.clone()))
+}
+
+fn send_with(agent: &Agent, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {
+    let body = request.payload.as_bytes();
+    let id = request.delivery_id.to_string();
+    let seconds = request.at.millis().div_euclid(1_000);
+    let mut response = agent
+        .post(url)
+        .header("Content-Type", "application/json")
+        .header("X-Svc-Event", &request.event_type)
+        .header("X-Svc-Signature", svc_signature(&request.secret, body))
+        .header("webhook-id", &id)
+        .header("webhook-timestamp", seconds.to_string())
+        .header("webhook-signature", standard_signature(&request.secret, &id, seconds, body))
+        .send(body)?;
+    // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
+    let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());
+    Ok(response.status().as_u16())
+}
+
+fn is_closed(error: &ureq::Error) -> bool {
+    matches!(error, ureq::Error::Io(error) if is_closed_kind(error.kind()))
+}
+
+const fn is_closed_kind(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(kind, Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof)
 }
 
 #[cfg(test)]

@@ -71,7 +71,12 @@ impl ProjectActor {
 
     async fn spawn_webhook_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
         let info = state.webhook_endpoints.info(&id);
-        let actor = WebhookEndpointActor { context: Arc::clone(&self.context), info: Arc::clone(&info), id };
+        let actor = WebhookEndpointActor {
+            context: Arc::clone(&self.context),
+            info: Arc::clone(&info),
+            project: self.id.clone(),
+            id,
+        };
         let key = (ChildKey::WebhookEndpoint(id), info);
         if let Some(mailbox) = self.spawn(me, state, key, (actor, ())).await {
             state.webhook_endpoints.spawned(&self.context, id, mailbox);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use conclave_model::{EndpointId, Timestamp};
+use conclave_model::{EndpointId, ProjectId, Timestamp};
 use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde::Serialize;
@@ -74,6 +74,8 @@ pub struct LastResponse {
     response_status: Option<u16>,
     error: Option<String>,
     attempt: u32,
+    #[serde(skip)]
+    timed_out: bool,
 }
 
 impl InspectMessage for WebhookEndpointMsg {
@@ -88,6 +90,8 @@ pub struct WebhookEndpointActor {
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
+    /// The project of the webhook endpoint.
+    pub project: ProjectId,
     /// The id of the webhook endpoint.
     pub id: EndpointId,
 }
@@ -120,13 +124,13 @@ impl WebhookEndpointActor {
     fn start_run(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState) {
         let (stopping, stops) = watch::channel(false);
         let progress = Arc::default();
-        let last_was_success = state.last_response.as_ref().is_some_and(|last| last.error.is_none());
         let run = Run {
             context: Arc::clone(&self.context),
+            project: self.project.clone(),
             endpoint: self.id,
             stopping: stops,
             progress: Arc::clone(&progress),
-            last_was_success,
+            last: state.last_response.clone(),
         };
         let me = me.clone();
         let task = tokio::spawn(async move {

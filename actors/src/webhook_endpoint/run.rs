@@ -1,29 +1,34 @@
 //! One run of a webhook endpoint: posts batches of due deliveries until none is due.
 //!
-//! Posts block, so each takes a thread of the runtime's blocking pool, which grows on demand: receivers that hang could
-//! use up a fixed pool and delay all others. Posts of one room go one after another, so first attempts keep the order of
-//! events; rooms are posted in parallel while the receiver answers with success.
+//! Posts of one room go one after another, so first attempts keep the order of events; rooms are posted in parallel while the
+//! receiver answers with success. Posts need slots of the [`DeliveryPool`](crate::delivery::pool::DeliveryPool). A run takes
+//! them before it reads a batch, so that a run that waits holds no payloads, and returns them after a timeout or 5 s, so that
+//! the endpoints of a project take turns.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conclave_db::{Attempt, DueDelivery, StoreError};
 use conclave_model::webhook::WebhookEndpoint;
-use conclave_model::{EndpointId, Timestamp};
-use futures_util::StreamExt;
-use futures_util::stream;
+use conclave_model::{EndpointId, ProjectId, Timestamp};
+use futures_util::future::{Either, select};
+use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 
 use super::{LastResponse, RunFinished};
 use crate::context::ActorContext;
+use crate::delivery::pool::{Lane, Slot};
 use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
 
 /// Number of deliveries in a batch (contract "Retry schedule").
 const BATCH: u32 = 50;
 /// Number of rooms posted in parallel to a receiver whose last response was a success; one otherwise.
 const ROOMS_AT_ONCE: usize = 4;
+/// Time after which a run returns its slots.
+const TURN: Duration = Duration::from_secs(5);
 /// Delay before a result is written again that the store could not write; doubled up to the longest.
 const FIRST_RECORD_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_RECORD_DELAY: Duration = Duration::from_secs(5);
@@ -31,11 +36,13 @@ const LONGEST_RECORD_DELAY: Duration = Duration::from_secs(5);
 /// A run that has not started.
 pub(super) struct Run {
     pub(super) context: Arc<ActorContext>,
+    pub(super) project: ProjectId,
     pub(super) endpoint: EndpointId,
     /// Becomes true when the actor stops.
     pub(super) stopping: watch::Receiver<bool>,
     pub(super) progress: Arc<Progress>,
-    pub(super) last_was_success: bool,
+    /// The last response, of this run or an earlier one.
+    pub(super) last: Option<LastResponse>,
 }
 
 /// What a run does at the moment, for the debug endpoint.
@@ -59,62 +66,81 @@ enum Halt {
 
 impl Run {
     /// Posts batches until none is due.
-    pub(super) async fn drain_due(self) -> RunFinished {
-        let mut last_response = None;
-        let halted = loop {
-            match self.batch(&mut last_response).await {
-                Ok(0) => break None,
-                Ok(_) => {}
-                Err(halt) => break Some(halt),
+    pub(super) async fn drain_due(mut self) -> RunFinished {
+        let next_due = loop {
+            match self.turn().await {
+                Ok(None) => {}
+                Ok(Some(next_due)) => break next_due,
+                Err(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_response: self.last },
+                Err(Halt::Stopping) => break None,
+                Err(Halt::Store(error)) => {
+                    log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
+                    break Some(self.context.clock.now());
+                }
             }
         };
-        let next_due = match halted {
-            Some(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_response },
-            Some(Halt::Stopping) => None,
-            Some(Halt::Store(error)) => {
-                log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
-                Some(self.context.clock.now())
-            }
-            None => self.next_due().await,
-        };
-        RunFinished { next_due, deleted: false, last_response }
+        RunFinished { next_due, deleted: false, last_response: self.last }
     }
 
-    async fn next_due(&self) -> Option<Timestamp> {
-        match self.context.store.endpoint_queue(self.endpoint).await {
-            Ok(queue) => queue.next_due,
-            // The next tick looks again.
-            Err(_) => Some(self.context.clock.now()),
+    /// Posts one batch. If nothing is due, returns when the next delivery is, if one is pending.
+    async fn turn(&mut self) -> Result<Option<Option<Timestamp>>, Halt> {
+        let next_due = self.context.store.endpoint_queue(self.endpoint).await.map_err(Halt::Store)?.next_due;
+        if next_due.is_none_or(|due| due > self.context.clock.now()) {
+            return Ok(Some(next_due));
+        }
+        let slots = self.slots().await?;
+        let posted = self.batch(&slots).await?;
+        // A delivery that is due and not in the batch waits for the next tick.
+        Ok((posted == 0).then_some(next_due))
+    }
+
+    /// Waits for the slots of a batch: one, and more if they are free and the receiver answers with success.
+    async fn slots(&self) -> Result<Vec<Slot>, Halt> {
+        let lane = match &self.last {
+            None => Lane::Untried,
+            Some(last) if last.timed_out => Lane::TimedOut,
+            Some(_) => Lane::Answering,
+        };
+        let at_once = if self.last.as_ref().is_some_and(|last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
+        let mut stopping = self.stopping.clone();
+        let stopped = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
+        match select(pin!(self.context.deliveries.slots(&self.project, lane, at_once)), stopped).await {
+            Either::Left((slots, _)) => Ok(slots),
+            Either::Right(_) => Err(Halt::Stopping),
         }
     }
 
     /// Posts one batch. Returns the number of deliveries in it.
-    async fn batch(&self, last: &mut Option<LastResponse>) -> Result<usize, Halt> {
-        let store = &self.context.store;
+    async fn batch(&mut self, slots: &[Slot]) -> Result<usize, Halt> {
+        let (store, begun) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint gets nothing more.
         let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Deleted)?;
-        let (project, now) = (endpoint.project_id.clone(), self.context.clock.now());
+        let (project, now) = (self.project.clone(), self.context.clock.now());
         let due = store.due_deliveries(project, self.endpoint, now, BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
-        let at_once =
-            if last.as_ref().map_or(self.last_was_success, |last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
-        let mut posted = stream::iter(rooms).map(|room| self.room(&endpoint, room)).buffer_unordered(at_once);
+        let mut last = None;
+        let mut posted =
+            stream::iter(rooms).map(|room| self.room(&endpoint, room, begun)).buffer_unordered(slots.len().max(1));
         // To the end also when the actor stops, since a post whose result is not recorded is made again.
         while let Some(response) = posted.next().await {
-            *last = response.or(last.take());
+            last = response.or(last);
         }
+        drop(posted);
+        self.last = last.or(self.last.take());
         if self.is_stopping() { Err(Halt::Stopping) } else { Ok(count) }
     }
 
     fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        // Without its actor nothing would read the result of a run.
+        *self.stopping.borrow() || self.stopping.has_changed().is_err()
     }
 
-    /// Posts the deliveries of one room in order, and none after the actor began to stop. Returns the last response.
-    async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>) -> Option<LastResponse> {
-        let mut last = None;
+    /// Posts the deliveries of one room in order, until the turn is over or the actor begins to stop. Returns the last
+    /// response.
+    async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>, begun: Instant) -> Option<LastResponse> {
+        let mut last: Option<LastResponse> = None;
         for delivery in due {
-            if self.is_stopping() {
+            if self.is_stopping() || begun.elapsed() > TURN || last.as_ref().is_some_and(|last| last.timed_out) {
                 break;
             }
             last = Some(self.attempt(endpoint, delivery).await);
@@ -127,8 +153,8 @@ impl Run {
         let outcome = self.post(endpoint, delivery).await;
         let at = self.context.clock.now();
         let retry_at = outcome.error.as_ref().and_then(|_| self.context.settings.retry.next_attempt(number, at));
-        let response =
-            LastResponse { at, response_status: outcome.response_status, error: outcome.error, attempt: number };
+        let AttemptOutcome { response_status, error, timed_out } = outcome;
+        let response = LastResponse { at, response_status, error, attempt: number, timed_out };
         let attempt = Attempt {
             project_id: endpoint.project_id.clone(),
             id,
@@ -175,12 +201,10 @@ impl Run {
             payload: delivery.payload,
             at: self.context.clock.now(),
         };
-        let sender = Arc::clone(&self.context.sender);
         self.progress.in_flight.fetch_add(1, Ordering::Relaxed);
-        let outcome = tokio::task::spawn_blocking(move || sender.post(&request)).await;
+        let outcome = self.context.deliveries.post(request).await;
         self.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A panic, or the lack of a thread, is a failed attempt.
-        outcome.unwrap_or_else(|error| AttemptOutcome { response_status: None, error: Some(error.to_string()) })
+        outcome
     }
 }
 

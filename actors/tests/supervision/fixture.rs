@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use conclave_actors::debug::ActorView;
+use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::turns::Turns;
@@ -56,7 +57,7 @@ impl Fixture {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
-            sender: Arc::new(Sender::new(AddressFilter::new(Vec::new()), Duration::from_secs(1))),
+            deliveries: DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap(),
             settings: Settings::default(),
             turns: turns.clone(),
             registry: ActorRegistry::default(),

@@ -1,6 +1,7 @@
 //! The API over a LiveKit media plane: a double of its server, which sends its webhooks to the app. What holds for any
 //! plane is tested in [`crate::scenarios`].
 
+mod hanging_receivers;
 mod order;
 mod reconcile;
 mod shared;

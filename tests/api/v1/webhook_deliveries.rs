@@ -1,8 +1,6 @@
 //! `/v1/webhook-deliveries`: what is posted, and the log of it.
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -11,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::support::{Received, Receiver, TestApp, eventually};
+use crate::support::{Hanging, Received, Receiver, TestApp, eventually};
 
 /// The Standard Webhooks signature as that standard defines it.
 fn standard_signature(request: &Received, secret: &str) -> String {
@@ -208,37 +206,4 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     let ticked = Instant::now();
     assert_eq!(receiver.next().json()["participant_identity"], "bob");
     assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
-}
-
-/// A receiver that keeps its connections open without an answer until it is dropped.
-struct Hanging {
-    url: String,
-    connections: Connections,
-}
-
-/// None when the receiver has been dropped.
-type Connections = Arc<Mutex<Option<Vec<TcpStream>>>>;
-
-impl Hanging {
-    fn start() -> Self {
-        let connections: Connections = Arc::new(Mutex::new(Some(Vec::new())));
-        let held = Arc::clone(&connections);
-        let address = test_http_server::serve(move |_, stream| {
-            if let Some(connections) = held.lock().unwrap().as_mut() {
-                connections.push(stream);
-            }
-        });
-        Self { url: format!("http://{address}"), connections }
-    }
-
-    /// The number of requests that wait for an answer.
-    fn held(&self) -> usize {
-        self.connections.lock().unwrap().as_ref().map_or(0, Vec::len)
-    }
-}
-
-impl Drop for Hanging {
-    fn drop(&mut self) {
-        *self.connections.lock().unwrap() = None;
-    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Receiver, TestApp, WAIT_LIMIT, eventually};
+use crate::support::{TestApp, WAIT_LIMIT, eventually};
 
 /// Queues exactly one event: a room that is created and ended reports only its end.
 fn one_event(app: &TestApp, room: &str) {

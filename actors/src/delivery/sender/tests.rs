@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
 
 use test_http_server::{Request, serve};
 
@@ -64,14 +63,15 @@ fn hang(mut stream: TcpStream) {
 }
 
 fn failed(error: &str) -> AttemptOutcome {
-    AttemptOutcome { response_status: None, error: Some(error.to_owned()) }
+    let timed_out = error.starts_with("timed out");
+    AttemptOutcome { response_status: None, error: Some(error.to_owned()), timed_out }
 }
 
 #[test]
 fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
     let (url, seen) = receiver(|mut stream| stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap());
     let outcome = local_sender(AMPLE).post(&request(&url));
-    assert_eq!(outcome, AttemptOutcome { response_status: Some(204), error: None });
+    assert_eq!(outcome, AttemptOutcome { response_status: Some(204), error: None, timed_out: false });
     assert!(outcome.delivered());
 
     let received = seen.recv_timeout(AMPLE).unwrap();
@@ -85,7 +85,6 @@ fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
         headers,
         [
             "accept: */*",
-            "connection: close",
             "content-length: 39",
             "content-type: application/json",
             concat!("user-agent: Conclave/", env!("CARGO_PKG_VERSION")),
@@ -114,7 +113,7 @@ fn any_other_status_is_a_failure_that_names_it() {
         ("HTTP/1.1 304 Same\r\n\r\n", 304),
     ] {
         let error = Some(format!("the receiver answered {status}"));
-        assert_eq!(outcome_of(answer), AttemptOutcome { response_status: Some(status), error });
+        assert_eq!(outcome_of(answer), AttemptOutcome { response_status: Some(status), error, timed_out: false });
     }
 }
 
@@ -125,7 +124,7 @@ fn a_redirect_is_not_followed() {
         let answer = format!("HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
         let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
         let error = Some(format!("the receiver answered {status}"));
-        let expected = AttemptOutcome { response_status: Some(status), error };
+        let expected = AttemptOutcome { response_status: Some(status), error, timed_out: false };
         assert_eq!(local_sender(AMPLE).post(&request(&url)), expected);
     }
     assert!(reached.try_recv().is_err());
@@ -160,7 +159,8 @@ fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
         drip(stream, b"x");
     });
     let started = Instant::now();
-    assert!(local_sender(SHORT).post(&request(&url)).delivered());
+    let outcome = local_sender(SHORT).post(&request(&url));
+    assert!(outcome.delivered() && outcome.timed_out);
     assert!(started.elapsed() < AMPLE);
 }
 
@@ -223,18 +223,40 @@ fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
     assert_eq!(local_sender(AMPLE).post(&split), failed("the request could not be made"));
 }
 
+/// Reads a request that comes on a connection that had one already.
+fn read_next(stream: &mut TcpStream) {
+    let mut read = Vec::new();
+    while !read.ends_with(PAYLOAD.as_bytes()) {
+        let mut part = [0; 4_096];
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "the connection was closed: {}", String::from_utf8_lossy(&read));
+        read.extend_from_slice(&part[..count]);
+    }
+}
+
+const NO_CONTENT: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
 #[test]
-fn each_attempt_has_a_connection_of_its_own() {
-    let (read, after_answer) = channel();
-    let (url, seen) = receiver(move |mut stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
-        read.send(stream.read(&mut [0]).unwrap()).unwrap();
+fn attempts_in_quick_succession_share_a_connection() {
+    let (url, seen) = receiver(|mut stream| {
+        stream.write_all(NO_CONTENT).unwrap();
+        read_next(&mut stream);
+        stream.write_all(NO_CONTENT).unwrap();
     });
     let sender = local_sender(AMPLE);
-    for _ in 0..2 {
-        assert!(sender.post(&request(&url)).delivered());
-        seen.recv_timeout(AMPLE).unwrap();
-        // A kept connection would bring the second request here instead of its end.
-        assert_eq!(after_answer.recv_timeout(AMPLE), Ok(0));
-    }
+    assert!(sender.post(&request(&url)).delivered());
+    assert!(sender.post(&request(&url)).delivered());
+    assert_eq!(seen.try_iter().count(), 1, "connections");
+}
+
+#[test]
+fn a_kept_connection_that_the_receiver_closes_is_replaced() {
+    let (url, seen) = receiver(|mut stream| {
+        stream.write_all(NO_CONTENT).unwrap();
+        read_next(&mut stream);
+    });
+    let sender = local_sender(AMPLE);
+    assert!(sender.post(&request(&url)).delivered());
+    assert!(sender.post(&request(&url)).delivered());
+    assert_eq!(seen.try_iter().count(), 2, "connections");
 }

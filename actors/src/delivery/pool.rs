@@ -1,0 +1,196 @@
+//! The threads that post deliveries, and the bounds of how many posts run at once.
+//!
+//! A post blocks its thread until the receiver answers or the timeout is over, so threads are what hanging receivers take
+//! from others. Each post therefore needs a slot of a [`Lane`], which follows from the receiver's last response: receivers
+//! that hang wait for one another, and those that answer do not wait for them. Within a lane, the bound for each project
+//! leaves slots to other projects. Nothing but posts runs on these threads.
+//!
+//! | Lane | posts at once | of one project |
+//! |---|---|---|
+//! | answering | 256 | 64 |
+//! | untried | 384 | 128 |
+//! | timed out | 128 | 32 |
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conclave_model::ProjectId;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::sender::{AttemptOutcome, DeliveryRequest, Sender};
+
+/// Receivers by their last response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// The last attempt did not time out.
+    Answering,
+    /// Nothing was posted since the receiver's actor started.
+    Untried,
+    /// The last attempt timed out.
+    TimedOut,
+}
+
+impl Lane {
+    /// Returns the most posts at once, in all and for one project.
+    const fn bounds(self) -> (usize, usize) {
+        match self {
+            Self::Answering => (256, 64),
+            Self::Untried => (384, 128),
+            Self::TimedOut => (128, 32),
+        }
+    }
+}
+
+/// The right to make one post at a time. Returned to its lane when dropped.
+#[derive(Debug)]
+pub struct Slot {
+    _of_project: OwnedSemaphorePermit,
+    _of_lane: OwnedSemaphorePermit,
+}
+
+/// The slots of a lane.
+#[derive(Debug)]
+struct Slots {
+    lane: Arc<Semaphore>,
+    of_project: usize,
+    /// An entry for each project that has posted since the server started.
+    projects: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
+}
+
+impl Slots {
+    fn new(lane: Lane) -> Self {
+        let (in_all, of_project) = lane.bounds();
+        Self { lane: Arc::new(Semaphore::new(in_all)), of_project, projects: Mutex::default() }
+    }
+
+    fn project(&self, id: &ProjectId) -> Arc<Semaphore> {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = projects.entry(id.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.of_project)));
+        Arc::clone(slots)
+    }
+
+    /// Returns a slot; `None` is impossible, because the semaphores are never closed.
+    async fn wait(&self, project: &ProjectId) -> Option<Slot> {
+        // First the project's, so that its waiting posts hold no slot of the lane.
+        let of_project = self.project(project).acquire_owned().await.ok()?;
+        let of_lane = Arc::clone(&self.lane).acquire_owned().await.ok()?;
+        Some(Slot { _of_project: of_project, _of_lane: of_lane })
+    }
+
+    fn take_free(&self, project: &ProjectId) -> Option<Slot> {
+        let of_project = self.project(project).try_acquire_owned().ok()?;
+        let of_lane = Arc::clone(&self.lane).try_acquire_owned().ok()?;
+        Some(Slot { _of_project: of_project, _of_lane: of_lane })
+    }
+}
+
+/// Posts deliveries on threads of its own.
+#[derive(Debug)]
+pub struct DeliveryPool {
+    sender: Arc<Sender>,
+    /// `None` once dropped.
+    threads: Option<Runtime>,
+    answering: Slots,
+    untried: Slots,
+    timed_out: Slots,
+}
+
+impl DeliveryPool {
+    /// Returns a pool without threads; they are started when needed.
+    ///
+    /// # Errors
+    /// The operating system refuses the resources.
+    pub fn new(sender: Sender) -> io::Result<Self> {
+        let lanes = [Lane::Answering, Lane::Untried, Lane::TimedOut];
+        let most = lanes.map(|lane| lane.bounds().0).iter().sum();
+        // Only its blocking threads are used.
+        let threads = Builder::new_current_thread().thread_name("webhook-post").max_blocking_threads(most).build()?;
+        let [answering, untried, timed_out] = lanes.map(Slots::new);
+        Ok(Self { sender: Arc::new(sender), threads: Some(threads), answering, untried, timed_out })
+    }
+
+    const fn lane(&self, lane: Lane) -> &Slots {
+        match lane {
+            Lane::Answering => &self.answering,
+            Lane::Untried => &self.untried,
+            Lane::TimedOut => &self.timed_out,
+        }
+    }
+
+    /// Waits for a slot, and takes up to `at_most - 1` others that are free now.
+    pub async fn slots(&self, project: &ProjectId, lane: Lane, at_most: usize) -> Vec<Slot> {
+        let lane = self.lane(lane);
+        let first = lane.wait(project).await;
+        let others = std::iter::repeat_with(|| lane.take_free(project)).map_while(|slot| slot);
+        first.into_iter().chain(others.take(at_most.saturating_sub(1))).collect()
+    }
+
+    /// Makes one attempt on a thread of the pool. The caller holds a [`Slot`] meanwhile.
+    pub async fn post(&self, request: DeliveryRequest) -> AttemptOutcome {
+        let sender = Arc::clone(&self.sender);
+        let posted = self.threads.as_ref().map(|threads| threads.spawn_blocking(move || sender.post(&request)));
+        match posted {
+            // A panic is a failed attempt.
+            Some(posted) => posted.await.unwrap_or_else(|error| AttemptOutcome::failed(error.to_string())),
+            None => AttemptOutcome::failed("the server stops".to_owned()),
+        }
+    }
+}
+
+impl Drop for DeliveryPool {
+    /// Leaves posts in flight to their threads, which end with the process.
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use conclave_model::address::AddressFilter;
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn pool() -> DeliveryPool {
+        DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap()
+    }
+
+    /// Takes all the slots that are free now.
+    fn take_all(pool: &DeliveryPool, project: &ProjectId, lane: Lane) -> Vec<Slot> {
+        pool.slots(project, lane, usize::MAX).now_or_never().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_project_takes_its_share_of_a_lane_and_leaves_the_rest_to_others() {
+        let (pool, one, other) = (pool(), ProjectId::new(), ProjectId::new());
+        for lane in [Lane::Answering, Lane::Untried, Lane::TimedOut] {
+            let held = take_all(&pool, &one, lane);
+            assert_eq!(held.len(), lane.bounds().1);
+            assert!(take_all(&pool, &one, lane).is_empty());
+            assert_eq!(take_all(&pool, &other, lane).len(), lane.bounds().1);
+            drop(held);
+            assert_eq!(take_all(&pool, &one, lane).len(), lane.bounds().1);
+        }
+    }
+
+    #[test]
+    fn lanes_do_not_take_slots_from_one_another() {
+        let (pool, project) = (pool(), ProjectId::new());
+        let _hanging = take_all(&pool, &project, Lane::TimedOut);
+        let _untried = take_all(&pool, &project, Lane::Untried);
+        assert_eq!(take_all(&pool, &project, Lane::Answering).len(), 64);
+    }
+
+    #[test]
+    fn all_projects_together_stay_within_the_bound_of_the_lane() {
+        let pool = pool();
+        let held: Vec<_> = (0..20).flat_map(|_| take_all(&pool, &ProjectId::new(), Lane::TimedOut)).collect();
+        assert_eq!(held.len(), 128);
+    }
+}

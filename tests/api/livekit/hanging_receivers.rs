@@ -1,0 +1,55 @@
+//! Receivers that never answer delay neither the calls to LiveKit nor the webhooks of other projects.
+
+use std::time::{Duration, Instant};
+
+use livekit_double::Joining;
+use serde_json::{Value, json};
+
+use super::{livekit, room};
+use crate::support::{Hanging, Receiver, Request, TestApp, eventually};
+use crate::tools::other_project;
+
+/// More than the threads that the whole process once had for blocking work.
+const HANGING: usize = 600;
+
+/// Returns the number of webhook endpoints whose tick is armed.
+fn armed(app: &TestApp) -> usize {
+    let page = |offset| app.actors(&format!("?kind=webhook_endpoint&limit=200&offset={offset}"))["actors"].clone();
+    let armed = |actor: &&Value| actor["timers"].as_array().is_some_and(|timers| !timers.is_empty());
+    (0..=HANGING).step_by(200).map(|offset| page(offset).as_array().unwrap().iter().filter(armed).count()).sum()
+}
+
+#[test]
+fn hanging_receivers_delay_neither_livekit_nor_another_project() {
+    let ((app, double), hanging, receiver) = (livekit(), Hanging::start(), Receiver::start());
+    let other = other_project(&app, "self_hosted");
+    let room = room(&app);
+    for n in 0..HANGING {
+        app.endpoint(&format!("{}/{n}", hanging.url));
+    }
+    app.room("ended");
+    app.delete("/v1/rooms/ended").send().expect_empty(204);
+    eventually(|| armed(&app) == HANGING);
+    app.advance(Duration::from_secs(5));
+    eventually(|| hanging.held() >= 100);
+    let started = Instant::now();
+    eventually(|| started.elapsed() > Duration::from_millis(300));
+    assert!(hanging.held() < HANGING, "{} posts run at once", hanging.held());
+
+    let as_other = |method: &str, path: &str| Request::new(method, format!("{}{path}", app.api)).bearer(&other.key);
+    as_other("POST", "/v1/webhook-endpoints").json(json!({"url": receiver.url})).send().expect(201);
+    as_other("POST", "/v1/rooms").json(json!({"name": "theirs"})).send().expect(201);
+    as_other("DELETE", "/v1/rooms/theirs").send().expect_empty(204);
+    let path = format!("?kind=webhook_endpoint&project={}", other.project);
+    eventually(|| app.actors(&path)["actors"][0]["timers"].as_array().is_some_and(|timers| !timers.is_empty()));
+    let ticked = Instant::now();
+    app.advance(Duration::from_secs(5));
+    assert_eq!(receiver.next().json()["room"], "theirs");
+    assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
+
+    double.join(&room, &Joining::participant("alice"));
+    let asked = Instant::now();
+    let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
+    assert_eq!(listed["participants"][0]["identity"], "alice");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+}
