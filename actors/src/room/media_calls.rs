@@ -121,6 +121,6 @@ fn subject(event: &MediaEvent) -> Option<&Identity> {
         | MediaEvent::TrackUnpublished { participant, .. }
         | MediaEvent::TrackMuted { participant, .. }
         | MediaEvent::PublishLimit { participant, .. } => Some(&participant.identity),
-        MediaEvent::Egress(_) | MediaEvent::Ingress(_) => None,
+        MediaEvent::InvalidIdentity | MediaEvent::Egress(_) | MediaEvent::Ingress(_) => None,
     }
 }

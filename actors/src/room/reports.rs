@@ -38,6 +38,7 @@ impl RoomActor {
             MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, Join::Reported { at }).await;
             }
+            MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
             MediaEvent::ParticipantLeft { participant, clean } => {
                 let left = store.record_leave(project, id, participant.sid, at, clean).await;
                 left.map(|left| self.apply_leave(me, state, left))

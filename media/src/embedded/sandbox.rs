@@ -76,7 +76,8 @@ impl From<ReportError> for SandboxError {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
-            ReportError::Unavailable => Self::Unavailable,
+            // This plane admits no other identities.
+            ReportError::InvalidIdentity | ReportError::Unavailable => Self::Unavailable,
         }
     }
 }

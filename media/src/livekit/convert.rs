@@ -6,7 +6,7 @@ use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{
     DataKind, Participant, ParticipantKind, ParticipantState, Track, TrackKind, TrackSource,
 };
-use conclave_model::{NamespacedRoom, Timestamp};
+use conclave_model::{Identity, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
 use super::call_error::sanitized;
@@ -30,6 +30,12 @@ pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> 
         joined_at: joined_at(info),
         tracks,
     })
+}
+
+/// Returns whether an identity is one that the contract does not allow. LiveKit itself makes such, for a client that connects with
+/// `?publish=`. No identity at all is none.
+pub(super) fn is_invalid_identity(identity: &str) -> bool {
+    !identity.is_empty() && identity.parse::<Identity>().is_err()
 }
 
 /// Returns when a participant joined; `None` if LiveKit does not say. Older versions give it only in whole seconds.

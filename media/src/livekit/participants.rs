@@ -9,8 +9,9 @@ use std::sync::Arc;
 use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
 use livekit_protocol as proto;
+use proto::participant_info::State;
 
-use super::call_error::CallError;
+use super::call_error::{CallError, sanitized};
 use super::calls;
 use super::convert;
 use super::ghosts::GhostParticipants;
@@ -40,7 +41,7 @@ impl Participants {
         participants
     }
 
-    /// Returns the participants of a room, without ghosts.
+    /// Returns the participants of a room, without ghosts, and disconnects those whose identity is invalid in a spawned task.
     ///
     /// # Errors
     /// `Refused` if LiveKit lists no participant and its node counts some: then the list is wrong.
@@ -51,7 +52,31 @@ impl Participants {
             let problem = "LiveKit lists no participant of a room in which it counts some; it will be asked again";
             return Err(MediaError::Refused(problem.into()));
         }
+        self.spawn_remove_invalid(room, &listed);
         Ok(self.without_ghosts(room, connected(&listed)))
+    }
+
+    fn spawn_remove_invalid(&self, room: &NamespacedRoom, listed: &[proto::ParticipantInfo]) {
+        let is_invalid = |info: &&proto::ParticipantInfo| {
+            convert::is_invalid_identity(&info.identity) && info.state() != State::Disconnected
+        };
+        for info in listed.iter().filter(is_invalid) {
+            let (participants, room, identity) = (self.clone(), room.clone(), info.identity.clone());
+            tokio::spawn(async move { participants.remove_invalid(&room, &identity).await });
+        }
+    }
+
+    /// Disconnects a participant whose identity is invalid. It could have no session, so it would not be listed or counted, and
+    /// no request could name it. If this fails, reconciliation repeats it.
+    pub async fn remove_invalid(&self, room: &NamespacedRoom, identity: &str) {
+        let shown = sanitized(identity);
+        log::warn!(room = room.as_str(), identity = shown; "a participant whose identity is not allowed is removed");
+        let request = selector(room, identity);
+        if let Err(error) = self.client.call(calls::remove_participant(&request)).await
+            && !error.is_not_found()
+        {
+            log::warn!(room = room.as_str(), identity = shown; "a participant whose identity is not allowed was not removed: {error}");
+        }
     }
 
     /// Returns the participants that LiveKit lists, ghosts included.
@@ -88,7 +113,7 @@ impl Participants {
         room: &NamespacedRoom,
         identity: &Identity,
     ) -> Result<Option<proto::ParticipantInfo>, CallError> {
-        match self.client.call(calls::get_participant(&selector(room, identity))).await {
+        match self.client.call(calls::get_participant(&selector(room, identity.as_str()))).await {
             Ok(info) => Ok(Some(info).filter(|info| !self.is_ghost(room, info))),
             Err(error) => self.ignore_if_absent(room, identity, error).await.map(|()| None),
         }
@@ -101,7 +126,7 @@ impl Participants {
         let Some(found) = participants.into_iter().find(|participant| participant.sid == *sid) else {
             return Ok(false);
         };
-        match self.client.call(calls::remove_participant(&selector(room, &found.identity))).await {
+        match self.client.call(calls::remove_participant(&selector(room, found.identity.as_str()))).await {
             Ok(_) => Ok(true),
             Err(error) => Ok(self.ignore_if_absent(room, &found.identity, error).await.map(|()| false)?),
         }
@@ -130,8 +155,8 @@ impl Participants {
 }
 
 /// Returns how calls name one participant.
-fn selector(room: &NamespacedRoom, identity: &Identity) -> proto::RoomParticipantIdentity {
-    proto::RoomParticipantIdentity { room: room.to_string(), identity: identity.to_string(), ..Default::default() }
+fn selector(room: &NamespacedRoom, identity: &str) -> proto::RoomParticipantIdentity {
+    proto::RoomParticipantIdentity { room: room.to_string(), identity: identity.to_owned(), ..Default::default() }
 }
 
 /// Converts those of the listed participants who are connected.

@@ -58,11 +58,18 @@ pub(super) struct WebhookReceiver {
 /// A report that the sink has received and not answered yet.
 struct PendingReport {
     room: NamespacedRoom,
-    /// The sid of the participant, if the report is a join.
-    joined: Option<ParticipantSid>,
+    /// The participant, if the report is a join.
+    joined: Option<Joined>,
     /// Whether the report can change what participants should be subscribed to.
     affects_subscriptions: bool,
     answer: ReportAnswer,
+}
+
+/// Who has joined, for the case that the join is refused.
+enum Joined {
+    Participant(ParticipantSid),
+    /// A participant with this invalid identity.
+    Invalid(String),
 }
 
 impl WebhookReceiver {
@@ -126,7 +133,7 @@ impl WebhookReceiver {
             }
         };
         // All reports are sent before the first answer is awaited, so that no other event comes between them.
-        let pending = self.out_of_order.send_in_order(reports, |report| self.send(report));
+        let pending = self.out_of_order.send_in_order(reports, |report| self.send(report, event.identity()));
         let mut outcome = WebhookOutcome::Accepted;
         for report in pending {
             outcome = self.complete(report).await.unwrap_or(outcome);
@@ -134,10 +141,11 @@ impl WebhookReceiver {
         outcome
     }
 
-    fn send(&self, report: Report) -> PendingReport {
+    fn send(&self, report: Report, identity: &str) -> PendingReport {
         let room = report.room.clone();
         let joined = match &report.event {
-            MediaEvent::ParticipantJoined(participant) => Some(participant.sid.clone()),
+            MediaEvent::ParticipantJoined(participant) => Some(Joined::Participant(participant.sid.clone())),
+            MediaEvent::InvalidIdentity => Some(Joined::Invalid(identity.to_owned())),
             _ => None,
         };
         let affects_subscriptions = joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
@@ -153,9 +161,11 @@ impl WebhookReceiver {
     async fn complete(&self, report: PendingReport) -> Option<WebhookOutcome> {
         match report.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
             Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
-            Err(error @ (ReportError::RoomEnded | ReportError::RoleFull)) => {
-                if let Some(sid) = &report.joined {
-                    self.remove_refused(&report.room, sid, error).await;
+            Err(error @ (ReportError::RoomEnded | ReportError::RoleFull | ReportError::InvalidIdentity)) => {
+                match &report.joined {
+                    Some(Joined::Participant(sid)) => self.remove_refused(&report.room, sid, error).await,
+                    Some(Joined::Invalid(identity)) => self.participants.remove_invalid(&report.room, identity).await,
+                    None => {}
                 }
             }
             Ok(()) if report.affects_subscriptions => self.subscriptions.spawn_apply(&report.room),

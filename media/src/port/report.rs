@@ -24,6 +24,9 @@ pub enum MediaEvent {
     /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown and
     /// may be another server's.
     ParticipantJoined(Box<Participant>),
+    /// A participant connected whose identity the contract does not allow, so that it can have no session. The report is
+    /// refused, and the media plane disconnects the participant, unless the room is unknown.
+    InvalidIdentity,
     /// A participant that had joined disconnected.
     ParticipantLeft {
         /// The participant that left.
@@ -82,6 +85,9 @@ pub enum ReportError {
     /// The participant's role has its maximum of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
+    /// The contract does not allow the participant's identity.
+    #[error("the contract does not allow the identity")]
+    InvalidIdentity,
     /// The report could not be recorded. The media plane has to repeat it, if it can.
     #[error("the report could not be written")]
     Unavailable,

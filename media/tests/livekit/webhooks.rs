@@ -103,6 +103,24 @@ async fn a_refused_join_is_removed_from_livekit() {
 }
 
 #[tokio::test]
+async fn only_the_join_of_an_invalid_identity_is_reported_and_it_is_removed_when_refused() {
+    for (answer, left) in
+        [(ReportError::InvalidIdentity, 0), (ReportError::RoomEnded, 0), (ReportError::UnknownRoom, 1)]
+    {
+        let test = TestPlane::new();
+        test.double.join(ROOM, &Joining::participant("alice#camera"));
+        test.double.publish(ROOM, "alice#camera", TrackType::Audio, proto::TrackSource::Microphone);
+        test.sink.fail_next(answer);
+        use WebhookOutcome::{Accepted, Ignored};
+        assert_eq!(deliver_all(&test).await, [Ignored, Accepted, Ignored], "the room, the join, the track");
+        assert_eq!(test.sink.take_events(), [MediaEvent::InvalidIdentity]);
+        assert_eq!(test.double.room(ROOM).unwrap().num_participants, left, "{answer:?}");
+        deliver_all(&test).await;
+        assert_eq!(test.sink.take_events(), [], "nor its leave");
+    }
+}
+
+#[tokio::test]
 async fn a_join_to_a_room_without_a_record_is_left_alone() {
     let test = TestPlane::new();
     test.double.join(ROOM, &Joining::participant("alice"));

@@ -1,4 +1,4 @@
-//! Reconciliation with a LiveKit whose lists are wrong for a while.
+//! Reconciliation with a LiveKit whose lists are wrong for a while, or that has participants without an allowed identity.
 
 use livekit_double::{Fault, Joining};
 use proto::{DisconnectReason, TrackSource, TrackType};
@@ -14,9 +14,9 @@ impl TestApp {
     #[track_caller]
     fn assert_open_sessions(&self, identities: &[&str]) {
         let open = self.get("/v1/sessions?active=true").send().expect(200);
-        let mut found: Vec<_> = open["sessions"].as_array().unwrap().iter().collect();
-        found.sort_by_key(|session| session["joined_at"].to_string());
-        let found: Vec<_> = found.iter().map(|session| session["participant_identity"].as_str().unwrap()).collect();
+        let open = open["sessions"].as_array().unwrap();
+        let mut found: Vec<_> = open.iter().map(|session| session["participant_identity"].as_str().unwrap()).collect();
+        found.sort_unstable();
         assert_eq!(found, identities);
     }
 
@@ -103,4 +103,32 @@ fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_ope
     assert_eq!(app.logged(&["track.unpublished"]).len(), 2);
     let sessions = app.get("/v1/sessions").send().expect(200);
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_participant_whose_identity_the_contract_does_not_allow_is_removed() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    let connected = || double.room(&room).map(|room| room.num_participants);
+    double.join(&room, &Joining::participant("alice"));
+    // LiveKit appends such a suffix to the identity of a client that connects with `?publish=`.
+    double.join(&room, &Joining::participant("alice#camera"));
+    double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
+    app.wait_for_event("track.published", 1);
+    eventually(|| connected() == Some(1));
+    // Its join is lost: the next round finds it.
+    double.drop_webhooks();
+    double.join(&room, &Joining::participant("bob#camera"));
+    assert_eq!(connected(), Some(2));
+    app.observed("standup");
+    eventually(|| connected() == Some(1));
+    // The same in a room without anybody else.
+    double.leave(&room, "alice", DisconnectReason::ClientInitiated);
+    app.reconciled("participant.connection_aborted", 0);
+    app.reconciled("participant.connection_aborted", 1);
+    double.join(&room, &Joining::participant("bob#camera"));
+    app.next_round();
+    eventually(|| connected() == Some(0));
+    assert_eq!(app.logged(&["participant.joined"]).len(), 1);
 }

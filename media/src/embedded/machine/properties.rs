@@ -186,7 +186,9 @@ impl Model {
                     prop_assert_ne!(*exceeded, limit.exceeded, "exceeded and cleared alternate");
                     *exceeded = limit.exceeded;
                 }
-                MediaEvent::JoinAborted { .. } => prop_assert!(false, "the machine reports no aborted join"),
+                MediaEvent::InvalidIdentity | MediaEvent::JoinAborted { .. } => {
+                    prop_assert!(false, "the machine admits each join or reports nothing");
+                }
                 // These have their own property test.
                 MediaEvent::Egress(_) | MediaEvent::Ingress(_) => continue,
             }

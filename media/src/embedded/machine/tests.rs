@@ -73,7 +73,9 @@ pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, Participan
         MediaEvent::PublishLimit { participant, limit } => {
             (if limit.exceeded { "exceeded" } else { "cleared" }, participant.sid)
         }
-        MediaEvent::Egress(_) | MediaEvent::Ingress(_) => panic!("not about a participant: {report:?}"),
+        MediaEvent::InvalidIdentity | MediaEvent::Egress(_) | MediaEvent::Ingress(_) => {
+            panic!("not about a participant: {report:?}")
+        }
     };
     machine.take_reports().into_iter().map(name).collect()
 }

@@ -19,11 +19,15 @@ const LAST_MILLISECOND: Duration = Duration::from_millis(999);
 pub(super) struct IncompleteEvent;
 
 /// Returns the reports of an event, in the order in which they have to be recorded. There are none if the room is not owned
-/// by this server, or if the event needs no record: Conclave's own timers open and end rooms. `now` replaces times that the
-/// event lacks.
+/// by this server, or if the event needs no record: Conclave's own timers open and end rooms. Of a participant with an invalid
+/// identity only the join is reported. `now` replaces times that the event lacks.
 pub(super) fn from_event(event: &WebhookEvent, now: Timestamp) -> Result<Vec<Report>, IncompleteEvent> {
     let Ok(room) = event.room().parse::<NamespacedRoom>() else { return Ok(Vec::new()) };
     let at = occurred_at(event.created_at(), now);
+    if convert::is_invalid_identity(event.identity()) {
+        let joined = (event.name() == "participant_joined").then_some(MediaEvent::InvalidIdentity);
+        return Ok(joined.into_iter().map(|event| Report { room: room.clone(), at, event }).collect());
+    }
     let events = match event.name() {
         "participant_joined" => return joined(event, &room, at),
         "participant_left" => vec![left(event)?],

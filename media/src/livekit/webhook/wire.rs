@@ -51,6 +51,11 @@ impl WebhookEvent {
         names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
     }
 
+    /// The identity of the participant of a participant or track event; empty if there is none.
+    pub fn identity(&self) -> &str {
+        self.object().object("participant").text("identity")
+    }
+
     /// The participant of a participant or track event.
     pub fn participant(&self) -> proto::ParticipantInfo {
         participant(self.object().object("participant"))
