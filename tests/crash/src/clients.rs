@@ -1,0 +1,208 @@
+//! The clients: each does random things with rooms of its own, and repeats requests that were not answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::journal::{Action, Answer, Entry, Journal};
+use crate::server::Deployment;
+
+/// Seconds that rooms stay open without participants: some end by themselves, some do not.
+const EMPTY_TIMEOUTS: [u32; 4] = [1, 2, 600, 600];
+/// The most rooms that a client works with; it forgets the oldest.
+const ROOMS: usize = 12;
+/// How often a code can be exchanged.
+pub const CODE_USES: u32 = 3;
+
+/// A request that was not answered and can be repeated, because it has an idempotency key.
+struct Unanswered {
+    action: Action,
+    path: String,
+    body: Value,
+    key: String,
+}
+
+/// A client: what it knows, and what it has yet to repeat.
+pub struct Client {
+    number: u32,
+    random: fastrand::Rng,
+    deployment: Deployment,
+    journal: Arc<Journal>,
+    api: Option<Api>,
+    sequence: u32,
+    rooms: Vec<String>,
+    codes: Vec<String>,
+    participants: Vec<String>,
+    unanswered: Vec<Unanswered>,
+}
+
+impl Client {
+    /// Starts a client that works until `stop` is set.
+    pub fn spawn(
+        number: u32,
+        seed: u64,
+        deployment: &Deployment,
+        journal: &Arc<Journal>,
+        stop: &Arc<AtomicBool>,
+    ) -> JoinHandle<()> {
+        let mut client = Self {
+            number,
+            random: fastrand::Rng::with_seed(seed),
+            deployment: deployment.clone(),
+            journal: Arc::clone(journal),
+            api: None,
+            sequence: 0,
+            rooms: Vec::new(),
+            codes: Vec::new(),
+            participants: Vec::new(),
+            unanswered: Vec::new(),
+        };
+        let stop = Arc::clone(stop);
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::SeqCst) {
+                client.connect();
+                client.act();
+            }
+            client.connect();
+            client.repeat_all();
+        })
+    }
+
+    /// Waits for a server. The participants of the one before are gone.
+    fn connect(&mut self) {
+        let address = loop {
+            match self.deployment.address() {
+                Some(address) => break address,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        if self.api.as_ref().is_none_or(|api| api.address.lifetime != address.lifetime) {
+            self.participants.clear();
+            self.api = Some(Api::new(address));
+        }
+    }
+
+    fn act(&mut self) {
+        match self.random.u32(0..100) {
+            0..20 => self.create_room(),
+            20..25 => self.end_room(),
+            25..28 => self.create_template(),
+            28..34 => self.create_code(),
+            34..46 => self.exchange_code(),
+            46..70 => self.join(),
+            70..82 => self.leave(),
+            82..92 => self.publish(),
+            _ => self.repeat_all(),
+        }
+    }
+
+    fn api(&self) -> &Api {
+        self.api.as_ref().expect("a client that has connected")
+    }
+
+    fn next_name(&mut self, kind: &str) -> String {
+        self.sequence += 1;
+        format!("{kind}-{}-{}", self.number, self.sequence)
+    }
+
+    fn any(random: &mut fastrand::Rng, of: &[String]) -> Option<String> {
+        random.choice(of).cloned()
+    }
+
+    fn write(&self, action: Action, key: Option<&str>, answer: Option<&Answer>) {
+        self.journal.add(Entry { action, key: key.map(str::to_owned), answer: answer.cloned() });
+    }
+
+    /// Sends a request with an idempotency key, and keeps it for later if it is not answered.
+    fn create(&mut self, action: Action, path: String, body: Value) -> Option<Answer> {
+        let key = self.next_name("key");
+        let answer = self.api().call("POST", &path, Some(&body), Some(&key));
+        self.write(action.clone(), Some(&key), answer.as_ref());
+        if answer.is_none() {
+            self.unanswered.push(Unanswered { action, path, body, key });
+        }
+        answer.filter(Answer::is_success)
+    }
+
+    /// Repeats what was not answered. What is not answered again stays.
+    fn repeat_all(&mut self) {
+        for request in std::mem::take(&mut self.unanswered) {
+            let Unanswered { action, path, body, key } = &request;
+            let answer = self.api().call("POST", path, Some(body), Some(key));
+            self.write(action.clone(), Some(key), answer.as_ref());
+            if answer.is_none() {
+                self.unanswered.push(request);
+            }
+        }
+    }
+
+    fn create_room(&mut self) {
+        let name = self.next_name("room");
+        let timeout = EMPTY_TIMEOUTS[self.random.usize(..EMPTY_TIMEOUTS.len())];
+        let body = json!({"name": name, "empty_timeout_seconds": timeout});
+        if self.create(Action::CreateRoom { name: name.clone() }, "/v1/rooms".into(), body).is_some() {
+            self.rooms.push(name);
+            if self.rooms.len() > ROOMS {
+                self.rooms.remove(0);
+            }
+        }
+    }
+
+    fn end_room(&mut self) {
+        let Some(name) = Self::any(&mut self.random, &self.rooms) else { return };
+        let answer = self.api().call("DELETE", &format!("/v1/rooms/{name}"), None, None);
+        self.rooms.retain(|room| *room != name);
+        self.write(Action::EndRoom { name }, None, answer.as_ref());
+    }
+
+    fn create_template(&mut self) {
+        let name = self.next_name("template");
+        let body = json!({"name": name, "roles": {"host": {}}});
+        self.create(Action::CreateTemplate { name }, "/v1/templates".into(), body);
+    }
+
+    fn create_code(&mut self) {
+        let Some(room) = Self::any(&mut self.random, &self.rooms) else { return };
+        let body = json!({"role": "guest", "max_uses": CODE_USES});
+        let path = format!("/v1/rooms/{room}/codes");
+        if let Some(created) = self.create(Action::CreateCode { room }, path, body) {
+            self.codes.extend(created.json()["code"].as_str().map(str::to_owned));
+        }
+    }
+
+    fn exchange_code(&mut self) {
+        let Some(code) = Self::any(&mut self.random, &self.codes) else { return };
+        let answer = self.api().call("POST", &format!("/v1/codes/{code}/exchange"), Some(&json!({})), None);
+        self.write(Action::ExchangeCode { code }, None, answer.as_ref());
+    }
+
+    fn join(&mut self) {
+        let Some(room) = Self::any(&mut self.random, &self.rooms) else { return };
+        let identity = format!("user-{}", self.random.u32(0..4));
+        let body = json!({"room": room, "identity": identity, "role": "host"});
+        let Some(token) = self.api().call("POST", "/v1/tokens", Some(&body), None) else { return };
+        let answer = self.api().sandbox("POST", "/join", Some(&json!({"token": token.json()["token"]})));
+        let joined = answer.as_ref().filter(|answer| answer.is_success());
+        self.participants.extend(joined.and_then(|answer| answer.json()["sid"].as_str().map(str::to_owned)));
+        self.write(Action::Join { room, identity }, None, answer.as_ref());
+    }
+
+    fn leave(&mut self) {
+        let Some(sid) = Self::any(&mut self.random, &self.participants) else { return };
+        let clean = self.random.bool();
+        let answer = self.api().sandbox("POST", &format!("/participants/{sid}/leave"), Some(&json!({"clean": clean})));
+        self.participants.retain(|participant| *participant != sid);
+        self.write(Action::Leave { sid }, None, answer.as_ref());
+    }
+
+    fn publish(&mut self) {
+        let Some(sid) = Self::any(&mut self.random, &self.participants) else { return };
+        let body = json!({"kind": "audio", "source": "microphone"});
+        let answer = self.api().sandbox("POST", &format!("/participants/{sid}/tracks"), Some(&body));
+        self.write(Action::Publish { sid }, None, answer.as_ref());
+    }
+}

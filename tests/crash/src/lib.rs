@@ -1,0 +1,129 @@
+//! Kills a server at random moments while clients work with it, and checks afterwards that it kept what it had acknowledged.
+//!
+//! The clients write each request and its response into a journal, and the receivers each webhook that they get. After the
+//! last kill the server runs until nothing is pending, and the checks compare the journal and the receivers' logs with what
+//! the API returns. They know the contract and nothing of the server's code.
+//!
+//! ```text
+//! clients ──▶ journal ───┐
+//! server ──▶ receivers ──┼──▶ checks ──▶ violations
+//!    └─────▶ records ────┘
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod api;
+mod checks;
+mod clients;
+mod journal;
+mod receivers;
+mod records;
+mod server;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clients::Client;
+use journal::Journal;
+use receivers::Receiver;
+use records::Records;
+use server::Deployment;
+
+/// What a run does.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program that is tested.
+    pub binary: PathBuf,
+    /// How often the server is killed.
+    pub kills: u32,
+    /// How many clients send requests at once.
+    pub clients: u32,
+    /// The shortest and the longest time that the server runs before it is killed.
+    pub uptime: (Duration, Duration),
+    /// Decides every choice of the clients and of the kills. Runs of one seed differ only in timing.
+    pub seed: u64,
+}
+
+/// What a run found.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Requests that the clients sent.
+    pub requests: usize,
+    /// Requests that were acknowledged with a 2xx.
+    pub acknowledged: usize,
+    /// Requests that were never answered.
+    pub unanswered: usize,
+    /// Webhooks that the receivers got, repeated ones too.
+    pub webhooks: usize,
+    /// Rooms, sessions and deliveries in the records at the end.
+    pub rooms: usize,
+    /// Sessions in the records at the end.
+    pub sessions: usize,
+    /// Deliveries in the records at the end.
+    pub deliveries: usize,
+    /// Promises that were broken; empty when the server kept all of them.
+    pub violations: Vec<String>,
+}
+
+/// Runs the whole test. `progress` is called after each kill with its number.
+///
+/// # Panics
+/// The server does not start, or does not come to rest after the last kill.
+pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
+    let deployment = Deployment::new(options.binary.clone());
+    let journal = Arc::new(Journal::default());
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let running = deployment.start();
+    // One receiver accepts everything, in order; one refuses some requests, which are then repeated.
+    let receivers = [0.0, 0.1].map(|refuses| Receiver::start(refuses, random.u64(..), &deployment));
+    for receiver in &receivers {
+        api::create_endpoint(&running, &receiver.url);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..options.clients)
+        .map(|number| Client::spawn(number, random.u64(..), &deployment, &journal, &stop))
+        .collect();
+    let mut running = Some(running);
+    for kill in 1..=options.kills {
+        let (shortest, longest) = options.uptime;
+        std::thread::sleep(shortest + (longest - shortest).mul_f64(random.f64()));
+        deployment.kill(running.take().expect("a running server"));
+        running = Some(deployment.start());
+        progress(kill);
+    }
+    stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        client.join().expect("a client that does not panic");
+    }
+    let records = settle(&running.expect("a running server"));
+    report(&journal, &receivers, &records, &deployment)
+}
+
+/// Ends all rooms, waits until every delivery is final, and reads the records.
+fn settle(running: &server::Running) -> Records {
+    let until = Instant::now() + Duration::from_secs(120);
+    for room in records::open_rooms(running) {
+        api::end_room(running, &room);
+    }
+    while records::pending_deliveries(running) > 0 {
+        assert!(Instant::now() < until, "deliveries are still pending after two minutes");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Records::read(running)
+}
+
+fn report(journal: &Journal, receivers: &[Receiver], records: &Records, deployment: &Deployment) -> Report {
+    let entries = journal.entries();
+    Report {
+        requests: entries.len(),
+        acknowledged: entries.iter().filter(|entry| entry.acknowledged().is_some()).count(),
+        unanswered: entries.iter().filter(|entry| entry.answer.is_none()).count(),
+        webhooks: receivers.iter().map(|receiver| receiver.received().len()).sum(),
+        rooms: records.rooms.len(),
+        sessions: records.sessions.len(),
+        deliveries: records.deliveries.len(),
+        violations: checks::all(&entries, receivers, records, &deployment.lifetimes()),
+    }
+}

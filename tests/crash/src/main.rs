@@ -1,0 +1,66 @@
+//! `crash-test --binary PATH --kills N`: runs the test and prints what it found. Exits non-zero for a broken promise.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use crash_test::{Options, Report, run};
+
+/// Kills a server at random moments under load, and checks that it kept all that it had acknowledged.
+#[derive(Parser)]
+struct Arguments {
+    /// The program to test.
+    #[arg(long)]
+    binary: PathBuf,
+    /// How often it is killed.
+    #[arg(long, default_value_t = 200)]
+    kills: u32,
+    /// How many clients work with it.
+    #[arg(long, default_value_t = 6)]
+    clients: u32,
+    /// Decides the choices of a run; random without it.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let options = Options {
+        binary: arguments.binary,
+        kills: arguments.kills,
+        clients: arguments.clients,
+        uptime: (Duration::from_millis(50), Duration::from_millis(1_500)),
+        seed,
+    };
+    let started = Instant::now();
+    let report = run(&options, |kill| {
+        if kill % 10 == 0 {
+            eprintln!("{kill} of {} kills, {} s", options.kills, started.elapsed().as_secs());
+        }
+    });
+    print(&options, &report, started.elapsed());
+    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn print(options: &Options, report: &Report, took: Duration) {
+    let rows: [(&str, String); 10] = [
+        ("seed", options.seed.to_string()),
+        ("kills", options.kills.to_string()),
+        ("seconds", took.as_secs().to_string()),
+        ("requests", report.requests.to_string()),
+        ("  acknowledged", report.acknowledged.to_string()),
+        ("  unanswered", report.unanswered.to_string()),
+        ("rooms", report.rooms.to_string()),
+        ("sessions", report.sessions.to_string()),
+        ("deliveries", format!("{}, {} posts", report.deliveries, report.webhooks)),
+        ("broken promises", report.violations.len().to_string()),
+    ];
+    for (name, value) in rows {
+        println!("{name:<18}{value}");
+    }
+    for violation in &report.violations {
+        println!("- {violation}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Webhook receivers that write down what they get.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use test_http_server::{Response, serve};
+
+use crate::server::Deployment;
+
+/// A webhook that a receiver got.
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    /// The id of the delivery.
+    pub id: String,
+    pub event: Value,
+    /// Whether the receiver accepted it.
+    pub accepted: bool,
+    /// The lifetime of the server that ran when it came; `None` when none did.
+    pub lifetime: Option<u32>,
+}
+
+/// A receiver on a free port.
+pub struct Receiver {
+    pub url: String,
+    /// Whether it accepts everything.
+    pub accepts_all: bool,
+    received: Arc<Mutex<Vec<Webhook>>>,
+}
+
+impl Receiver {
+    /// Starts a receiver that refuses this part of all requests.
+    pub fn start(refuses: f64, seed: u64, deployment: &Deployment) -> Self {
+        let received: Arc<Mutex<Vec<Webhook>>> = Arc::default();
+        let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        let (log, deployment) = (Arc::clone(&received), deployment.clone());
+        let address = serve(move |request, mut stream| {
+            let accepted = random.lock().unwrap_or_else(PoisonError::into_inner).f64() >= refuses;
+            let webhook = Webhook {
+                id: request.header("webhook-id").to_owned(),
+                event: serde_json::from_slice(&request.body).unwrap_or_default(),
+                accepted,
+                lifetime: deployment.address().map(|address| address.lifetime),
+            };
+            // Written down before the answer: what the server knows to be delivered is in the log.
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(webhook);
+            let _ = Response::new(if accepted { 204 } else { 503 }).send(&mut stream);
+        });
+        Self { url: format!("http://{address}/hook"), accepts_all: refuses == 0.0, received }
+    }
+
+    /// What it got, in order.
+    pub fn received(&self) -> Vec<Webhook> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,69 @@
+//! The server's records, as the API returns them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::api::Api;
+use crate::server::Running;
+
+/// All records of the project.
+pub struct Records {
+    pub rooms: Vec<Value>,
+    pub templates: Vec<Value>,
+    /// By room name.
+    pub codes: BTreeMap<String, Vec<Value>>,
+    pub sessions: Vec<Value>,
+    /// Oldest first.
+    pub deliveries: Vec<Value>,
+}
+
+impl Records {
+    pub fn read(running: &Running) -> Self {
+        let api = Api::new(running.address.clone());
+        let rooms = list(&api, "/v1/rooms", "rooms");
+        let codes = rooms.iter().map(|room| {
+            let name = text(room, "name");
+            (name.to_owned(), list(&api, &format!("/v1/rooms/{name}/codes"), "codes"))
+        });
+        let mut deliveries = list(&api, "/v1/webhook-deliveries", "webhook_deliveries");
+        deliveries.reverse();
+        Self {
+            codes: codes.collect(),
+            templates: list(&api, "/v1/templates", "templates"),
+            sessions: list(&api, "/v1/sessions", "sessions"),
+            deliveries,
+            rooms,
+        }
+    }
+}
+
+/// A field that is a text; empty when it is absent.
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// The names of the rooms that are open.
+pub fn open_rooms(running: &Running) -> Vec<String> {
+    let rooms = list(&Api::new(running.address.clone()), "/v1/rooms", "rooms");
+    let open = rooms.iter().filter(|room| text(room, "status") == "open");
+    open.map(|room| text(room, "name").to_owned()).collect()
+}
+
+/// How many deliveries are pending; of many, only some are counted.
+pub fn pending_deliveries(running: &Running) -> usize {
+    let page = Api::new(running.address.clone()).get("/v1/webhook-deliveries?status=pending&limit=200");
+    page["webhook_deliveries"].as_array().map_or(0, Vec::len)
+}
+
+/// All rows of a paged list.
+fn list(api: &Api, path: &str, collection: &str) -> Vec<Value> {
+    let mut rows = Vec::new();
+    loop {
+        let page = api.get(&format!("{path}?limit=200&offset={}", rows.len()));
+        rows.extend(page[collection].as_array().into_iter().flatten().cloned());
+        if page["has_more"] != true {
+            return rows;
+        }
+    }
+}

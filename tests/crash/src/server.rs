@@ -1,0 +1,119 @@
+//! The server process, its data directory, and when it ran.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+/// Settings of the server: quick retries, no limits, one thread for each kind of work.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("CONCLAVE_WEBHOOKS__TICK", "100ms"),
+    ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,100ms,100ms,100ms,100ms,100ms,100ms,100ms"),
+    ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "1000000"),
+    ("CONCLAVE_LIMITS__BURST", "1000000"),
+    ("CONCLAVE_LIMITS__EXCHANGE_PER_SECOND", "1000000"),
+    ("CONCLAVE_LIMITS__EXCHANGE_BURST", "1000000"),
+];
+
+/// Where a server listens, and its API key, which differ after each start.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// The number of the start, from 1.
+    pub lifetime: u32,
+    pub api: String,
+    pub admin: String,
+    pub key: String,
+}
+
+/// The time from a start's ready line to its kill; the last lifetime has no end.
+#[derive(Debug, Clone, Copy)]
+pub struct Lifetime {
+    pub from: SystemTime,
+    pub to: Option<SystemTime>,
+}
+
+/// A data directory and the servers that ran on it. Cheap to clone.
+#[derive(Clone)]
+pub struct Deployment(Arc<Inner>);
+
+struct Inner {
+    binary: PathBuf,
+    dir: tempfile::TempDir,
+    /// The running server; absent while there is none.
+    address: RwLock<Option<Address>>,
+    lifetimes: Mutex<Vec<Lifetime>>,
+}
+
+/// A running server; killed when dropped.
+pub struct Running {
+    child: Child,
+    pub address: Address,
+}
+
+impl Deployment {
+    pub fn new(binary: PathBuf) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self(Arc::new(Inner { binary, dir, address: RwLock::default(), lifetimes: Mutex::default() }))
+    }
+
+    /// Starts a server and waits until it is ready.
+    pub fn start(&self) -> Running {
+        let log = OpenOptions::new().create(true).append(true).open(self.0.dir.path().join("log")).expect("a log file");
+        let mut child = Command::new(&self.0.binary)
+            .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .arg(self.0.dir.path().join("data"))
+            .current_dir(self.0.dir.path())
+            .env_clear()
+            .envs(ENVIRONMENT)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("a server that can be started");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut line).expect("its ready line");
+        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
+        let text = |field: &str| ready[field].as_str().expect("a text").to_owned();
+        let mut lifetimes = self.0.lifetimes.lock().unwrap_or_else(PoisonError::into_inner);
+        lifetimes.push(Lifetime { from: SystemTime::now(), to: None });
+        let lifetime = u32::try_from(lifetimes.len()).expect("few starts");
+        let address = Address { lifetime, api: text("api"), admin: text("admin"), key: text("api_key") };
+        *self.0.address.write().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
+        Running { child, address }
+    }
+
+    /// Kills a server with SIGKILL, so that it cannot clean up.
+    pub fn kill(&self, mut running: Running) {
+        // Late requests of this server are not those of the next.
+        running.child.kill().expect("a server that runs");
+        *self.0.address.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut lifetimes = self.0.lifetimes.lock().unwrap_or_else(PoisonError::into_inner);
+        lifetimes.last_mut().expect("a lifetime").to = Some(SystemTime::now());
+        drop(lifetimes);
+        running.child.wait().expect("its end");
+    }
+
+    /// The running server.
+    pub fn address(&self) -> Option<Address> {
+        self.0.address.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn lifetimes(&self) -> Vec<Lifetime> {
+        self.0.lifetimes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.0.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,20 @@
+//! A short run of the crash test; `scripts/crash` makes a long one.
+
+use std::time::Duration;
+
+use crash_test::{Options, run};
+
+#[test]
+fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
+    let options = Options {
+        binary: env!("CARGO_BIN_EXE_conclave").into(),
+        kills: 6,
+        clients: 4,
+        uptime: (Duration::from_millis(50), Duration::from_millis(700)),
+        seed: 11,
+    };
+    let report = run(&options, |_| {});
+    assert!(report.violations.is_empty(), "{report:#?}");
+    // The run did what it is for.
+    assert!(report.acknowledged > 100 && report.unanswered > 0 && report.sessions > 10, "{report:#?}");
+}
