@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::count;
-use crate::journal::{Action, Entry};
+use crate::journal::{Action, Answer, Entry};
 use crate::records::{Records, text};
 
 pub fn rooms_and_templates_exist_once(entries: &[Entry], records: &Records) -> Vec<String> {
@@ -46,7 +46,7 @@ pub fn joins_have_a_session(entries: &[Entry], records: &Records) -> Vec<String>
     let sessions = count(records.sessions.iter().map(|session| text(session, "participant_sid")));
     let mut violations = Vec::new();
     for entry in entries.iter().filter(|entry| matches!(entry.action, Action::Join { .. })) {
-        let Some(joined) = entry.acknowledged().map(|answer| answer.json()) else { continue };
+        let Some(joined) = entry.acknowledged().map(Answer::json) else { continue };
         if sessions.get(text(&joined, "sid")) != Some(&1) {
             violations.push(format!("the join {} was acknowledged, and has no session", joined["sid"]));
         }

@@ -1,12 +1,12 @@
 //! A room code is exchanged at most as often as it may be, and every exchange is counted.
 
 use crate::clients::CODE_USES;
-use crate::journal::{Action, Entry};
+use crate::journal::{Action, Answer, Entry};
 use crate::records::{Records, text};
 
 pub fn uses_are_counted_within_the_limit(entries: &[Entry], records: &Records) -> Vec<String> {
     let created = entries.iter().filter(|entry| matches!(entry.action, Action::CreateCode { .. }));
-    let codes = created.filter_map(|entry| entry.acknowledged()).map(|answer| answer.json());
+    let codes = created.filter_map(|entry| entry.acknowledged()).map(Answer::json);
     let mut seen: Vec<_> = codes.collect();
     seen.sort_by(|a, b| text(a, "id").cmp(text(b, "id")));
     seen.dedup_by(|a, b| a["id"] == b["id"]);

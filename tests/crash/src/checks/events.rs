@@ -32,10 +32,7 @@ pub fn joins_and_leaves_are_paired(records: &Records) -> Vec<String> {
     let by_sid = types_by(records, "participant_sid", &["participant."]);
     sids.filter_map(|sid| {
         let types = by_sid.get(sid).map(Vec::as_slice).unwrap_or_default();
-        let paired = matches!(
-            types,
-            ["participant.joined", "participant.left"] | ["participant.joined", "participant.connection_aborted"]
-        );
+        let paired = matches!(types, ["participant.joined", "participant.left" | "participant.connection_aborted"]);
         (!paired).then(|| format!("the events of the participant {sid} are {types:?}"))
     })
     .collect()
