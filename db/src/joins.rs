@@ -139,13 +139,22 @@ fn record_return(
     Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, project, id)? })
 }
 
+/// How sessions end that are closed together.
+struct Leave {
+    /// When the participants left.
+    at: Timestamp,
+    /// Whether they left on purpose.
+    clean: bool,
+    /// When the empty timer starts, if nobody is left.
+    empty_since: Timestamp,
+}
+
 /// Closes the open sessions of the participants that `has_left` selects.
 fn record_leaves(
     tx: &mut Tx<'_>,
     (project, id): (&ProjectId, RoomId),
     has_left: impl Fn(&ConnectedParticipant) -> bool,
-    at: Timestamp,
-    clean: bool,
+    Leave { at, clean, empty_since }: Leave,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = by_id(tx.sql, project, id)?;
     let before = connected_participants(tx.sql, project, id)?;
@@ -154,7 +163,7 @@ fn record_leaves(
         close_session(tx, &room, participant, at, clean)?;
     }
     if !left.is_empty() {
-        start_timer_if_empty(tx, &mut room, &connected, at)?;
+        start_timer_if_empty(tx, &mut room, &connected, empty_since)?;
     }
     Ok(RoomSnapshot { room, participants: connected })
 }
@@ -206,7 +215,8 @@ impl Store {
         at: Timestamp,
         clean: bool,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(move |tx| record_leaves(tx, (&project, room), |p| p.sid == sid, at, clean)).await
+        let leave = Leave { at, clean, empty_since: at };
+        self.write(move |tx| record_leaves(tx, (&project, room), |p| p.sid == sid, leave)).await
     }
 
     /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
@@ -220,7 +230,27 @@ impl Store {
         lost: Vec<ParticipantSid>,
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(move |tx| record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), at, false)).await
+        let leave = Leave { at, clean: false, empty_since: at };
+        self.write(move |tx| record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave)).await
+    }
+
+    /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
+    /// timer starts now, so that the participants can come back.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_interrupted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        lost: Vec<ParticipantSid>,
+        last_heartbeat: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(move |tx| {
+            let leave = Leave { at: last_heartbeat, clean: false, empty_since: tx.now };
+            record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave)
+        })
+        .await
     }
 
     /// Records that a join failed before it completed: an event without a session.

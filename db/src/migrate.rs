@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_refusals.sql"),
     include_str!("migrations/0009_list_indexes.sql"),
     include_str!("migrations/0010_open_rooms.sql"),
+    include_str!("migrations/0011_heartbeat.sql"),
 ];
 
 /// The number of the schema that this program writes.

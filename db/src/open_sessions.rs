@@ -71,8 +71,8 @@ pub(crate) fn end_track(
     Ok(tx.sql.change(END_TRACK, args![session, project, &track.sid, at])? > 0)
 }
 
-/// Closes a session that is open: first its tracks, then the session, with an event for each. `clean` tells a leave from a lost
-/// connection.
+/// Closes a session that is open: first its tracks, then the session, with an event for each. It ends at `at`, or at its join if
+/// that is later. `clean` tells a leave from a lost connection.
 pub(crate) fn close_session(
     tx: &mut Tx<'_>,
     room: &Room,
@@ -81,6 +81,7 @@ pub(crate) fn close_session(
     clean: bool,
 ) -> Result<(), StoreError> {
     let (project, session, who) = (&room.project_id, participant.session, participant_ref(participant));
+    let at = at.max(participant.joined_at);
     for track in tx.sql.many(OPEN_TRACKS, args![session], track)? {
         end_track(tx, project, session, &track, at)?;
         tx.emit(&Event::track(event_context(room, at), &who, &track, false))?;

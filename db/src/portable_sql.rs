@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Files whose statements are about all projects.
-const ALL_PROJECTS: [&str; 1] = ["housekeeping.rs"];
+const ALL_PROJECTS: [&str; 2] = ["heartbeat.rs", "housekeeping.rs"];
 /// Words that only SQLite knows.
 const FORBIDDEN: [&str; 6] = ["INSERT OR ", "REPLACE INTO", "last_insert_rowid", "ifnull(", "datetime(", " GLOB "];
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conclave_model::{Clock, ProjectId};
+use conclave_model::{Clock, ProjectId, Timestamp};
 use rusqlite::Connection;
 
 use crate::error::StoreError;
@@ -53,6 +53,15 @@ pub struct StoreOptions {
     pub metrics: StoreMetrics,
 }
 
+/// A crash of the server that ran before this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash {
+    /// The last heartbeat before the crash.
+    pub last_heartbeat: Timestamp,
+    /// The instant at which this server started.
+    pub restarted_at: Timestamp,
+}
+
 /// A handle to the durable records. Cheap to clone.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
@@ -64,6 +73,8 @@ struct Inner {
     writer: Mutex<Option<Arc<Writer>>>,
     writer_thread: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
+    /// The crash before this server's start; empty until the server has started.
+    crash: OnceLock<Option<Crash>>,
 }
 
 impl fmt::Debug for Store {
@@ -91,6 +102,7 @@ impl Store {
             writer: Mutex::new(Some(Arc::new(writer))),
             writer_thread: Mutex::new(Some(thread)),
             readers,
+            crash: OnceLock::new(),
         })))
     }
 
@@ -112,6 +124,10 @@ impl Store {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    pub(crate) fn crash_cell(&self) -> &OnceLock<Option<Crash>> {
+        &self.0.crash
     }
 
     pub(crate) fn vault(&self) -> &Arc<Vault> {

@@ -100,6 +100,7 @@ impl Server {
             readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
         };
         let store = data_dir::open_store(&config, &data, setup)?;
+        store.begin_run().await?;
         let dev = match mode {
             Mode::Dev => Some(dev::prepare(&store).await?),
             Mode::Serve => None,
@@ -164,6 +165,9 @@ impl Server {
         tokio::join!(api.stop(true), admin.stop(true));
         self.tree.stop().await;
         let store = self.store;
+        if let Err(error) = store.end_run().await {
+            log::warn!("the next start will take this stop for a crash: {error}");
+        }
         // Closing blocks until the writer thread has ended.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use conclave_db::{NewEgress, RunningEgress, Store, StoreError};
-use conclave_media::MediaPlane;
+use conclave_media::{MediaError, MediaPlane};
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
 
 use super::ProjectActor;
 use super::followed::{Followed, SetOf};
-use super::message::{ChildKey, ProjectMsg, StartEgressRequest};
+use super::message::{ChildKey, ProjectMsg, StartEgressRequest, UnansweredStart};
 use super::state::ProjectState;
 use crate::context::ActorContext;
 use crate::egress::{EgressActor, EgressMsg, EgressReply};
@@ -97,10 +97,12 @@ impl ProjectActor {
     ) {
         state.egresses.pending.expect();
         let (context, me) = (Arc::clone(&self.context), me.clone());
+        let sent = UnansweredStart { request: request.egress.clone(), at: context.clock.now() };
         tokio::spawn(async move {
             let result = Box::new(start(&context, request, recorder).await);
+            let unanswered = may_run(&result).then(|| Arc::new(sent));
             // If the project stops now, it finds the record in the database when it starts again.
-            let _ = me.cast(ProjectMsg::EgressStarted { result, reply });
+            let _ = me.cast(ProjectMsg::EgressStarted { result, unanswered, reply });
         });
     }
 
@@ -109,15 +111,17 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        result: Result<Egress, TreeError>,
+        (result, unanswered): (Result<Egress, TreeError>, Option<Arc<UnansweredStart>>),
         reply: EgressReply,
     ) {
+        state.unanswered.extend(unanswered);
         if let Ok(egress) = &result {
             let room_open = state.rooms.contains(&egress.room);
             self.follow(me, state, RunningEgress { egress: egress.clone(), room_open }).await;
         }
         let _ = reply.send(result);
         self.creation_ended::<RunningEgress>(state);
+        self.look_for_unanswered(me, state);
     }
 }
 
@@ -143,9 +147,18 @@ async fn start(
 }
 
 /// Stops an egress that has no record, or a final one.
-async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &EgressId) {
+pub(super) async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &EgressId) {
     if let Err(error) = media.stop_egress(room, id).await {
         log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress was not stopped on the media plane: {error}");
+    }
+}
+
+/// Whether an egress may run although its start failed: it was not refused, and it has no record.
+fn may_run(started: &Result<Egress, TreeError>) -> bool {
+    match started {
+        Ok(_) | Err(TreeError::Media(MediaError::Refused(_) | MediaError::CircuitOpen { .. })) => false,
+        Err(TreeError::Store(error)) => !is_known(error),
+        Err(TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoAnswer) => true,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The messages of a project actor.
 
+use std::sync::Arc;
+
 use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
 use conclave_media::{EgressRequest, IngressRequest, MediaError, Report, ReportError, Survey};
 use conclave_model::egress::{Egress, EgressDetail, UsedDestination};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::room::Room;
-use conclave_model::{EgressId, EndpointId, IngressId, RoomId, RoomName};
+use conclave_model::{EgressId, EndpointId, IngressId, NamespacedRoom, RoomId, RoomName, Timestamp};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
@@ -43,6 +45,24 @@ pub struct CreateIngressRequest {
     pub room: RoomId,
     /// The request to the media plane.
     pub ingress: IngressRequest,
+}
+
+/// A start that failed although an egress may run.
+#[derive(Debug)]
+pub struct UnansweredStart {
+    /// The request to the media plane.
+    pub request: EgressRequest,
+    /// The instant of the request.
+    pub at: Timestamp,
+}
+
+/// Egresses that starts without an answer may have begun.
+#[derive(Debug)]
+pub struct UnansweredFound {
+    /// The instant at which the media plane was asked.
+    pub(super) asked_at: Timestamp,
+    /// The running egresses, with their rooms.
+    pub(super) found: Result<Vec<(NamespacedRoom, EgressId)>, MediaError>,
 }
 
 /// The name of a project's child.
@@ -94,9 +114,13 @@ pub enum ProjectMsg {
     EgressStarted {
         /// The record, or the error.
         result: Box<Result<Egress, TreeError>>,
+        /// The request, if it may have started an egress although it failed.
+        unanswered: Option<Arc<UnansweredStart>>,
         /// The reply to the client's request.
         reply: EgressReply,
     },
+    /// The media plane was asked what the starts without an answer have begun.
+    UnansweredFound(Box<UnansweredFound>),
     /// Create an ingress endpoint.
     CreateIngress {
         /// The room, and the request to the media plane.
@@ -205,6 +229,7 @@ impl ProjectMsg {
             Self::RoomCreated { .. } => "room_created",
             Self::StartEgress { .. } => "start_egress",
             Self::EgressStarted { .. } => "egress_started",
+            Self::UnansweredFound(_) => "unanswered_found",
             Self::CreateIngress { .. } => "create_ingress",
             Self::IngressCreated { .. } => "ingress_created",
             Self::Room { .. } => "room",

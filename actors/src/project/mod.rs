@@ -7,6 +7,7 @@
 //! - [`children`], [`child_set`], [`pending`]: how children are spawned, fail and are rebuilt.
 //! - [`rooms`], [`hibernation`]: rooms, with or without a process.
 //! - [`followed`], [`followed_set`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
+//! - [`unanswered`]: starts of recordings and broadcasts whose answer was lost.
 //! - [`reconcile`]: reconciliation of the records with the media plane.
 //!
 //! Limits: the plan's maximum number of open rooms; 1,000 messages that wait for one child.
@@ -26,6 +27,7 @@ mod pending;
 mod reconcile;
 mod rooms;
 mod state;
+mod unanswered;
 
 use std::sync::Arc;
 
@@ -70,7 +72,10 @@ impl ProjectActor {
             ProjectMsg::StartEgress { request, recorder, reply } => {
                 self.start_egress(me, state, *request, (recorder, reply));
             }
-            ProjectMsg::EgressStarted { result, reply } => self.egress_started(me, state, *result, reply).await,
+            ProjectMsg::EgressStarted { result, unanswered, reply } => {
+                self.egress_started(me, state, (*result, unanswered), reply).await;
+            }
+            ProjectMsg::UnansweredFound(seen) => self.unanswered_found(state, *seen),
             ProjectMsg::CreateIngress { request, reply } => self.create_ingress(me, state, *request, reply),
             ProjectMsg::IngressCreated { result, reply } => self.ingress_created(me, state, *result, reply).await,
             ProjectMsg::Room { name, msg } => self.forward_to_room(me, state, &name, msg),

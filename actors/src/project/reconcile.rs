@@ -29,6 +29,7 @@ impl ProjectActor {
         state.rooms.running().for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
         state.egresses.children.running().for_each(|egress| drop(egress.cast(EgressMsg::Poll)));
         state.ingresses.children.running().for_each(|ingress| drop(ingress.cast(IngressMsg::Poll)));
+        self.look_for_unanswered(me, state);
         let (media, project, survey_of) = (Arc::clone(&self.context.media), self.id.clone(), me.clone());
         tokio::spawn(async move {
             let survey = Box::new(media.survey(&project).await);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::child_set::ChildSet;
 use super::followed_set::FollowedSet;
-use super::message::ChildKey;
+use super::message::{ChildKey, UnansweredStart};
 use crate::child::Supervised;
 use crate::egress::EgressMsg;
 use crate::info::ActorKind;
@@ -28,6 +28,8 @@ pub struct ProjectState {
     pub(super) by_actor: HashMap<ActorId, ChildKey>,
     /// Number of rooms that are being written. They count against the plan's limit before they exist.
     pub(super) pending_rooms: usize,
+    /// Starts of recordings and broadcasts whose answer was lost.
+    pub(super) unanswered: Vec<Arc<UnansweredStart>>,
     /// Hibernating rooms by their deadline.
     pub(super) hibernating: BTreeSet<(Timestamp, RoomName)>,
     pub(super) deadline: Option<Timer>,
@@ -48,6 +50,7 @@ impl ProjectState {
             webhook_endpoints: ChildSet::new(ActorKind::WebhookEndpoint, "webhook", project, parent),
             by_actor: HashMap::new(),
             pending_rooms: 0,
+            unanswered: Vec::new(),
             hibernating: BTreeSet::new(),
             deadline: None,
             awaits_turn: false,

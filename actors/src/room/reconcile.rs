@@ -112,15 +112,27 @@ impl RoomActor {
         }
     }
 
-    /// Closes the sessions of participants who are not on the media plane any more.
+    /// Closes the sessions of participants who are not on the media plane any more. Sessions that a crash ended, together with a
+    /// plane in this process, end at the last moment that the server is known to have run.
     async fn close_lost(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, lost: Vec<ParticipantSid>) {
-        if lost.is_empty() {
-            return;
+        let (store, project, room) = (&self.context.store, &state.room.project_id, state.room.id);
+        let crash = store.crash().filter(|_| !self.context.media.outlives_server());
+        let joined_before =
+            |sid: &ParticipantSid, at| state.participants.iter().any(|p| p.sid == *sid && p.joined_at < at);
+        let is_interrupted = |sid: &ParticipantSid| crash.is_some_and(|crash| joined_before(sid, crash.restarted_at));
+        let (interrupted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(is_interrupted);
+        let mut written = Vec::new();
+        if let Some(crash) = crash.filter(|_| !interrupted.is_empty()) {
+            written.push(store.record_interrupted(project.clone(), room, interrupted, crash.last_heartbeat).await);
         }
-        let (project, at) = (state.room.project_id.clone(), self.context.clock.now());
-        match self.context.store.record_lost(project, state.room.id, lost, at).await {
-            Ok(left) => self.apply_leave(me, state, left),
-            Err(error) => log::error!("lost participants could not be written: {error}"),
+        if !lost.is_empty() {
+            written.push(store.record_lost(project.clone(), room, lost, self.context.clock.now()).await);
+        }
+        for left in written {
+            match left {
+                Ok(left) => self.apply_leave(me, state, left),
+                Err(error) => log::error!("lost participants could not be written: {error}"),
+            }
         }
     }
 

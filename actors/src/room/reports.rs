@@ -53,6 +53,8 @@ impl RoomActor {
             MediaEvent::TrackMuted { participant, track } => {
                 store.record_track_muted(project, id, participant.sid, track).await
             }
+            // Whoever can sign a webhook can measure anybody.
+            MediaEvent::PublishLimit { participant, .. } if !state.is_present(&participant) => Ok(()),
             MediaEvent::PublishLimit { participant, limit } => {
                 store.record_publish_limit(project, id, participant, limit, at).await
             }

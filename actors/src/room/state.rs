@@ -5,6 +5,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use conclave_db::{ConnectedParticipant, RoomSnapshot};
+use conclave_model::event::ParticipantRef;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 use futures_util::FutureExt;
@@ -83,6 +84,11 @@ impl RoomState {
     /// Whether this join is connected.
     pub(super) fn has_session(&self, sid: &ParticipantSid) -> bool {
         self.participants.iter().any(|participant| participant.sid == *sid)
+    }
+
+    /// Whether this join of this identity is connected.
+    pub(super) fn is_present(&self, participant: &ParticipantRef) -> bool {
+        self.participants.iter().any(|p| p.sid == participant.sid && p.identity == participant.identity)
     }
 
     /// Whether a participant with this identity is connected.

@@ -48,6 +48,10 @@ pub enum SystemMsg {
     },
     /// Delete expired records.
     RunHousekeeping,
+    /// Record that the server runs.
+    WriteHeartbeat,
+    /// The heartbeat was written, or could not be.
+    HeartbeatWritten,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -63,6 +67,8 @@ impl SystemMsg {
             Self::Restore(_) => "restore",
             Self::ProjectLoaded { .. } => "project_loaded",
             Self::RunHousekeeping => "run_housekeeping",
+            Self::WriteHeartbeat => "write_heartbeat",
+            Self::HeartbeatWritten => "heartbeat_written",
             Self::Inspect(_) => "inspect",
         }
     }

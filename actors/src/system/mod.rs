@@ -6,7 +6,7 @@
 //! - [`message`]: the messages.
 //! - [`projects`]: how projects are started, fail and are rebuilt.
 //!
-//! Limits: expired records are deleted every 10 minutes.
+//! Limits: expired records are deleted every 10 minutes; a heartbeat is written each minute.
 //!
 //! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
 //! rebuilds projects that fail, and stops all actors when the server stops.
@@ -37,6 +37,9 @@ pub use message::SystemMsg;
 /// Interval at which expired records are deleted.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
+/// Interval at which the server records that it runs: after a crash, nobody is charged for more than the time until then.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Delay after which the projects are read again if the store did not answer.
 const POPULATE_RETRY: Duration = Duration::from_secs(1);
 
@@ -50,12 +53,13 @@ pub struct SystemActor {
     pub projects: ProjectMailboxes,
 }
 
-/// The projects, and the housekeeping timer.
+/// The projects, and the timers.
 #[derive(Default)]
 pub struct SystemState {
     projects: HashMap<ProjectId, Child<ProjectMsg>>,
     by_actor: HashMap<ActorId, ProjectId>,
     housekeeping: Option<Timer>,
+    heartbeat: Option<Timer>,
 }
 
 impl SystemActor {
@@ -95,8 +99,24 @@ impl SystemActor {
         state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, me, SystemMsg::RunHousekeeping));
     }
 
+    /// Writes a heartbeat in a spawned task. The timer of the next one is armed when it is written.
+    fn write_heartbeat(&self, me: &Mailbox<SystemMsg>) {
+        let (store, me) = (self.context.store.clone(), me.clone());
+        tokio::spawn(async move {
+            if let Err(error) = store.record_heartbeat().await {
+                log::warn!("a heartbeat could not be written: {error}");
+            }
+            let _ = me.cast(SystemMsg::HeartbeatWritten);
+        });
+    }
+
+    fn arm_heartbeat(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
+        let at = self.context.clock.now().after(HEARTBEAT_INTERVAL);
+        state.heartbeat = Some(Timer::arm(&self.context.clock, "heartbeat", at, me, SystemMsg::WriteHeartbeat));
+    }
+
     fn inspect(&self, state: &SystemState) -> Inspection {
-        let timers = state.housekeeping.iter().map(Timer::view).collect();
+        let timers = state.housekeeping.iter().chain(&state.heartbeat).map(Timer::view).collect();
         Inspection { timers, state: json!({"projects": state.projects.len(), "media": self.context.media.kind()}) }
     }
 }
@@ -124,6 +144,7 @@ impl Actor for SystemActor {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         me.cast(SystemMsg::Populate).map_err(|_| "the mailbox is closed")?;
+        me.cast(SystemMsg::WriteHeartbeat).map_err(|_| "the mailbox is closed")?;
         Ok(SystemState::default())
     }
 
@@ -152,6 +173,8 @@ impl Actor for SystemActor {
             SystemMsg::Restore(project) => self.load(&me, project),
             SystemMsg::ProjectLoaded { id, exists } => self.loaded(&me, state, id, exists).await,
             SystemMsg::RunHousekeeping => self.run_housekeeping(&me, state),
+            SystemMsg::WriteHeartbeat => self.write_heartbeat(&me),
+            SystemMsg::HeartbeatWritten => self.arm_heartbeat(&me, state),
             SystemMsg::Inspect(reply) => drop(reply.send(self.inspect(state))),
         }
         Ok(())

@@ -193,6 +193,6 @@ fn is_reusable(info: &proto::IngressInfo) -> bool {
 }
 
 /// Converts nanoseconds since the epoch; `None` for 0, which LiveKit sends if there is no time.
-fn nanos(at: i64) -> Option<Timestamp> {
+pub(super) fn nanos(at: i64) -> Option<Timestamp> {
     (at > 0).then(|| Timestamp::from_millis(at / NANOS_PER_MILLI))
 }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use conclave_model::egress::EgressState;
-use conclave_model::{Clock, EgressId, NamespacedRoom, ProjectId};
+use conclave_model::{Clock, EgressId, NamespacedRoom, ProjectId, Timestamp};
 use livekit_protocol as proto;
 
 use super::call_error::{CallError, empty_without_redis};
 use super::calls;
 use super::convert;
-use super::egress_request::start_call;
+use super::egress_match::is_started_by;
+use super::egress_request::{start_call, to_proto};
 use super::egress_worker::EgressWorkers;
 use super::rooms::Rooms;
 use super::twirp::TwirpClient;
@@ -30,7 +31,7 @@ pub(super) struct Egresses {
 impl Egresses {
     /// Starts an egress. Opens its room first: LiveKit refuses an egress of a room that is not live.
     pub async fn start(&self, request: &EgressRequest) -> Result<EgressState, MediaError> {
-        let call = start_call(request, &self.recordings)?;
+        let call = start_call(&to_proto(request, &self.recordings)?)?;
         self.rooms.open(&request.room, request.max_participants).await?;
         let started = self.client.call(call).await.map_err(start_error)?;
         convert::egress(&started, self.clock.now())
@@ -76,6 +77,15 @@ impl Egresses {
             },
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the running egresses that a request may have started at `since` or later.
+    pub async fn started_by(&self, request: &EgressRequest, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
+        let (room_name, sent) = (request.room.to_string(), to_proto(request, &self.recordings)?);
+        let running = proto::ListEgressRequest { room_name, active: true, ..Default::default() };
+        let listed = empty_without_redis(self.client.call(calls::list_egress(&running)).await)?.items;
+        let started = listed.iter().filter(|info| is_started_by(info, &sent, since));
+        Ok(started.filter_map(|info| info.egress_id.parse().ok()).collect())
     }
 
     /// Returns the egresses of a project that have not ended, with their rooms.

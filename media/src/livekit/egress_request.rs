@@ -8,6 +8,7 @@ use conclave_model::egress::{CompositeMedia, EgressSource, Layout};
 use conclave_model::filepath::FilePath;
 use conclave_model::rtmp::RtmpUrl;
 use livekit_protocol as proto;
+use proto::egress_info::Request as EgressKind;
 use proto::{direct_file_output, encoded_file_output};
 
 use super::calls::{self, Call};
@@ -21,16 +22,26 @@ enum Storage {
     Azure(proto::AzureBlobUpload),
 }
 
-/// Returns the call that starts an egress. `recordings` is the directory of local recordings.
+/// Returns the call that starts an egress.
+pub(super) fn start_call(request: &EgressKind) -> Result<Call<proto::EgressInfo>, MediaError> {
+    match request {
+        EgressKind::RoomComposite(request) => Ok(calls::start_room_composite(request)),
+        EgressKind::Participant(request) => Ok(calls::start_participant(request)),
+        EgressKind::Track(request) => Ok(calls::start_track(request)),
+        _ => Err(MediaError::Refused("this kind of egress is not supported".into())),
+    }
+}
+
+/// Converts a request. `recordings` is the directory of local recordings.
 ///
 /// # Errors
 /// `Refused` for a broadcast of a single track, which LiveKit does not support.
-pub(super) fn start_call(request: &EgressRequest, recordings: &Path) -> Result<Call<proto::EgressInfo>, MediaError> {
+pub(super) fn to_proto(request: &EgressRequest, recordings: &Path) -> Result<EgressKind, MediaError> {
     let room_name = request.room.to_string();
     match (&request.source, &request.output) {
         (EgressSource::RoomComposite { layout, media }, output) => {
             let (file_outputs, stream_outputs) = outputs(&request.room, output, recordings);
-            Ok(calls::start_room_composite(&proto::RoomCompositeEgressRequest {
+            Ok(EgressKind::RoomComposite(proto::RoomCompositeEgressRequest {
                 room_name,
                 layout: layout_name(*layout).into(),
                 audio_only: *media == CompositeMedia::AudioOnly,
@@ -42,7 +53,7 @@ pub(super) fn start_call(request: &EgressRequest, recordings: &Path) -> Result<C
         }
         (EgressSource::Participant(identity), output) => {
             let (file_outputs, stream_outputs) = outputs(&request.room, output, recordings);
-            Ok(calls::start_participant(&proto::ParticipantEgressRequest {
+            Ok(EgressKind::Participant(proto::ParticipantEgressRequest {
                 room_name,
                 identity: identity.to_string(),
                 file_outputs,
@@ -52,7 +63,7 @@ pub(super) fn start_call(request: &EgressRequest, recordings: &Path) -> Result<C
         }
         (EgressSource::Track(track), EgressOutput::File { filepath, destination }) => {
             let file = direct_file(&request.room, filepath, destination.as_ref(), recordings);
-            Ok(calls::start_track(&proto::TrackEgressRequest {
+            Ok(EgressKind::Track(proto::TrackEgressRequest {
                 room_name,
                 track_id: track.to_string(),
                 output: Some(proto::track_egress_request::Output::File(file)),

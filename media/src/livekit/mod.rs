@@ -12,6 +12,7 @@ mod calls;
 mod config_check;
 mod convert;
 mod egress;
+mod egress_match;
 mod egress_request;
 mod egress_worker;
 mod ghost_search;

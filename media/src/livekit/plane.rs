@@ -11,7 +11,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
 };
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
@@ -160,6 +160,10 @@ impl MediaPlane for LivekitPlane {
         Ok(participants)
     }
 
+    fn outlives_server(&self) -> bool {
+        true
+    }
+
     fn absence_grace(&self) -> Duration {
         ABSENCE_GRACE
     }
@@ -205,6 +209,14 @@ impl MediaPlane for LivekitPlane {
 
     async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
         self.0.egresses.start(&request).await
+    }
+
+    async fn egresses_started_by(
+        &self,
+        request: &EgressRequest,
+        since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
+        self.0.egresses.started_by(request, since).await
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {

@@ -18,7 +18,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
 };
 use tokio::sync::Notify;
 
@@ -113,6 +113,10 @@ impl MediaPlane for MonitoredPlane {
         self.call("participants", self.0.plane.participants(room)).await
     }
 
+    fn outlives_server(&self) -> bool {
+        self.0.plane.outlives_server()
+    }
+
     fn absence_grace(&self) -> Duration {
         self.0.plane.absence_grace()
     }
@@ -156,6 +160,14 @@ impl MediaPlane for MonitoredPlane {
         self.call("start_egress", self.0.plane.start_egress(request)).await
     }
 
+    async fn egresses_started_by(
+        &self,
+        request: &EgressRequest,
+        since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
+        self.call("egresses_started_by", self.0.plane.egresses_started_by(request, since)).await
+    }
+
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
         self.call("egress", self.0.plane.egress(room, id)).await
     }
@@ -191,7 +203,6 @@ impl MediaPlane for MonitoredPlane {
 
 #[cfg(test)]
 mod tests {
-    use conclave_model::Timestamp;
     use tokio::sync::mpsc;
 
     use super::*;

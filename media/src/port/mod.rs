@@ -12,7 +12,9 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::role::Role;
-use conclave_model::{EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid};
+use conclave_model::{
+    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+};
 
 use crate::token::Grants;
 
@@ -32,6 +34,11 @@ pub trait MediaPlane: Send + Sync + 'static {
 
     /// Returns the participants connected to a room, including hidden ones. A room that is not live has none.
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError>;
+
+    /// Returns whether participants stay connected when this server crashes: the plane is in another process.
+    fn outlives_server(&self) -> bool {
+        false
+    }
 
     /// Returns how long a participant may still be connected after a list that lacks it: only if a list at least this much
     /// later lacks it too, it has left. Zero for a plane whose lists are exact.
@@ -72,6 +79,16 @@ pub trait MediaPlane: Send + Sync + 'static {
 
     /// Starts a recording or a broadcast. Its later states are reported.
     async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError>;
+
+    /// Returns the running egresses that this request, made at `since`, may have started, also if its answer was lost. None on a
+    /// plane whose answers cannot be lost.
+    async fn egresses_started_by(
+        &self,
+        _request: &EgressRequest,
+        _since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
+        Ok(Vec::new())
+    }
 
     /// Returns the state of an egress; `None` if the plane does not know it, or no longer knows it.
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;

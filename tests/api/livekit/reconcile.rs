@@ -1,10 +1,10 @@
-//! Reconciliation with a LiveKit whose lists are wrong for a while, or that has participants without an allowed identity.
+//! Reconciliation with a LiveKit whose lists are wrong for a while, and with participants and jobs that no record expects.
 
 use livekit_double::{Fault, Joining};
 use proto::{DisconnectReason, TrackSource, TrackType};
 use serde_json::json;
 
-use super::{livekit, proto, room};
+use super::{livekit, livekit_webhook, proto, room};
 use crate::support::{Receiver, TestApp, eventually};
 
 /// An empty list: protobuf has no shorter way to say it.
@@ -131,4 +131,67 @@ fn a_participant_whose_identity_the_contract_does_not_allow_is_removed() {
     app.next_round();
     eventually(|| connected() == Some(0));
     assert_eq!(app.logged(&["participant.joined"]).len(), 1);
+}
+
+#[test]
+fn a_job_whose_start_lost_its_answer_is_stopped_as_soon_as_its_retry_has_one() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    let operators = double.start_egress(&room, "operator.mp4");
+    // LiveKit cannot be asked at once what became of the start.
+    double.fail("ListEgress", Fault::NoResponse);
+    let start = || app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+    double.fail("StartRoomCompositeEgress", Fault::Dropped);
+    start().expect_error(503, "media_unavailable", None);
+    double.heal();
+    let recorded = start().expect(201)["egress_id"].as_str().unwrap().to_owned();
+    let lost = double.egresses()[1].egress_id.clone();
+    assert!(lost != recorded && lost != operators);
+    eventually(|| double.is_stopped(&lost));
+    assert!(!double.is_stopped(&recorded) && !double.is_stopped(&operators));
+    assert_eq!(app.get("/v1/recordings").send().expect(200)["recordings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_job_whose_start_lost_its_answer_is_stopped_without_a_retry_by_reconciliation() {
+    let (app, double) = livekit();
+    let room = room(&app);
+    let operators = double.start_egress(&room, "operator.mp4");
+    double.fail("ListEgress", Fault::NoResponse);
+    double.fail("StartRoomCompositeEgress", Fault::Dropped);
+    let start = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+    start.expect_error(503, "media_unavailable", None);
+    double.heal();
+    let lost = double.egresses()[1].egress_id.clone();
+    app.next_round();
+    eventually(|| double.is_stopped(&lost));
+    assert!(!double.is_stopped(&operators));
+}
+
+#[test]
+fn bitrate_reports_about_participants_who_are_not_in_the_room_are_ignored() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    let alice = double.join(&room, &Joining::participant("alice"));
+    let bob = double.join(&room, &Joining::participant("bob"));
+    app.wait_until_joined(2);
+    double.leave(&room, "bob", DisconnectReason::ClientInitiated);
+    app.wait_until_gone("bob");
+    let report = |number: u32, sid: &str, identity: &str| {
+        let body = json!({
+            "event": "participant_publish_limit_exceeded", "id": format!("EV_limit{number}"), "room": {"name": room},
+            "publishKbps": 900, "publishMaxKbps": 500, "participant": {"sid": sid, "identity": identity}
+        });
+        let signed = double.sign(body.to_string().as_bytes());
+        let sent = livekit_webhook(&app).header("authorization", &signed.authorization).raw(signed.body).send();
+        assert_eq!(sent.status, 200);
+    };
+    report(1, &bob, "bob");
+    report(2, "PA_nobody", "nobody");
+    report(3, &alice, "mallory");
+    report(4, &alice, "alice");
+    let events = app.logged(&["participant.publish_limit_exceeded"]);
+    let who: Vec<_> = events.iter().map(|event| event["participant_identity"].as_str().unwrap()).collect();
+    assert_eq!(who, ["alice"]);
 }

@@ -4,6 +4,7 @@ mod billing;
 mod broadcasts;
 mod code_exchange;
 mod codes;
+mod crash;
 mod destinations;
 mod events;
 mod ingress;

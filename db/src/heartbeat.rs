@@ -1,0 +1,62 @@
+//! The heartbeat of a server. After a crash it says until when sessions that the crash ended have lasted.
+
+use conclave_model::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::Sql;
+use crate::store::{Crash, Store};
+use crate::tx::Tx;
+use crate::values::args;
+
+const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
+const WRITE: &str = "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
+const DELETE: &str = "DELETE FROM heartbeat WHERE id = 1";
+
+fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
+    sql.one(SELECT, args![], |row| row.get(0))
+}
+
+fn record_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
+    tx.sql.put(WRITE, args![tx.now])
+}
+
+impl Store {
+    /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn begin_run(&self) -> Result<(), StoreError> {
+        let crash = self
+            .write(|tx| {
+                let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
+                record_heartbeat(tx)?;
+                Ok(crash)
+            })
+            .await?;
+        // Only the first start counts: a server starts once.
+        let _ = self.crash_cell().set(crash);
+        Ok(())
+    }
+
+    /// Records that the server runs.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_heartbeat(&self) -> Result<(), StoreError> {
+        self.write(|tx| record_heartbeat(tx)).await
+    }
+
+    /// Records that the server stops well.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn end_run(&self) -> Result<(), StoreError> {
+        self.write(|tx| tx.sql.put(DELETE, args![])).await
+    }
+
+    /// Returns the crash before this server's start; `None` if the server before it stopped well, or there was none.
+    #[must_use]
+    pub fn crash(&self) -> Option<Crash> {
+        self.crash_cell().get().copied().flatten()
+    }
+}
