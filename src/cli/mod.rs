@@ -6,6 +6,7 @@
 mod backup;
 mod check;
 mod keys;
+mod logging;
 mod output;
 mod projects;
 mod rotate;
@@ -78,14 +79,11 @@ pub struct Addresses {
     pub admin: Option<SocketAddr>,
 }
 
-/// Default of `RUST_LOG`. Omits start and stop messages of libraries.
-const DEFAULT_LOG: &str = "info,ractor=warn,actix_server=warn";
-
 /// Parses the command line, starts logging and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(DEFAULT_LOG)).init();
+    logging::start();
     run(cli)
 }
 
