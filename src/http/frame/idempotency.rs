@@ -62,9 +62,18 @@ pub async fn run_idempotent(
     let result = operation.run(context).await;
     if let Some(response) = storable(&result).filter(|_| !record.is_stored()) {
         let refused = own.filter(|_| result.is_err()).map(|own| IdempotencyRecord::new(own, fingerprint, false));
-        state.store.store_response(refused.unwrap_or(record), response).await?;
+        store(&state, refused.unwrap_or(record), response).await;
     }
     result.map(|response| (response, false))
+}
+
+/// Stores the response of an operation that has run. If that fails, the client gets the response all the same: an error would
+/// make it repeat what has been done.
+async fn store(state: &AppState, record: IdempotencyRecord, response: Response) {
+    let operation = record.slot.operation;
+    if let Err(error) = state.store.store_response(record, response).await {
+        log::error!(operation = operation; "a response was not stored, so its Idempotency-Key will run again: {error}");
+    }
 }
 
 /// The response stored in a slot for a body like this one.
