@@ -1,22 +1,23 @@
 //! Request rates: per API key, or per client address for requests without a valid key. Open operations, whose secrets could be
 //! guessed otherwise, have lower rates of their own, per client address and per secret.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
-use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use conclave_model::key::ApiKeyPrefix;
+use conclave_model::key::{ApiKey, ApiKeyPrefix};
 use conclave_model::{Clock, ErrorCode, Problem};
 use governor::clock::Clock as GovernorClock;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
-use ipnet::IpNet;
 
+use super::client_address::{Client, TrustedProxies};
 use super::spec::OpenRates;
 
 /// The injected clock, as the limiter reads it.
@@ -42,22 +43,32 @@ pub struct Rate {
     pub burst: NonZeroU32,
 }
 
-/// BLAKE3 of a secret in a path.
+/// BLAKE3 of an API key, or of a secret in a path.
 type SecretHash = [u8; 32];
 
 /// The limiters of the open operations with one of [`OpenRates`].
 struct OpenLimits {
-    addresses: Keyed<IpAddr>,
+    addresses: Keyed<Client>,
     secrets: Keyed<SecretHash>,
+}
+
+/// Which keys need not be looked up in the database: those that are guessed.
+#[derive(Default)]
+struct Lookups {
+    /// Keys that were valid when they were last looked up. They are not refused for what others guess at the same address.
+    valid: HashSet<SecretHash>,
+    /// Clients over their rate that sent a key that was not valid, and until when, by the monotonic clock.
+    refused: HashMap<Client, Duration>,
 }
 
 /// The limiters of one server.
 pub struct Limits {
     clock: Monotonic,
     keys: Keyed<ApiKeyPrefix>,
-    addresses: Keyed<IpAddr>,
+    addresses: Keyed<Client>,
+    lookups: RwLock<Lookups>,
     exchange: OpenLimits,
-    trusted_proxies: Vec<IpNet>,
+    trusted_proxies: TrustedProxies,
 }
 
 impl fmt::Debug for Limits {
@@ -70,11 +81,12 @@ impl Limits {
     /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
     /// `trusted_proxies` the client's address is the one that the proxy forwards.
     #[must_use]
-    pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: Vec<IpNet>) -> Self {
+    pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: TrustedProxies) -> Self {
         let clock = Monotonic(clock.clone());
         Self {
             keys: keyed(calls, &clock),
             addresses: keyed(calls, &clock),
+            lookups: RwLock::default(),
             exchange: OpenLimits { addresses: keyed(exchanges, &clock), secrets: keyed(exchanges, &clock) },
             clock,
             trusted_proxies,
@@ -89,15 +101,55 @@ impl Limits {
         check(&self.clock, &self.keys, key)
     }
 
+    /// Refuses a key before it is looked up, if its client has guessed more keys than its rate allows. A key that has been
+    /// valid is not refused.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_lookup(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
+        let lookups = self.lookups.read().unwrap_or_else(PoisonError::into_inner);
+        if lookups.refused.is_empty() || lookups.valid.contains(&hash(key.reveal())) {
+            return Ok(());
+        }
+        let until = self.trusted_proxies.client(request).and_then(|client| lookups.refused.get(&client));
+        match until.and_then(|until| until.checked_sub(self.clock.0.monotonic())) {
+            Some(wait) if !wait.is_zero() => Err(rate_limited(wait)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a key was valid when it was looked up.
+    pub fn note_valid(&self, key: &ApiKey) {
+        let hash = hash(key.reveal());
+        if !self.lookups.read().unwrap_or_else(PoisonError::into_inner).valid.contains(&hash) {
+            self.lookups_mut().valid.insert(hash);
+        }
+    }
+
+    /// Counts a request with a key that was not valid by the client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`. Until the client may send again, its keys are not looked up.
+    pub fn check_invalid_key(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
+        let checked = self.check_address(request);
+        let mut lookups = self.lookups_mut();
+        lookups.valid.remove(&hash(key.reveal()));
+        let wait = checked.as_ref().err().and_then(|limited| limited.retry_after);
+        let refused = self.trusted_proxies.client(request).zip(wait);
+        lookups.refused.extend(refused.map(|(client, wait)| (client, self.clock.0.monotonic() + wait)));
+        checked
+    }
+
+    fn lookups_mut(&self) -> RwLockWriteGuard<'_, Lookups> {
+        self.lookups.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Counts a request by the client's address.
     ///
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_address(&self, request: &HttpRequest) -> Result<(), Problem> {
-        match self.client(request) {
-            Some(address) => check(&self.clock, &self.addresses, &address),
-            None => Ok(()),
-        }
+        self.check_client(&self.addresses, request)
     }
 
     /// Counts a request for an open operation by the client's address.
@@ -105,10 +157,7 @@ impl Limits {
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_open_address(&self, rates: OpenRates, request: &HttpRequest) -> Result<(), Problem> {
-        match self.client(request) {
-            Some(address) => check(&self.clock, &self.open(rates).addresses, &address),
-            None => Ok(()),
-        }
+        self.check_client(&self.open(rates).addresses, request)
     }
 
     /// Counts a request for an open operation by the secret in its path, whichever client sends it.
@@ -116,8 +165,14 @@ impl Limits {
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_open_secret(&self, rates: OpenRates, secret: &str) -> Result<(), Problem> {
-        let hash: SecretHash = blake3::hash(secret.as_bytes()).into();
-        check(&self.clock, &self.open(rates).secrets, &hash)
+        check(&self.clock, &self.open(rates).secrets, &hash(secret))
+    }
+
+    fn check_client(&self, limiter: &Keyed<Client>, request: &HttpRequest) -> Result<(), Problem> {
+        match self.trusted_proxies.client(request) {
+            Some(client) => check(&self.clock, limiter, &client),
+            None => Ok(()),
+        }
     }
 
     fn open(&self, rates: OpenRates) -> &OpenLimits {
@@ -126,26 +181,18 @@ impl Limits {
         }
     }
 
-    /// Drops the entries of callers that have a full burst again.
+    /// Drops the entries of callers that have a full burst again, and what is known of lookups. Called once a minute.
     pub fn forget_idle(&self) {
         self.keys.retain_recent();
         self.addresses.retain_recent();
+        *self.lookups_mut() = Lookups::default();
         self.exchange.addresses.retain_recent();
         self.exchange.secrets.retain_recent();
     }
+}
 
-    /// The client: the peer, or behind trusted proxies the last address that none of them added.
-    fn client(&self, request: &HttpRequest) -> Option<IpAddr> {
-        let peer = request.peer_addr()?.ip().to_canonical();
-        let trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|net| net.contains(address));
-        if !trusted(&peer) {
-            return Some(peer);
-        }
-        let forwarded = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
-        let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
-        let mut hops = hops.into_iter().rev().map_while(|hop| hop.parse::<IpAddr>().ok());
-        hops.find(|hop| !trusted(hop)).or(Some(peer))
-    }
+fn hash(secret: &str) -> SecretHash {
+    blake3::hash(secret.as_bytes()).into()
 }
 
 fn keyed<K: Hash + Eq + Clone>(rate: Rate, clock: &Monotonic) -> Keyed<K> {
@@ -156,6 +203,10 @@ fn keyed<K: Hash + Eq + Clone>(rate: Rate, clock: &Monotonic) -> Keyed<K> {
 fn check<K: Hash + Eq + Clone>(clock: &Monotonic, limiter: &Keyed<K>, key: &K) -> Result<(), Problem> {
     limiter.check_key(key).map_err(|until| {
         let wait: Duration = until.wait_time_from(clock.now());
-        Problem::new(ErrorCode::RateLimited, "over the request rate; see Retry-After").after(wait)
+        rate_limited(wait)
     })
+}
+
+fn rate_limited(wait: Duration) -> Problem {
+    Problem::new(ErrorCode::RateLimited, "over the request rate; see Retry-After").after(wait)
 }

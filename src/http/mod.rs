@@ -13,6 +13,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod client_address;
 pub mod context;
 pub mod description;
 pub mod egress_address;

@@ -16,6 +16,7 @@ use conclave_model::address::AddressFilter;
 use crate::billing::BillingClient;
 use crate::config::{Config, Origin};
 use crate::error::CliError;
+use crate::http::client_address::TrustedProxies;
 use crate::http::limits::{Limits, Rate};
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
@@ -63,7 +64,7 @@ pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
     let settings = &config.limits;
     let requests = rate(settings.requests_per_second, settings.burst);
     let exchanges = rate(settings.exchange_per_second, settings.exchange_burst);
-    Limits::new(clock, requests, exchanges, config.http.trusted_proxies.clone())
+    Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
 }
 
 /// Returns the client of the billing service, if `billing.url` is set.

@@ -14,8 +14,8 @@ use crate::http::state::AppState;
 /// The header a browser sends its room token in.
 const ROOM_TOKEN: &str = "x-svc-room-token";
 
-/// Authenticates a request. One without a valid key is counted by the client's address first. An open operation ignores
-/// credentials, and has a rate of its own for the address.
+/// Authenticates a request. One without a valid key is counted by the client's address. A client over that rate is refused
+/// before its key is looked up, unless the key has been valid. An open operation ignores credentials, and has a rate of its own for the address.
 ///
 /// # Errors
 /// 401, or 429 when the address is over its rate.
@@ -26,17 +26,31 @@ pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequ
     }
     let bearer = bearer(request);
     let found = match bearer.and_then(|text| text.parse::<ApiKey>().ok()) {
-        Some(key) => state.store.authenticate(key).await?,
-        None => None,
+        Some(key) => look_up(state, request, &key).await?,
+        None => {
+            state.limits.check_address(request)?;
+            None
+        }
     };
     match found {
         Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
         found => {
-            state.limits.check_address(request)?;
             let token = if spec.permissions().is_empty() { None } else { room_token(state, request, bearer) };
             token.ok_or_else(|| refusal(found.as_ref()).into())
         }
     }
+}
+
+/// Looks up a key, and counts the request by its address if the key is not valid.
+async fn look_up(state: &AppState, request: &HttpRequest, key: &ApiKey) -> Result<Option<Credential>, ApiError> {
+    state.limits.check_lookup(key, request)?;
+    let found = state.store.authenticate(key.clone()).await?;
+    if found.as_ref().is_some_and(|credential| !credential.revoked) {
+        state.limits.note_valid(key);
+    } else {
+        state.limits.check_invalid_key(key, request)?;
+    }
+    Ok(found)
 }
 
 /// Missing, malformed and unknown keys are refused alike; the message for a revoked one says that it is revoked.

@@ -12,6 +12,14 @@ fn limited() -> TestApp {
     TestApp::start_with(rates)
 }
 
+/// The same, behind proxies.
+fn behind_proxy() -> TestApp {
+    TestApp::start_with(|config| {
+        rates(config);
+        config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+    })
+}
+
 fn rates(config: &mut Config) {
     config.limits.requests_per_second = 20;
     config.limits.burst = 40;
@@ -108,10 +116,7 @@ fn a_forwarded_address_is_used_only_from_trusted_proxies() {
     exhaust(&from("203.0.113.1"), 401);
     from("203.0.113.2").send().expect_error(429, "rate_limited", None);
 
-    let app = TestApp::start_with(|config| {
-        rates(config);
-        config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
-    });
+    let app = behind_proxy();
     let from = |address: &str| app.get("/v1/rooms").anonymous().header("x-forwarded-for", address);
     exhaust(&from("203.0.113.1"), 401);
     from("203.0.113.2").send().expect_error(401, "unauthorized", None);
@@ -120,6 +125,49 @@ fn a_forwarded_address_is_used_only_from_trusted_proxies() {
     from("203.0.113.1, 10.1.2.3").send().expect_error(429, "rate_limited", None);
     // A value that is no address is not trusted: the proxy itself is the client.
     from("nonsense").send().expect_error(401, "unauthorized", None);
+}
+
+#[test]
+fn a_forwarded_address_may_have_a_port_and_brackets() {
+    let app = behind_proxy();
+    let from = |address: &str| app.get("/v1/rooms").anonymous().header("x-forwarded-for", address);
+    exhaust(&from("203.0.113.1:4711"), 401);
+    from("203.0.113.1").send().expect_error(429, "rate_limited", None);
+    from("203.0.113.2:4711").send().expect_error(401, "unauthorized", None);
+    exhaust(&from("[2001:db8::1]"), 401);
+    from("2001:db8::1").send().expect_error(429, "rate_limited", None);
+    from("[2001:db8::1]:4711").send().expect_error(429, "rate_limited", None);
+}
+
+#[test]
+fn ipv6_addresses_of_one_64_bit_network_are_one_client() {
+    let app = behind_proxy();
+    let from = |address: &str| app.get("/v1/rooms").anonymous().header("x-forwarded-for", address);
+    for host in 0..40 {
+        from(&format!("2001:db8:0:1::{host:x}")).send().expect_error(401, "unauthorized", None);
+    }
+    from("2001:db8:0:1:ffff:ffff:ffff:ffff").send().expect_error(429, "rate_limited", None);
+    from("2001:db8:0:2::1").send().expect_error(401, "unauthorized", None);
+    // An IPv4 address in IPv6 form is that IPv4 address.
+    exhaust(&from("::ffff:203.0.113.1"), 401);
+    from("203.0.113.1").send().expect_error(429, "rate_limited", None);
+    from("::ffff:203.0.113.2").send().expect_error(401, "unauthorized", None);
+}
+
+#[test]
+fn an_address_that_guesses_keys_is_refused_before_the_next_key_is_looked_up() {
+    let app = limited();
+    let guess = |letter: char| app.get("/v1/rooms").bearer(&format!("vk_test_{}", letter.to_string().repeat(43)));
+    app.get("/v1/rooms").send().expect(200);
+    exhaust(&guess('a'), 401);
+    let database = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
+    // A lookup would fail from here on.
+    database.execute_batch("ALTER TABLE api_keys RENAME TO hidden_keys").unwrap();
+    let refused = guess('b').send();
+    database.execute_batch("ALTER TABLE hidden_keys RENAME TO api_keys").unwrap();
+    refused.expect_error(429, "rate_limited", None);
+    // A key that is in use is not refused for what others guess at its address.
+    app.get("/v1/rooms").send().expect(200);
 }
 
 #[test]
