@@ -5,6 +5,7 @@ mod debug;
 mod docs;
 mod health;
 mod metrics;
+mod readiness;
 mod sandbox;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The API over a LiveKit media plane: a double of its server, which sends its webhooks to the app. What holds for any
 //! plane is tested in [`crate::scenarios`].
 
+mod edges;
 mod hanging_receivers;
 mod order;
 mod reconcile;
@@ -219,6 +220,8 @@ fn while_livekit_is_unreachable_live_state_is_503_and_a_room_still_ends() {
     assert_eq!(app.admin("GET", "/readyz").send().status, 503);
     assert!(double.room(&room).is_some(), "the live side could not be closed");
     double.heal();
+    // A result is used for a second.
+    app.advance(Duration::from_secs(1));
     eventually(|| app.admin("GET", "/readyz").send().status == 200);
     // The return alone closes the room that is left, well before the next round of reconciliation.
     let before = app.clock.now();
@@ -330,6 +333,8 @@ fn readyz_reports_livekits_settings_and_checks_again_after_an_outage() {
     eventually(|| settings(200).as_deref() == Some("ok"));
     double.configure(Settings { remote_unmute: false, ..Settings::default() });
     double.fail_all(Fault::NoResponse);
+    // A result is used for a second.
+    app.advance(Duration::from_secs(1));
     assert_eq!(settings(503).as_deref(), Some("ok"), "what was found last");
     double.heal();
     eventually(|| {
