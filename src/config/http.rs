@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::host::HostName;
 use super::text::{self, TextSetting};
 
 /// Section `http`: the API listener.
@@ -40,6 +41,9 @@ pub struct AdminConfig {
     /// Bearer token of admin requests. Required unless the listener is on a loopback address.
     #[serde(with = "text::optional")]
     pub token: Option<Secret>,
+    /// Hosts that requests may be sent to, besides loopback ones. Not used if there is a token.
+    #[serde(with = "text::list")]
+    pub hosts: Vec<HostName>,
 }
 
 /// Section `limits`: token buckets for each API key, and for each address that calls without a valid key.
@@ -111,7 +115,7 @@ impl Default for HttpConfig {
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 8081).into(), token: None }
+        Self { listen: (Ipv4Addr::LOCALHOST, 8081).into(), token: None, hosts: Vec::new() }
     }
 }
 

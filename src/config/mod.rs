@@ -6,6 +6,7 @@
 
 mod environment;
 mod error;
+mod host;
 mod http;
 mod load;
 mod media;
@@ -21,6 +22,7 @@ mod webhooks;
 use serde::{Deserialize, Serialize};
 
 pub use error::ConfigError;
+pub use host::HostName;
 pub use http::{AdminConfig, HttpConfig, LimitsConfig, Origin};
 pub use load::{DEFAULT_FILE, Sources};
 pub use media::{MediaConfig, MediaKind};

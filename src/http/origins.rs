@@ -35,6 +35,14 @@ fn is_own(request: &HttpRequest, origin: &str) -> bool {
     host.is_some() && bare == host
 }
 
+/// Refuses a request from a page of another host than the request is sent to.
+///
+/// # Errors
+/// 403 `origin_rejected`.
+pub fn check_same_origin(request: &HttpRequest) -> Result<(), Problem> {
+    Origins::default().check(request)
+}
+
 fn listed(list: &[String], origin: &str) -> bool {
     list.iter().any(|listed| listed.eq_ignore_ascii_case(origin))
 }

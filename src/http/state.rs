@@ -16,7 +16,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::origins::Origins;
 use crate::billing::BillingClient;
-use crate::config::Plans;
+use crate::config::{HostName, Plans};
 use crate::livekit_config::LivekitConfigMonitor;
 
 /// The shared parts, made once at start.
@@ -59,4 +59,6 @@ pub struct AppState {
     pub relay: EventRelay,
     /// The bearer token of admin requests, if one is required.
     pub admin_token: Option<Secret>,
+    /// Hosts that admin requests may be sent to, besides loopback ones.
+    pub admin_hosts: Vec<HostName>,
 }

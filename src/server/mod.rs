@@ -135,6 +135,7 @@ impl Server {
             media_url: media_url.clone(),
             relay,
             admin_token: config.admin.token.clone(),
+            admin_hosts: config.admin.hosts.clone(),
         });
         parts::spawn_limits_cleanup(&state);
         let (api, admin) = (bound.api, bound.admin);

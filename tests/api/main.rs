@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin_hosts;
 mod codes;
 mod contract;
 mod debug;

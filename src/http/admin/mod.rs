@@ -1,9 +1,10 @@
 //! The admin listener: health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
-//! loopback unless a token guards it.
+//! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`hosts`]).
 
 mod debug;
 mod docs;
 mod health;
+mod hosts;
 mod metrics;
 mod readiness;
 mod sandbox;
@@ -13,17 +14,25 @@ use std::sync::Arc;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
-use actix_web::middleware::{Next, from_fn};
+use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{Error, web};
 use conclave_model::{ErrorCode, Problem, Secret};
 use subtle::ConstantTimeEq;
 
+use self::hosts::AllowedHosts;
 use super::error::ApiError;
 use super::resource::no_such_route;
 use super::state::AppState;
 
 /// Routes the admin listener.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let hosts = AllowedHosts(state.admin_hosts.clone());
+    let by_host = from_fn(move |request, next| require_host(hosts.clone(), request, next));
+    let all = web::scope("").wrap(Condition::new(state.admin_token.is_none(), by_host));
+    config.service(all.configure(|config| configure_all(config, state)));
+}
+
+fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health::configure(config, state);
     docs::configure(config);
     let token = state.admin_token.clone();
@@ -38,6 +47,18 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         })
         .default_service(web::to(async || ApiError::from(no_such_route()).to_http()));
     config.service(guarded);
+}
+
+/// Refuses a request to another host than the allowed ones.
+async fn require_host(
+    hosts: AllowedHosts,
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    match hosts.check(request.request()) {
+        Ok(()) => next.call(request).await.map(ServiceResponse::map_into_left_body),
+        Err(refused) => Ok(request.into_response(ApiError::from(refused).to_http()).map_into_right_body()),
+    }
 }
 
 /// Refuses a request without the admin token, where one is configured.

@@ -1,0 +1,72 @@
+//! Hosts as they are written in a `Host` header.
+
+use std::net::IpAddr;
+
+use url::Host;
+
+use super::text::TextSetting;
+
+/// The host of a `Host` header without its port: a name in lower case, or an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HostName(Host);
+
+impl HostName {
+    /// Parses a name or an address; an IPv6 address may be in brackets. `None` for anything else, also with a port.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let address = || text.parse::<IpAddr>().ok().map(|address| address.to_string());
+        let bracketed = address().filter(|_| text.contains(':')).map(|address| format!("[{address}]"));
+        let host = Host::parse(bracketed.as_deref().unwrap_or(text)).ok()?;
+        Some(Self(host))
+    }
+
+    /// Whether it means this machine: `localhost`, or a loopback address.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        match &self.0 {
+            Host::Domain(name) => name == "localhost",
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.to_canonical().is_loopback(),
+        }
+    }
+}
+
+impl TextSetting for HostName {
+    const EXPECTED: &'static str = "a host without a port such as \"conclave.internal\" or \"10.0.0.5\"";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text).ok_or_else(|| format!("must be {}, not {text:?}", Self::EXPECTED))
+    }
+
+    fn format(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_compared_in_one_form() {
+        let same = |one: &str, other: &str| HostName::parse(one).unwrap() == HostName::parse(other).unwrap();
+        assert!(same("Conclave.Internal", "conclave.internal"));
+        assert!(same("fd00::1", "[FD00:0::1]"));
+        assert!(!same("conclave.internal", "internal"));
+        for wrong in ["", "a b", "conclave.internal:8081", "http://conclave.internal", "[fd00::1]:80", "user@localhost"]
+        {
+            assert_eq!(HostName::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_a_name_or_an_address() {
+        let is_loopback = |text: &str| HostName::parse(text).unwrap().is_loopback();
+        for own in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "::1", "[::1]", "::ffff:127.0.0.1"] {
+            assert!(is_loopback(own), "{own}");
+        }
+        for foreign in ["localhost.example", "127.0.0.1.example", "10.0.0.1", "::", "0.0.0.0"] {
+            assert!(!is_loopback(foreign), "{foreign}");
+        }
+    }
+}

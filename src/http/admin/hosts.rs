@@ -1,0 +1,48 @@
+//! Which requests the admin listener takes without a token (decisions section 7).
+//!
+//! A web page can let its own name resolve to a loopback address (DNS rebinding) and so send requests through an operator's
+//! browser, as if it were at home here. The browser still says in `Host` and `Origin` under which name it does so.
+
+use actix_web::HttpRequest;
+use actix_web::http::header::{HOST, HeaderMap};
+use actix_web::http::uri::Authority;
+use conclave_model::{ErrorCode, Problem};
+
+use crate::config::HostName;
+use crate::http::origins;
+
+/// Paths that probes ask by any name. They change nothing, and say nothing about customers.
+const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// The hosts that requests may be sent to besides loopback ones.
+#[derive(Debug, Clone)]
+pub(super) struct AllowedHosts(pub Vec<HostName>);
+
+impl AllowedHosts {
+    /// Refuses a request to a host that is neither loopback nor listed, or with an `Origin` of another host.
+    ///
+    /// # Errors
+    /// 403 `origin_rejected`.
+    pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        if PROBED.contains(&request.path()) {
+            return Ok(());
+        }
+        if !host(request.headers()).is_some_and(|host| self.allows(&host)) {
+            let message = "the request was sent to a host that is neither loopback nor in admin.hosts";
+            return Err(Problem::new(ErrorCode::OriginRejected, message));
+        }
+        origins::check_same_origin(request)
+    }
+
+    fn allows(&self, host: &HostName) -> bool {
+        host.is_loopback() || self.0.contains(host)
+    }
+}
+
+/// The host that the client names; `None` if it names none, or several.
+fn host(headers: &HeaderMap) -> Option<HostName> {
+    let mut values = headers.get_all(HOST);
+    let authority: Authority = values.next()?.to_str().ok()?.parse().ok()?;
+    let has_user = authority.as_str().contains('@');
+    HostName::parse(authority.host()).filter(|_| values.next().is_none() && !has_user)
+}
