@@ -80,6 +80,8 @@ codes! {
     CodeNotFound = 404 "code_not_found",
     /// The path exists, the method does not.
     MethodNotAllowed = 405 "method_not_allowed",
+    /// The body did not arrive in time.
+    RequestTimeout = 408 "request_timeout",
     /// The project has used that room name before.
     RoomExists = 409 "room_exists",
     /// The room has ended.

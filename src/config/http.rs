@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use conclave_model::Secret;
 use ipnet::IpNet;
@@ -20,6 +21,9 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Number of worker threads; 0 is one for each core. See [`HttpConfig::worker_threads`].
     pub workers: usize,
+    /// Time that a client has to send a request, or to read a part of its response.
+    #[serde(with = "text::required")]
+    pub request_timeout: Duration,
     /// Networks of reverse proxies whose `X-Forwarded-For` is trusted.
     #[serde(with = "text::list")]
     pub trusted_proxies: Vec<IpNet>,
@@ -106,6 +110,7 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             workers: 0,
+            request_timeout: Duration::from_secs(15),
             trusted_proxies: Vec::new(),
             console_origins: Vec::new(),
             browser_origins: Vec::new(),

@@ -51,6 +51,7 @@ impl Config {
 
     fn validate_durations(&self) -> Result<(), ConfigError> {
         let (webhooks, media) = (&self.webhooks, &self.media);
+        validate_duration("http.request_timeout", self.http.request_timeout)?;
         validate_duration("webhooks.tick", webhooks.tick)?;
         validate_duration("webhooks.timeout", webhooks.timeout)?;
         validate_duration("webhooks.retention", webhooks.retention)?;

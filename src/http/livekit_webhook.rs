@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use actix_web::http::header::AUTHORIZATION;
-use actix_web::web::{Bytes, Payload};
+use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
 use conclave_model::{ErrorCode, Problem};
 use serde_json::json;
 
 use super::error::ApiError;
-use super::frame::payload;
+use super::frame::payload::BodyError;
 use super::resource::single_method_resource;
 use super::spec::Method;
 use super::state::AppState;
 
 /// The largest report, in bytes.
-const LIMIT: usize = 16 * 1024 * 1024;
+pub const LIMIT: usize = 16 * 1024 * 1024;
 /// Its label in the metrics.
 const OPERATION: &str = "livekit_webhook";
 
@@ -28,8 +28,8 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
         let (state, plane) = (Arc::clone(&state), plane.clone());
         async move {
             let timed = state.metrics.time(OPERATION);
-            let response = match payload::within(LIMIT, &request, payload).await {
-                Ok(raw) => respond(plane, &request, raw).await,
+            let response = match handle(&state, plane, &request, payload).await {
+                Ok(()) => HttpResponse::Ok().json(json!({})),
                 Err(refused) => ApiError::from(refused).to_http(),
             };
             timed.answered(response.status());
@@ -39,19 +39,33 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
     config.service(single_method_resource("/media/livekit/webhook", Method::Post, route));
 }
 
-async fn respond(plane: LivekitPlane, request: &HttpRequest, raw: Bytes) -> HttpResponse {
+/// Verifies the signature, and only then reads the report.
+async fn handle(state: &AppState, plane: LivekitPlane, request: &HttpRequest, payload: Payload) -> Result<(), Problem> {
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let authorization = header.to_owned();
+    let signature = plane.verify_webhook(header).ok_or_else(unsigned)?;
+    let report = state.reports.within(LIMIT, request, payload).await.map_err(unread)?;
     // A task of its own: a report that is being written is written to its end, also when LiveKit hangs up.
-    let taken = actix_web::rt::spawn(async move { plane.handle_webhook(&authorization, &raw).await });
-    match taken.await.unwrap_or(WebhookOutcome::Unavailable) {
-        WebhookOutcome::Accepted | WebhookOutcome::Ignored => HttpResponse::Ok().json(json!({})),
-        WebhookOutcome::Unsigned => refuse(ErrorCode::Unauthorized, "not signed with the media plane's API key"),
-        WebhookOutcome::Malformed => refuse(ErrorCode::InvalidRequest, "signed, and no report"),
-        WebhookOutcome::Unavailable => refuse(ErrorCode::DatabaseUnavailable, "not written; send it again"),
+    let handled = actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
+    match handled.await.unwrap_or(WebhookOutcome::Unavailable) {
+        WebhookOutcome::Accepted | WebhookOutcome::Ignored => Ok(()),
+        WebhookOutcome::Unsigned => Err(unsigned()),
+        WebhookOutcome::Malformed => Err(Problem::new(ErrorCode::InvalidRequest, "signed, and no report")),
+        WebhookOutcome::Unavailable => Err(unavailable()),
     }
 }
 
-fn refuse(code: ErrorCode, message: &'static str) -> HttpResponse {
-    ApiError::from(Problem::new(code, message)).to_http()
+fn unsigned() -> Problem {
+    Problem::new(ErrorCode::Unauthorized, "not signed with the media plane's API key")
+}
+
+/// LiveKit sends a report again that is answered with a 5xx.
+fn unavailable() -> Problem {
+    Problem::new(ErrorCode::DatabaseUnavailable, "not written; send it again")
+}
+
+fn unread(error: BodyError) -> Problem {
+    match error {
+        BodyError::NoMemory => unavailable(),
+        BodyError::TooLarge(_) | BodyError::Late(_) | BodyError::Incomplete => error.into(),
+    }
 }

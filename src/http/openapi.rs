@@ -12,7 +12,7 @@ use super::spec::{Access, OperationSpec};
 
 const DESCRIPTION: &str = "Control plane for real-time video calls. Every failure has one envelope; branch on `code`. \
     Besides the codes listed with an operation, any can answer 403 `origin_rejected` (a browser call from another \
-    origin), 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.";
+    origin), 408 `request_timeout`, 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.";
 
 /// The groups of operations, in the order in which they are shown.
 const TAGS: [(&str, &str); 13] = [

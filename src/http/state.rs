@@ -11,6 +11,7 @@ use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, Secret};
 
+use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::limits::Limits;
 use super::metrics::Metrics;
@@ -57,6 +58,10 @@ pub struct AppState {
     pub media_url: String,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
+    /// Reads the bodies of requests, on both listeners.
+    pub bodies: BodyReader,
+    /// Reads the reports of LiveKit. Their memory is their own, so that no client can displace them.
+    pub reports: BodyReader,
     /// The bearer token of admin requests, if one is required.
     pub admin_token: Option<Secret>,
     /// Hosts that admin requests may be sent to, besides loopback ones.

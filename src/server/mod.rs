@@ -134,6 +134,8 @@ impl Server {
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
             media_url: media_url.clone(),
             relay,
+            bodies: parts::body_reader(&config),
+            reports: parts::report_reader(&config),
             admin_token: config.admin.token.clone(),
             admin_hosts: config.admin.hosts.clone(),
         });

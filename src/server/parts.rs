@@ -17,11 +17,17 @@ use crate::billing::BillingClient;
 use crate::config::{Config, Origin};
 use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
+use crate::http::frame::payload::{self, BodyReader};
 use crate::http::limits::{Limits, Rate};
+use crate::http::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
 use crate::http::state::AppState;
 
+/// Bytes of request bodies in memory: a thousand of the largest.
+const BODY_MEMORY: usize = 1_024 * payload::LIMIT;
+/// Bytes of LiveKit's reports in memory: four of the largest.
+const REPORT_MEMORY: usize = 4 * livekit_webhook::LIMIT;
 /// Interval at which the rate limiter removes callers that have been idle.
 const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -65,6 +71,16 @@ pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
     let requests = rate(settings.requests_per_second, settings.burst);
     let exchanges = rate(settings.exchange_per_second, settings.exchange_burst);
     Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
+}
+
+/// Returns the reader of request bodies.
+pub(super) fn body_reader(config: &Config) -> BodyReader {
+    BodyReader::new(config.http.request_timeout, BODY_MEMORY)
+}
+
+/// Returns the reader of LiveKit's reports.
+pub(super) fn report_reader(config: &Config) -> BodyReader {
+    BodyReader::new(config.http.request_timeout, REPORT_MEMORY)
 }
 
 /// Returns the client of the billing service, if `billing.url` is set.

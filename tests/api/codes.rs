@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::livekit::livekit;
 use crate::support::{FakeBilling, Receiver, Response, TestApp};
-use crate::tools::{conclave, default_template, other_project, room_on, template};
+use crate::tools::{conclave, default_template, exchange, other_project, parsed, room_on, template};
 
 /// Runs a scenario and returns its last answer. The app is shared, so what a scenario creates is named after its code.
 type Scenario = fn(&TestApp) -> Response;
@@ -43,6 +43,7 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::DeliveryNotFound, |app| app.post(&format!("/v1/webhook-deliveries/{NO_ID}/retry")).send()),
     (ErrorCode::CodeNotFound, |app| app.post("/v1/codes/abcd-efgh-jkmn/exchange").anonymous().send()),
     (ErrorCode::MethodNotAllowed, |app| app.put("/v1/rooms").json(json!({})).send()),
+    (ErrorCode::RequestTimeout, request_timeout),
     (ErrorCode::RoomExists, room_exists),
     (ErrorCode::RoomEnded, room_ended),
     (ErrorCode::IdempotencyKeyReuse, idempotency_key_reuse),
@@ -195,6 +196,15 @@ fn track_not_found(app: &TestApp) -> Response {
     app.join("track_not_found", "alice", "host");
     let mute = app.post("/v1/rooms/track_not_found/participants/alice/mute");
     mute.json(json!({"track_sid": "TR_none", "muted": true})).send()
+}
+
+fn request_timeout(_: &TestApp) -> Response {
+    let app = TestApp::start_with(|config| config.http.request_timeout = Duration::from_millis(100));
+    let head = format!(
+        "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: 2\r\n\r\n{{",
+        app.key
+    );
+    parsed(&exchange(&app, head.as_bytes()))
 }
 
 fn room_exists(app: &TestApp) -> Response {

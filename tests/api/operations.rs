@@ -39,6 +39,7 @@ const CODES: &[(u16, &[&str])] = &[
         ],
     ),
     (405, &["method_not_allowed"]),
+    (408, &["request_timeout"]),
     (
         409,
         &[

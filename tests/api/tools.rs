@@ -61,6 +61,17 @@ pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// An answer as it was sent, whose body is not in chunks.
+#[track_caller]
+pub fn parsed(answer: &str) -> Response {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines.filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    Response { status, headers, body: body.into() }
+}
+
 /// One part of a JWT as JSON: 0 is the header, 1 the payload.
 pub fn jwt(token: &str, part: usize) -> Value {
     let part = token.split('.').nth(part).unwrap();

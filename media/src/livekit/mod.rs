@@ -30,4 +30,4 @@ mod webhook;
 
 pub use config_check::{ConfigCheck, ConfigMismatch};
 pub use plane::{LivekitPlane, LivekitSettings};
-pub use webhook::WebhookOutcome;
+pub use webhook::{WebhookOutcome, WebhookSignature};

@@ -25,7 +25,7 @@ use super::participants::Participants;
 use super::rooms::Rooms;
 use super::subscriptions::SubscriptionEnforcer;
 use super::twirp::TwirpClient;
-use super::webhook::{WebhookOutcome, WebhookReceiver};
+use super::webhook::{WebhookOutcome, WebhookReceiver, WebhookSignature};
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink,
     RoleGrant, ServerData, Survey,
@@ -136,9 +136,16 @@ impl LivekitPlane {
         self.0.config.run().await
     }
 
-    /// Handles a webhook: `authorization` is the text of the header, `body` the bytes as received.
-    pub async fn handle_webhook(&self, authorization: &str, body: &[u8]) -> WebhookOutcome {
-        self.0.webhooks.handle(authorization, body).await
+    /// Verifies the text of a webhook's `Authorization` header. `None` if it is not signed with this server's key; the body
+    /// need not be read then.
+    #[must_use]
+    pub fn verify_webhook(&self, authorization: &str) -> Option<WebhookSignature> {
+        self.0.webhooks.verify(authorization)
+    }
+
+    /// Handles a webhook with a verified signature; `body` are the bytes as received.
+    pub async fn handle_webhook(&self, signature: &WebhookSignature, body: &[u8]) -> WebhookOutcome {
+        self.0.webhooks.handle(signature, body).await
     }
 }
 

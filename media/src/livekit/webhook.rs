@@ -3,7 +3,7 @@
 //! LiveKit sends each event once, and repeats it for about half a minute while the answer is an error. So a webhook is
 //! answered only after everything it reports is durable, and a repetition has no effect.
 //!
-//! 1. [`verify`] checks the signature and the hash of the body.
+//! 1. [`verify`] checks the signature, before the body is read, and then the hash of the body.
 //! 2. [`dedup`] finds events that have been handled before.
 //! 3. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not know.
 //! 4. [`reports`] converts the event into reports, in the order in which they have to be recorded.
@@ -23,6 +23,8 @@ use tokio::sync::oneshot;
 use self::dedup::{DedupState, WebhookDedup};
 use self::out_of_order::OutOfOrderEvents;
 use self::reports::IncompleteEvent;
+use self::verify::VerifyWebhookError;
+pub use self::verify::WebhookSignature;
 use self::wire::WebhookEvent;
 use super::participants::Participants;
 use super::subscriptions::SubscriptionEnforcer;
@@ -95,10 +97,16 @@ impl WebhookReceiver {
         self.sink.set(sink).is_ok()
     }
 
-    /// Handles a webhook: `authorization` is the text of the header, `body` the bytes as received.
-    pub async fn handle(&self, authorization: &str, body: &[u8]) -> WebhookOutcome {
-        if let Err(error) = verify::verify(&self.signer, authorization, body, self.clock.now()) {
-            log::warn!("a webhook was refused: {error}");
+    /// Verifies the text of the `Authorization` header. `None` if it is not signed with this server's key.
+    pub fn verify(&self, authorization: &str) -> Option<WebhookSignature> {
+        let verified = verify::verify_token(&self.signer, authorization, self.clock.now());
+        verified.inspect_err(log_refusal).ok()
+    }
+
+    /// Handles a webhook with a verified signature; `body` are the bytes as received.
+    pub async fn handle(&self, signature: &WebhookSignature, body: &[u8]) -> WebhookOutcome {
+        if let Err(error) = signature.verify_body(body) {
+            log_refusal(&error);
             return WebhookOutcome::Unsigned;
         }
         let Some(event) = WebhookEvent::from_json(body) else {
@@ -184,4 +192,8 @@ impl WebhookReceiver {
             );
         }
     }
+}
+
+fn log_refusal(error: &VerifyWebhookError) {
+    log::warn!("a webhook was refused: {error}");
 }

@@ -6,6 +6,7 @@ use conclave_media::livekit::ConfigCheck;
 use livekit_double::{Fault, Settings};
 use livekit_protocol as proto;
 
+use super::webhooks::deliver_to;
 use super::{ROOM, TestPlane, message};
 
 async fn check_of(settings: Settings) -> ConfigCheck {
@@ -14,7 +15,7 @@ async fn check_of(settings: Settings) -> ConfigCheck {
     let check = test.plane.check_config().await.unwrap();
     assert_eq!(test.double.rooms(), Vec::<String>::new());
     for webhook in test.double.webhooks() {
-        test.plane.handle_webhook(&webhook.authorization, &webhook.body).await;
+        deliver_to(&test.plane, &webhook.authorization, &webhook.body).await;
     }
     assert!(test.sink.take_reports().is_empty(), "the check causes no reports");
     check

@@ -10,6 +10,7 @@ use livekit_double::{Fault, Joining};
 use livekit_protocol as proto;
 use proto::{TrackSource, TrackType, UpdateSubscriptionsRequest};
 
+use super::webhooks::deliver_to;
 use super::{ROOM, TestPlane, eventually, room};
 
 fn role(name: &str) -> RoleName {
@@ -34,7 +35,7 @@ fn changes(test: &TestPlane) -> Vec<UpdateSubscriptionsRequest> {
 
 async fn deliver_webhooks(test: &TestPlane) {
     for webhook in test.double.webhooks() {
-        let outcome = test.plane.handle_webhook(&webhook.authorization, &webhook.body).await;
+        let outcome = deliver_to(&test.plane, &webhook.authorization, &webhook.body).await;
         assert!(matches!(outcome, WebhookOutcome::Accepted | WebhookOutcome::Ignored));
     }
 }

@@ -4,7 +4,7 @@ use conclave_media::livekit::WebhookOutcome;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::webhooks::deliver_event;
+use super::webhooks::{deliver_event, deliver_to};
 use super::{ROOM, TestPlane};
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -73,9 +73,9 @@ proptest! {
     fn no_bytes_cause_a_panic(authorization in any::<String>(), body in any::<Vec<u8>>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let test = TestPlane::new();
-        prop_assert_eq!(runtime.block_on(test.plane.handle_webhook(&authorization, &body)), WebhookOutcome::Unsigned);
+        prop_assert_eq!(runtime.block_on(deliver_to(&test.plane, &authorization, &body)), WebhookOutcome::Unsigned);
         let signed = test.double.sign(&body);
-        let outcome = runtime.block_on(test.plane.handle_webhook(&signed.authorization, &body));
+        let outcome = runtime.block_on(deliver_to(&test.plane, &signed.authorization, &body));
         prop_assert!(matches!(outcome, WebhookOutcome::Ignored | WebhookOutcome::Malformed));
     }
 }

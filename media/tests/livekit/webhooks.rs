@@ -1,6 +1,6 @@
 //! Webhooks: which are accepted, and what each event reports.
 
-use conclave_media::livekit::WebhookOutcome;
+use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
 use conclave_media::{MediaEvent, MediaPlane, ReportError};
 use conclave_model::egress::EgressStatus;
 use conclave_model::ingress::IngressStatus;
@@ -13,7 +13,15 @@ use serde_json::{Value, json};
 use super::{ROOM, TestPlane, eventually, room};
 
 async fn deliver(test: &TestPlane, webhook: &Webhook) -> WebhookOutcome {
-    test.plane.handle_webhook(&webhook.authorization, &webhook.body).await
+    deliver_to(&test.plane, &webhook.authorization, &webhook.body).await
+}
+
+/// Delivers a webhook as an HTTP server does: the body is read only after the signature has been verified.
+pub(super) async fn deliver_to(plane: &LivekitPlane, authorization: &str, body: &[u8]) -> WebhookOutcome {
+    match plane.verify_webhook(authorization) {
+        Some(signature) => plane.handle_webhook(&signature, body).await,
+        None => WebhookOutcome::Unsigned,
+    }
 }
 
 async fn deliver_all(test: &TestPlane) -> Vec<WebhookOutcome> {
@@ -87,7 +95,7 @@ async fn without_a_report_sink_every_event_has_to_be_repeated() {
     let unconnected = super::plane(&test.double.url(), &test.double.api_secret, std::time::Duration::from_secs(1));
     test.double.join(ROOM, &Joining::participant("alice"));
     let joined = test.double.webhooks().pop().unwrap();
-    assert_eq!(unconnected.handle_webhook(&joined.authorization, &joined.body).await, WebhookOutcome::Unavailable);
+    assert_eq!(deliver_to(&unconnected, &joined.authorization, &joined.body).await, WebhookOutcome::Unavailable);
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
             debug::configure(config, state);
             metrics::configure(config, state);
             if let Some(plane) = &state.sandbox {
-                sandbox::configure(config, plane);
+                sandbox::configure(config, plane, &state.bodies);
             }
         })
         .default_service(web::to(async || ApiError::from(no_such_route()).to_http()));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::http::error::ApiError;
-use crate::http::frame::payload;
+use crate::http::frame::payload::BodyReader;
 use crate::http::input::body;
 use crate::http::resource::{no_such_route, single_method_resource};
 use crate::http::spec::Method;
@@ -23,10 +23,11 @@ use crate::http::trace::SecretPath;
 type Plane = web::Data<EmbeddedPlane>;
 
 /// Routes the sandbox.
-pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane) {
+pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies: &BodyReader) {
     let post = |path: &str, route: actix_web::Route| single_method_resource(path, Method::Post, route);
     let sandbox = web::scope("/sandbox")
         .app_data(web::Data::new(plane.clone()))
+        .app_data(bodies.clone())
         .service(post("/join", web::post().to(join)))
         .service(single_method_resource("/participants/{sid}", Method::Get, web::get().to(view)))
         .service(post("/participants/{sid}/tracks", web::post().to(publish)))
@@ -62,7 +63,9 @@ impl actix_web::FromRequest for SandboxRequest {
         let (request, payload) = (request.clone(), web::Payload::from_request(request, payload));
         Box::pin(async move {
             let payload = payload.await.map_err(ApiError::internal)?;
-            let body = payload::collect(&request, payload).await?;
+            let bodies = request.app_data::<BodyReader>().cloned();
+            let bodies = bodies.ok_or_else(|| ApiError::internal("the sandbox has no reader of bodies"))?;
+            let body = bodies.collect(&request, payload).await?;
             Ok(Self { http: request, body })
         })
     }

@@ -1,6 +1,6 @@
 //! The frame around every operation, in the order of precedence of decisions section 1.
 //!
-//! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 413 and 415 are decided here. The
+//! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 408, 413 and 415 are decided here. The
 //! operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the operation. An open
 //! operation has rates of its own in the same two places: by address, and by secret where a key would be counted.
 
@@ -65,7 +65,7 @@ async fn run_checks(
         }
         (Caller::Anonymous | Caller::RoomToken(_), _) => {}
     }
-    let body = payload::collect(request, payload).await?;
+    let body = state.bodies.collect(request, payload).await?;
     let context = RequestContext {
         spec,
         state: Arc::clone(state),

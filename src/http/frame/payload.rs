@@ -1,54 +1,205 @@
-//! Payloads: at most 65536 bytes, JSON or nothing.
+//! Payloads: at most 65536 bytes, JSON or nothing, and sent in time.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use actix_web::web::{Bytes, BytesMut, Payload};
+use actix_web::web::{Bytes, BytesMut};
 use conclave_model::{ErrorCode, Problem};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// The contract's cap, in bytes.
 pub const LIMIT: usize = 65_536;
 
-/// Collects a request's body.
-///
-/// # Errors
-/// 413 past the cap, 415 for another media type than JSON, 400 for a body that breaks off.
-pub async fn collect(request: &HttpRequest, payload: Payload) -> Result<Bytes, Problem> {
-    let body = within(LIMIT, request, payload).await?;
-    if !body.is_empty() && !is_json(request) {
-        let message = "the body must be sent as application/json";
-        return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
-    }
-    Ok(body)
+/// Delay before a retry, when there is no memory for a body.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Reads bodies, each within a deadline, and all of them together within a bound of memory.
+#[derive(Debug, Clone)]
+pub struct BodyReader {
+    timeout: Duration,
+    /// The bytes that are free.
+    memory: Arc<Semaphore>,
 }
 
-/// Collects a body of at most `limit` bytes, of any media type.
-///
-/// # Errors
-/// 413 past the limit, 400 for a body that breaks off.
-pub async fn within(limit: usize, request: &HttpRequest, mut payload: Payload) -> Result<Bytes, Problem> {
-    let announced = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > limit as u64) {
-        return Err(too_large(limit));
-    }
-    let mut body = BytesMut::new();
-    while let Some(chunk) = payload.next().await {
-        let broken = |_| Problem::new(ErrorCode::InvalidRequest, "the body could not be read to its end");
-        let chunk = chunk.map_err(broken)?;
-        if body.len() + chunk.len() > limit {
-            return Err(too_large(limit));
+/// Why a body was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyError {
+    /// It is longer than this many bytes.
+    TooLarge(usize),
+    /// It did not arrive in time.
+    Late(Duration),
+    /// It broke off.
+    Incomplete,
+    /// The bodies that are in memory leave no room for it.
+    NoMemory,
+}
+
+impl From<BodyError> for Problem {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(limit) => {
+                Self::new(ErrorCode::PayloadTooLarge, format!("the body exceeds {limit} bytes"))
+            }
+            BodyError::Late(timeout) => {
+                let message = format!("the body did not arrive within {}", humantime::format_duration(timeout));
+                Self::new(ErrorCode::RequestTimeout, message)
+            }
+            BodyError::Incomplete => Self::new(ErrorCode::InvalidRequest, "the body could not be read to its end"),
+            BodyError::NoMemory => {
+                Self::new(ErrorCode::RateLimited, "too many bodies are being received; see Retry-After")
+                    .after(RETRY_AFTER)
+            }
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(body.freeze())
 }
 
-fn too_large(limit: usize) -> Problem {
-    Problem::new(ErrorCode::PayloadTooLarge, format!("the body exceeds {limit} bytes"))
+/// A body with the memory that it holds.
+struct Held {
+    body: BytesMut,
+    memory: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl BodyReader {
+    /// A reader for bodies of `memory` bytes together, each of which must arrive within `timeout`.
+    #[must_use]
+    pub fn new(timeout: Duration, memory: usize) -> Self {
+        Self { timeout, memory: Arc::new(Semaphore::new(memory)) }
+    }
+
+    /// Collects the body of a request of the API.
+    ///
+    /// # Errors
+    /// 408 for a body that does not arrive in time, 413 past the cap, 415 for another media type than JSON, 400 for a body that
+    /// breaks off, 429 while there is no memory for it.
+    pub async fn collect<E>(
+        &self,
+        request: &HttpRequest,
+        payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<Bytes, Problem> {
+        let body = self.within(LIMIT, request, payload).await?;
+        if !body.is_empty() && !is_json(request) {
+            let message = "the body must be sent as application/json";
+            return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
+        }
+        Ok(body)
+    }
+
+    /// Collects a body of at most `limit` bytes, of any media type. It holds its memory until it is dropped.
+    ///
+    /// # Errors
+    /// The body is too large, late or incomplete, or there is no memory for it.
+    pub async fn within<E>(
+        &self,
+        limit: usize,
+        request: &HttpRequest,
+        payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<Bytes, BodyError> {
+        let announced = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit as u64) {
+            return Err(BodyError::TooLarge(limit));
+        }
+        timeout(self.timeout, self.read(limit, payload)).await.unwrap_or(Err(BodyError::Late(self.timeout)))
+    }
+
+    async fn read<E>(
+        &self,
+        limit: usize,
+        mut payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<Bytes, BodyError> {
+        let mut held: Option<Held> = None;
+        while let Some(chunk) = payload.next().await {
+            let chunk = chunk.map_err(|_| BodyError::Incomplete)?;
+            if held.as_ref().map_or(0, |held| held.body.len()) + chunk.len() > limit {
+                return Err(BodyError::TooLarge(limit));
+            }
+            let memory = self.reserve(chunk.len())?;
+            match &mut held {
+                Some(held) => held.append(&chunk, memory),
+                None => held = Some(Held { body: chunk.into(), memory }),
+            }
+        }
+        Ok(held.map_or_else(Bytes::new, Bytes::from_owner))
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
+        let bytes = u32::try_from(bytes).map_err(|_| BodyError::NoMemory)?;
+        Arc::clone(&self.memory).try_acquire_many_owned(bytes).map_err(|_| BodyError::NoMemory)
+    }
+}
+
+impl Held {
+    fn append(&mut self, chunk: &[u8], memory: OwnedSemaphorePermit) {
+        self.body.extend_from_slice(chunk);
+        self.memory.merge(memory);
+    }
 }
 
 fn is_json(request: &HttpRequest) -> bool {
     let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = value.and_then(|value| value.split(';').next()).map(str::trim);
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use futures_util::stream::{self, pending};
+
+    use super::*;
+
+    type Chunk = Result<Bytes, ()>;
+
+    fn chunk(length: usize) -> Chunk {
+        Ok(vec![b'x'; length].into())
+    }
+
+    async fn read(reader: &BodyReader, chunks: &[usize]) -> Result<Bytes, BodyError> {
+        let chunks = stream::iter(chunks.iter().map(|length| chunk(*length)).collect::<Vec<_>>());
+        reader.within(100, &TestRequest::default().to_http_request(), chunks).await
+    }
+
+    #[tokio::test]
+    async fn a_body_holds_memory_while_it_is_read_and_until_it_is_dropped() {
+        let reader = BodyReader::new(Duration::from_secs(5), 100);
+        let first = read(&reader, &[30, 30]).await.unwrap();
+        assert_eq!((first.len(), reader.memory.available_permits()), (60, 40));
+        assert_eq!(read(&reader, &[20, 21]).await, Err(BodyError::NoMemory));
+        assert_eq!(reader.memory.available_permits(), 40, "what is not read to its end holds nothing");
+        assert_eq!(read(&reader, &[40]).await.unwrap().len(), 40);
+        let part = first.slice(..1);
+        drop(first);
+        assert_eq!(reader.memory.available_permits(), 40, "a part keeps the whole in memory");
+        drop(part);
+        assert_eq!(reader.memory.available_permits(), 100);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_end_is_late_and_holds_nothing() {
+        let reader = BodyReader::new(Duration::from_millis(10), 100);
+        let endless = stream::iter([chunk(30)]).chain(pending());
+        let late = reader.within(100, &TestRequest::default().to_http_request(), endless).await;
+        assert_eq!(late, Err(BodyError::Late(Duration::from_millis(10))));
+        assert_eq!(reader.memory.available_permits(), 100);
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_or_that_breaks_off_is_refused() {
+        let reader = BodyReader::new(Duration::from_secs(5), 1_000);
+        assert_eq!(read(&reader, &[100]).await.unwrap().len(), 100);
+        assert_eq!(read(&reader, &[60, 41]).await, Err(BodyError::TooLarge(100)));
+        let broken = stream::iter([chunk(30), Err(())]);
+        let incomplete = reader.within(100, &TestRequest::default().to_http_request(), broken).await;
+        assert_eq!(incomplete, Err(BodyError::Incomplete));
+        assert!(read(&reader, &[]).await.unwrap().is_empty());
+    }
 }

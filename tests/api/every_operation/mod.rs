@@ -11,8 +11,9 @@ use crate::support::{Receiver, Request, Response, TestApp};
 use crate::tools::{assert_envelope, default_template};
 
 /// Refusals that any operation can give without naming them (the description's preamble says so).
-const GLOBAL: [(u16, &str); 4] = [
+const GLOBAL: [(u16, &str); 5] = [
     (403, "origin_rejected"),
+    (408, "request_timeout"),
     (413, "payload_too_large"),
     (415, "unsupported_media_type"),
     (409, "idempotency_key_reuse"),

@@ -9,7 +9,7 @@ mod shared;
 
 use std::time::Duration;
 
-use conclave::config::MediaKind;
+use conclave::config::{Config, MediaKind};
 use conclave_model::{Clock, Secret};
 use livekit_double::{Double, Fault, Joining, Settings};
 use livekit_protocol as proto;
@@ -23,11 +23,17 @@ const RECONCILE: Duration = Duration::from_secs(60);
 
 /// An app that drives a double. Webhooks are signed at the time of the machine, so that is the app's.
 fn livekit_app(double: &Double) -> TestApp {
+    livekit_app_with(double, |_| {})
+}
+
+/// The same, with some settings changed.
+fn livekit_app_with(double: &Double, change: impl FnOnce(&mut Config)) -> TestApp {
     TestApp::start_at(Clock::system().now(), |config| {
         config.media.kind = MediaKind::Livekit;
         config.media.url = Some(double.url());
         config.media.api_key = Some(double.api_key.clone());
         config.media.api_secret = Some(Secret::new(double.api_secret.as_str()));
+        change(config);
     })
 }
 

@@ -38,20 +38,32 @@ pub(super) enum VerifyWebhookError {
     Body,
 }
 
-/// Verifies the token in the `Authorization` header and the body. LiveKit sends the token alone; a `Bearer` prefix is
-/// accepted too.
-pub(super) fn verify(
+/// A verified token of a webhook. Holds the hash that its body must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookSignature {
+    sha256: Vec<u8>,
+}
+
+impl WebhookSignature {
+    /// Verifies that a body is the one that was signed.
+    pub(super) fn verify_body(&self, body: &[u8]) -> Result<(), VerifyWebhookError> {
+        let matches: bool = Sha256::digest(body).as_slice().ct_eq(&self.sha256).into();
+        if matches { Ok(()) } else { Err(VerifyWebhookError::Body) }
+    }
+}
+
+/// Verifies the token in the `Authorization` header. LiveKit sends the token alone; a `Bearer` prefix is accepted too.
+pub(super) fn verify_token(
     signer: &TokenSigner,
     authorization: &str,
-    body: &[u8],
     now: Timestamp,
-) -> Result<(), VerifyWebhookError> {
+) -> Result<WebhookSignature, VerifyWebhookError> {
     let token = authorization.trim();
     let token = token.strip_prefix("Bearer ").unwrap_or(token).trim();
     let claims: WebhookClaims = signer.decode(token).map_err(VerifyWebhookError::Token)?;
     check_claims(&claims, signer, now).map_err(VerifyWebhookError::Token)?;
-    let signed = STANDARD.decode(&claims.sha256).map_err(|_| VerifyWebhookError::Body)?;
-    if bool::from(Sha256::digest(body).as_slice().ct_eq(&signed)) { Ok(()) } else { Err(VerifyWebhookError::Body) }
+    let sha256 = STANDARD.decode(&claims.sha256).map_err(|_| VerifyWebhookError::Body)?;
+    Ok(WebhookSignature { sha256 })
 }
 
 fn check_claims(claims: &WebhookClaims, signer: &TokenSigner, now: Timestamp) -> Result<(), TokenError> {
