@@ -21,6 +21,8 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Number of worker threads; 0 is one for each core. See [`HttpConfig::worker_threads`].
     pub workers: usize,
+    /// Maximum number of open connections. A connection beyond it is closed.
+    pub max_connections: u32,
     /// Time that a client has to send a request, or to read a part of its response.
     #[serde(with = "text::required")]
     pub request_timeout: Duration,
@@ -110,6 +112,7 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             workers: 0,
+            max_connections: 16_384,
             request_timeout: Duration::from_secs(15),
             trusted_proxies: Vec::new(),
             console_origins: Vec::new(),

@@ -42,6 +42,7 @@ impl Config {
 
     fn validate_counts(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
+        validate_count("http.max_connections", self.http.max_connections)?;
         validate_count("limits.requests_per_second", limits.requests_per_second)?;
         validate_count("limits.burst", limits.burst)?;
         validate_count("limits.exchange_per_second", limits.exchange_per_second)?;

@@ -22,6 +22,8 @@ pub struct Metrics {
     pub actors: ActorMetrics,
     /// Metrics of the calls to the media plane.
     pub media: MediaMetrics,
+    /// Connections that were closed because too many were open, by limit.
+    pub connections_refused: IntCounterVec,
     requests: IntCounterVec,
     latency: HistogramVec,
 }
@@ -36,7 +38,12 @@ impl Metrics {
         let requests = Opts::new("conclave_http_requests_total", "Requests answered, by operation and status");
         let latency =
             HistogramOpts::new("conclave_http_request_seconds", "From a request's routing to its answer, by operation");
+        let refused = Opts::new(
+            "conclave_http_connections_refused_total",
+            "Connections closed at once, by the limit they exceed",
+        );
         let metrics = Self {
+            connections_refused: IntCounterVec::new(refused, &["limit"])?,
             store: StoreMetrics::new(&registry)?,
             actors: ActorMetrics::new(&registry)?,
             media: MediaMetrics::new(&registry)?,
@@ -44,6 +51,7 @@ impl Metrics {
             latency: HistogramVec::new(latency.buckets(BUCKETS.to_vec()), &["operation"])?,
             registry,
         };
+        metrics.registry.register(Box::new(metrics.connections_refused.clone()))?;
         metrics.registry.register(Box::new(metrics.requests.clone()))?;
         metrics.registry.register(Box::new(metrics.latency.clone()))?;
         Ok(metrics)

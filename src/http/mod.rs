@@ -14,6 +14,8 @@
 pub mod admin;
 pub mod app;
 pub mod client_address;
+pub mod client_stream;
+pub mod connections;
 pub mod context;
 pub mod description;
 pub mod egress_address;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use conclave_model::Problem;
 
+use super::client_stream::Handling;
 use super::error::ApiError;
 
 /// The response header that carries the id.
@@ -32,6 +33,7 @@ pub async fn trace(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
+    let _handling = Handling::begin(request.request());
     request.extensions_mut().insert(RequestId(id));
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
     let Ok(result) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {

@@ -1,21 +1,40 @@
 //! The API listener and the admin listener. Both sockets are bound before the data directory is changed; actix workers
 //! serve them.
 
+use std::future::ready;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
-use actix_web::dev::{Server as ActixServer, ServerHandle};
+use actix_http::HttpService;
+use actix_http::error::DispatchError;
+use actix_server::GracefulShutdownSignal;
+use actix_service::{ServiceFactoryExt, fn_service, map_config};
+use actix_web::App;
+use actix_web::dev::{AppConfig, Server as ActixServer, ServerHandle};
 use actix_web::middleware::from_fn;
-use actix_web::{App, HttpServer};
+use actix_web::web::ServiceConfig;
+use tokio::net::TcpStream;
 
+use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
 use crate::config::{Config, ConfigError};
 use crate::error::CliError;
+use crate::http::client_address::TrustedProxies;
+use crate::http::client_stream::ClientStream;
+use crate::http::connections::Connections;
 use crate::http::state::AppState;
 use crate::http::trace::trace;
 use crate::http::{admin, app};
 
 /// Seconds that requests in flight have to finish when the server stops.
 const SHUTDOWN_TIMEOUT_SECONDS: u64 = 10;
+/// The most connections that are accepted while a worker has not looked at them.
+const QUEUED_CONNECTIONS: usize = 32;
+/// Time that a client has to send the head of its first request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that a client has to close a connection whose request was not read to its end, so that it gets the response.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The two bound sockets. Clients can connect, but are not served yet.
 pub struct BoundListeners {
@@ -49,24 +68,81 @@ fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr
 ///
 /// # Errors
 /// The workers cannot be started.
-pub fn serve(bound: BoundListeners, state: &Arc<AppState>, workers: usize) -> Result<[ServerHandle; 2], CliError> {
-    let failed = |error: std::io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
-    let shared = Arc::clone(state);
-    let api = HttpServer::new(move || {
-        let state = Arc::clone(&shared);
-        App::new().wrap(from_fn(trace)).configure(move |config| app::configure(config, &state))
-    });
-    let api = api.workers(workers).shutdown_timeout(SHUTDOWN_TIMEOUT_SECONDS).disable_signals();
-    let api = api.listen(bound.api_socket).map_err(failed)?.run();
-    let shared = Arc::clone(state);
-    let admin = HttpServer::new(move || {
-        let state = Arc::clone(&shared);
-        App::new().wrap(from_fn(trace)).configure(move |config| admin::configure(config, &state))
-    });
-    // The streams of `/debug/events` do not end by themselves, so a stop does not wait for the admin listener.
-    let admin = admin.workers(1).shutdown_timeout(0).disable_signals();
-    let admin = admin.listen(bound.admin_socket).map_err(failed)?.run();
+pub fn serve(bound: BoundListeners, config: &Config, state: &Arc<AppState>) -> Result<[ServerHandle; 2], CliError> {
+    let proxies = TrustedProxies(config.http.trusted_proxies.clone());
+    let connections = |max| Connections::new(max, proxies.clone(), state.metrics.connections_refused.clone());
+    let api = Listener {
+        configure: app::configure,
+        workers: config.http.worker_threads(),
+        shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
+        connections: connections(descriptors::max_connections(config.http.max_connections)),
+        timeout: config.http.request_timeout,
+    };
+    let admin = Listener {
+        configure: admin::configure,
+        workers: 1,
+        // The streams of `/debug/events` do not end by themselves, so a stop does not wait for the admin listener.
+        shutdown_timeout: 0,
+        connections: connections(ADMIN_MAX_CONNECTIONS),
+        timeout: config.http.request_timeout,
+    };
+    let failed = |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
+    let api = api.serve(bound.api_socket, state).map_err(failed)?;
+    let admin = admin.serve(bound.admin_socket, state).map_err(failed)?;
     Ok([spawn(api), spawn(admin)])
+}
+
+/// How a socket is served.
+struct Listener {
+    configure: fn(&mut ServiceConfig, &Arc<AppState>),
+    workers: usize,
+    /// Seconds that requests in flight have at a stop.
+    shutdown_timeout: u64,
+    connections: Arc<Connections>,
+    /// See [`ClientStream`].
+    timeout: Duration,
+}
+
+impl Listener {
+    /// Serves a socket. In the place of `actix_web::HttpServer`, which does the same but can neither refuse a connection nor
+    /// close one that is too slow.
+    fn serve(self, socket: TcpListener, state: &Arc<AppState>) -> io::Result<ActixServer> {
+        let state = Arc::clone(state);
+        let Self { configure, connections, timeout, .. } = self;
+        // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
+        let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
+        let server = ActixServer::build().workers(self.workers).max_concurrent_connections(of_worker);
+        let server = server.shutdown_timeout(self.shutdown_timeout).disable_signals();
+        let stopping = server.graceful_shutdown_signal();
+        let server = server.listen("http", socket, move || {
+            let (state, stopping) = (Arc::clone(&state), stopping.clone());
+            let app = App::new().wrap(from_fn(trace)).configure(move |config| configure(config, &state));
+            let http = HttpService::build()
+                .client_request_timeout(HEAD_TIMEOUT)
+                .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+                .graceful_shutdown_signal(move || notified(stopping.clone()))
+                .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
+                .h1(map_config(app, |()| AppConfig::default()));
+            let connections = Arc::clone(&connections);
+            fn_service(move |stream| ready(accept(stream, timeout, &connections))).and_then(http)
+        })?;
+        Ok(server.run())
+    }
+}
+
+async fn notified(stopping: GracefulShutdownSignal) {
+    stopping.notified().await;
+}
+
+/// Counts a connection. One that is refused is closed, since it is dropped.
+fn accept(
+    stream: TcpStream,
+    timeout: Duration,
+    connections: &Arc<Connections>,
+) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
+    let peer = stream.peer_addr()?;
+    let permit = connections.admit(peer.ip()).map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+    Ok((ClientStream::new(stream, timeout, permit), Some(peer)))
 }
 
 fn spawn(server: ActixServer) -> ServerHandle {

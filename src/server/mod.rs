@@ -3,6 +3,7 @@
 //! The parts start in the order store, media plane, actors, listeners. They stop in the order listeners, so that no new
 //! request arrives, actors, which finish their work, and store.
 
+mod descriptors;
 mod dev;
 mod listeners;
 mod parts;
@@ -141,7 +142,7 @@ impl Server {
         });
         parts::spawn_limits_cleanup(&state);
         let (api, admin) = (bound.api, bound.admin);
-        let listeners = listeners::serve(bound, &state, config.http.worker_threads())?;
+        let listeners = listeners::serve(bound, &config, &state)?;
         Ok(Self { api, admin, media_url, dev, listeners, tree, store, _lock: lock })
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use conclave_model::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Server, ServerOptions};
+use super::{Server, ServerOptions, descriptors};
 use crate::config::{Config, Mode};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
@@ -16,6 +16,7 @@ use crate::runtime::run_in_system;
 /// # Errors
 /// The server could not start, or its actors ended by themselves.
 pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
+    descriptors::raise_limit();
     let options = ServerOptions { config, mode, data, clock: Clock::system() };
     run_in_system(async {
         let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));

@@ -15,6 +15,8 @@ use crate::support::{Request, WAIT_LIMIT};
 pub struct Deployment {
     dir: tempfile::TempDir,
     environment: Vec<(&'static str, String)>,
+    /// Option of `ulimit` and its value.
+    open_files: Option<(&'static str, u32)>,
 }
 
 /// A running server process. It is killed when dropped.
@@ -36,13 +38,28 @@ impl Deployment {
             ("CONCLAVE_LIMITS__BURST", "100000".to_owned()),
             ("CONCLAVE_HTTP__WORKERS", "1".to_owned()),
         ];
-        Self { dir: tempfile::tempdir().unwrap(), environment }
+        Self { dir: tempfile::tempdir().unwrap(), environment, open_files: None }
     }
 
     /// Adds an environment variable.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.environment.push((name, value.into()));
         self
+    }
+
+    /// Limits the open files of the process: `-Sn` the soft limit, `-n` both limits.
+    pub fn with_open_files(mut self, option: &'static str, limit: u32) -> Self {
+        self.open_files = Some((option, limit));
+        self
+    }
+
+    /// The command that starts the program.
+    fn program(&self) -> Command {
+        let program = env!("CARGO_BIN_EXE_conclave");
+        let Some((option, limit)) = self.open_files else { return Command::new(program) };
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &format!("ulimit {option} {limit} && exec \"$0\" \"$@\""), program]);
+        shell
     }
 
     pub fn data(&self) -> PathBuf {
@@ -61,7 +78,8 @@ impl Deployment {
     /// Starts `conclave dev` and waits for its ready line.
     pub fn start(&self) -> Running {
         let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        let mut child = self
+            .program()
             .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
             .arg(self.data())
             .current_dir(self.dir.path())

@@ -7,6 +7,7 @@ mod support;
 
 mod crash;
 mod deployment;
+mod edges;
 mod kills;
 mod secrets;
 mod signals;

@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
+use crate::http::client_stream::Handling;
 use crate::http::error::ApiError;
 use crate::http::input::{FromQuery, Paged};
 use crate::http::resource::single_method_resource;
@@ -147,21 +148,28 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let watched = state.relay.watch();
     // The first bytes open the stream, so that a watcher knows from when on it sees everything.
     let opening = stream::once(async { Ok::<_, actix_web::Error>(web::Bytes::from_static(b": watching\n\n")) });
-    let stream = stream::unfold((watched, project), next_event);
+    let watch = Watch { events: watched, project, _handling: Handling::begin(&request) };
+    let stream = stream::unfold(watch, next_event);
     let body = futures_util::StreamExt::chain(opening, stream);
     Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-store")).streaming(body))
 }
 
-type Watch = (broadcast::Receiver<conclave_db::CommittedEvent>, Option<ProjectId>);
+/// A stream of events.
+struct Watch {
+    events: broadcast::Receiver<conclave_db::CommittedEvent>,
+    project: Option<ProjectId>,
+    /// The stream may be silent for any time.
+    _handling: Option<Handling>,
+}
 
-async fn next_event((mut watched, project): Watch) -> Option<(Result<web::Bytes, actix_web::Error>, Watch)> {
+async fn next_event(mut watch: Watch) -> Option<(Result<web::Bytes, actix_web::Error>, Watch)> {
     loop {
-        let text = match watched.recv().await {
-            Ok(event) if project.as_ref().is_some_and(|project| *project != event.project_id) => continue,
+        let text = match watch.events.recv().await {
+            Ok(event) if watch.project.as_ref().is_some_and(|project| *project != event.project_id) => continue,
             Ok(event) => format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.event_type, event.payload),
             Err(RecvError::Lagged(missed)) => format!(": {missed} events were missed\n\n"),
             Err(RecvError::Closed) => return None,
         };
-        return Some((Ok(text.into()), (watched, project)));
+        return Some((Ok(text.into()), watch));
     }
 }

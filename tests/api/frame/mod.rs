@@ -1,6 +1,7 @@
 //! What holds for every call: credentials, rate limits, bodies, origins, idempotency, and the error envelope.
 
 mod bodies;
+mod connections;
 mod credentials;
 mod envelope;
 mod idempotency;

@@ -1,0 +1,184 @@
+//! How many connections clients may have open: in total, and each client. A connection beyond that is closed at once, so that
+//! what is left of the process's files and memory serves the others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus::IntCounterVec;
+
+use super::client_address::{Client, TrustedProxies};
+
+/// The most connections of one client that is neither this machine nor a trusted proxy.
+pub const MAX_PER_CLIENT: usize = 1_024;
+/// The shortest time between two warnings about connections that were closed.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The limits of one listener, and its open connections. All workers of the listener share it.
+#[derive(Debug)]
+pub struct Connections {
+    max: usize,
+    trusted_proxies: TrustedProxies,
+    refused: IntCounterVec,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    total: usize,
+    by_client: HashMap<Client, usize>,
+    warned: Option<Instant>,
+}
+
+/// An open connection. It counts until this is dropped.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    connections: Arc<Connections>,
+    /// The client that it counts for; none for this machine and for trusted proxies.
+    client: Option<Client>,
+}
+
+/// The limit that a connection would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionLimit {
+    /// `http.max_connections`.
+    Total,
+    /// [`MAX_PER_CLIENT`].
+    Client,
+}
+
+impl ConnectionLimit {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl Connections {
+    /// No connection is open. `refused` counts those that are refused, by limit.
+    #[must_use]
+    pub fn new(max: usize, trusted_proxies: TrustedProxies, refused: IntCounterVec) -> Arc<Self> {
+        Arc::new(Self { max, trusted_proxies, refused, open: Mutex::default() })
+    }
+
+    /// The most connections, in total.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Counts a connection from an address.
+    ///
+    /// # Errors
+    /// The limit that it would exceed.
+    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, ConnectionLimit> {
+        let client = self.counted_client(peer.to_canonical());
+        self.count(client).inspect_err(|limit| self.refused.with_label_values(&[limit.as_str()]).inc())?;
+        Ok(ConnectionPermit { connections: Arc::clone(self), client })
+    }
+
+    fn counted_client(&self, peer: IpAddr) -> Option<Client> {
+        let exempt = peer.is_loopback() || self.trusted_proxies.contains(peer);
+        (!exempt).then(|| Client::from(peer))
+    }
+
+    fn count(&self, client: Option<Client>) -> Result<(), ConnectionLimit> {
+        let mut open = self.open();
+        let of_client = client.and_then(|client| open.by_client.get(&client)).copied().unwrap_or(0);
+        if open.total >= self.max {
+            open.warn(&format!("{} connections are open, as many as may be", self.max));
+            return Err(ConnectionLimit::Total);
+        }
+        if of_client >= MAX_PER_CLIENT {
+            open.warn(&format!("a client has {MAX_PER_CLIENT} connections open, as many as it may"));
+            return Err(ConnectionLimit::Client);
+        }
+        open.total += 1;
+        open.by_client.extend(client.map(|client| (client, of_client + 1)));
+        Ok(())
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Warns, but not for each of many connections.
+    fn warn(&mut self, what: &str) {
+        if self.warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
+            self.warned = Some(Instant::now());
+            log::warn!("{what}; further ones are closed (http.max_connections)");
+        }
+    }
+
+    fn close(&mut self, client: Option<Client>) {
+        self.total -= 1;
+        let Some(client) = client else { return };
+        let left = self.by_client.get(&client).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            self.by_client.remove(&client);
+        } else {
+            self.by_client.insert(client, left);
+        }
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        self.connections.open().close(self.client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::Opts;
+
+    use super::*;
+
+    fn connections(max: usize) -> Arc<Connections> {
+        let refused = IntCounterVec::new(Opts::new("refused", "refused"), &["limit"]).unwrap();
+        Connections::new(max, TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]), refused)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_closed_connection_makes_room_for_another() {
+        let connections = connections(2);
+        let first = connections.admit(address("127.0.0.1")).unwrap();
+        let _second = connections.admit(address("203.0.113.1")).unwrap();
+        assert_eq!(connections.admit(address("203.0.113.2")).unwrap_err(), ConnectionLimit::Total);
+        drop(first);
+        connections.admit(address("203.0.113.2")).unwrap();
+        assert_eq!(connections.refused.with_label_values(&["total"]).get(), 1);
+    }
+
+    #[test]
+    fn a_client_has_1024_connections_and_others_have_theirs() {
+        let connections = connections(100_000);
+        let open = |text: &str| connections.admit(address(text));
+        let mut held: Vec<_> = (0..1_024).map(|host| open(&format!("2001:db8::{host:x}")).unwrap()).collect();
+        assert_eq!(open("2001:db8::ffff").unwrap_err(), ConnectionLimit::Client);
+        let _other = open("2001:db8:0:1::1").unwrap();
+        held.pop();
+        let _again = open("2001:db8::ffff").unwrap();
+        drop(held);
+        assert_eq!(connections.open().by_client.len(), 2);
+    }
+
+    #[test]
+    fn this_machine_and_trusted_proxies_have_only_the_total_limit() {
+        let connections = connections(10_000);
+        for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.1.2.3"] {
+            let held: Vec<_> = (0..1_100).map(|_| connections.admit(address(peer)).unwrap()).collect();
+            assert_eq!(held.len(), 1_100);
+        }
+        assert_eq!(connections.open().total, 0);
+    }
+}

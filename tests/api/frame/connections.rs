@@ -1,0 +1,143 @@
+//! Connections: how many there may be, and how long a client may keep the server waiting.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use conclave::config::Config;
+use serde_json::json;
+
+use crate::support::{TestApp, WAIT_LIMIT, Watcher, eventually};
+use crate::tools::parsed;
+
+/// The time that clients have, in these tests.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn impatient(config: &mut Config) {
+    config.http.request_timeout = TIMEOUT;
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address.trim_start_matches("http://")).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    stream
+}
+
+/// Opens a connection and sends bytes. The server may have closed it before.
+fn send(address: &str, bytes: &str) -> TcpStream {
+    let mut stream = connect(address);
+    let _ = stream.write_all(bytes.as_bytes());
+    stream
+}
+
+/// What the server sends until it closes the connection.
+#[track_caller]
+fn rest(mut stream: TcpStream) -> String {
+    let started = Instant::now();
+    let mut bytes = Vec::new();
+    // A connection may also be reset.
+    let _ = stream.read_to_end(&mut bytes);
+    assert!(started.elapsed() < WAIT_LIMIT, "the connection stays open");
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Sends a request and reads the response's head.
+fn kept_alive(address: &str) -> TcpStream {
+    let mut stream = send(address, HEALTH);
+    let mut answer = [0; 15];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    stream
+}
+
+/// The head of a request whose body is announced by `header`, and the body's beginning.
+fn unfinished(app: &TestApp, path: &str, header: &str) -> String {
+    let begun = if header.starts_with("Transfer") { "5\r\n{" } else { "{" };
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         {header}\r\n\r\n{begun}",
+        app.key
+    )
+}
+
+#[test]
+fn a_body_that_does_not_arrive_in_time_is_408_and_its_connection_is_closed() {
+    let app = TestApp::start_with(impatient);
+    app.room("standup");
+    for header in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
+        for (address, path) in [(&app.api, "/v1/rooms"), (&app.admin, "/sandbox/join")] {
+            let answer = rest(send(address, &unfinished(&app, path, header)));
+            parsed(&answer).expect_error(408, "request_timeout", None);
+        }
+    }
+    assert_eq!(app.get("/v1/rooms").send().expect(200)["rooms"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_body_that_nobody_reads_does_not_keep_its_connection_open() {
+    let app = TestApp::start_with(impatient);
+    for header in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
+        let request = unfinished(&app, "/v1/rooms", header).replace(&app.key, "nobody");
+        let answer = rest(send(&app.api, &request));
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
+}
+
+#[test]
+fn a_connection_is_closed_when_the_head_of_its_next_request_does_not_arrive() {
+    let app = TestApp::start_with(impatient);
+    for address in [&app.api, &app.admin] {
+        for begun in ["GET /hea", "GET /healthz HTTP/1.1\r\nHost: h\r\nX-Slow: "] {
+            rest(send(address, begun));
+            let mut stream = kept_alive(address);
+            stream.write_all(begun.as_bytes()).unwrap();
+            rest(stream);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_its_responses_loses_its_connection() {
+    let app = TestApp::start_with(|config| {
+        impatient(config);
+        config.http.max_connections = 1;
+    });
+    // More than the buffers of the sockets take.
+    let stalled = send(&app.api, &"GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(100));
+    eventually(|| app.get("/healthz").try_send().is_some_and(|answer| answer.status == 200));
+    drop(stalled);
+}
+
+#[test]
+fn a_client_that_waits_for_the_server_keeps_its_connection() {
+    let app = TestApp::start_with(impatient);
+    app.room("before");
+    let watcher = Watcher::open(&app.admin, "");
+    let held = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = Instant::now();
+    let refused = app.post("/v1/rooms").json(json!({"name": "a"})).send();
+    assert!(started.elapsed() > 3 * TIMEOUT, "the database is locked for longer than clients may wait");
+    refused.expect_error(503, "database_unavailable", None);
+    held.execute_batch("ROLLBACK").unwrap();
+    // A silent stream of events stays open, too.
+    app.delete("/v1/rooms/before").send().expect_empty(204);
+    assert_eq!(watcher.next().event, "room.finished");
+}
+
+#[test]
+fn connections_beyond_the_maximum_are_closed_and_counted() {
+    let app = TestApp::start_with(|config| {
+        config.http.max_connections = 3;
+        config.http.workers = 2;
+    });
+    let mut open: Vec<_> = (0..3).map(|_| kept_alive(&app.api)).collect();
+    assert_eq!(rest(send(&app.api, HEALTH)), "");
+    // The admin listener has connections of its own.
+    let metrics = app.admin("GET", "/metrics").send().text();
+    assert!(metrics.contains("conclave_http_connections_refused_total{limit=\"total\"} 1\n"), "{metrics}");
+    open.pop();
+    eventually(|| app.get("/healthz").try_send().is_some_and(|answer| answer.status == 200));
+}
