@@ -208,8 +208,8 @@ pub enum ProjectMsg {
     EndDueRoom(Turn),
     /// Reconcile the records with the media plane, and arm the timer for the next time.
     Reconcile,
-    /// What is live on the media plane.
-    Surveyed(Box<Result<Survey, MediaError>>),
+    /// What is live on the media plane in the rooms of this project.
+    Surveyed(Box<Survey>),
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }

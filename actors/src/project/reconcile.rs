@@ -1,6 +1,6 @@
 //! Reconciliation of a project's records with the media plane: at start, every `media.reconcile`, and after an outage.
 //!
-//! Actors that run poll by themselves. The survey of what is live finds what has no actor to poll for it: a hibernating room
+//! Actors that run poll by themselves. The survey of what is live, which the system actor makes for all projects, finds what has no actor to poll for it: a hibernating room
 //! whose join report was lost; and a room, an egress or an ingress endpoint that has ended and is live on the media plane.
 //! What is in no record is left alone: others may use the same media plane.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::RunningEgress;
-use conclave_media::{MediaError, Survey};
+use conclave_media::Survey;
 use conclave_model::ingress::Ingress;
 use conclave_model::{NamespacedRoom, ProjectId, RoomName};
 
@@ -23,31 +23,20 @@ use crate::room::RoomMsg;
 use crate::timer::Timer;
 
 impl ProjectActor {
-    /// Lets every running actor poll, starts the survey, and arms the timer for the next reconciliation.
+    /// Lets every running actor poll, and arms the timer for the next reconciliation.
     pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         // An actor that ends at this moment is rebuilt from its records, and polls then.
         state.rooms.running().for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
         state.egresses.children.running().for_each(|egress| drop(egress.cast(EgressMsg::Poll)));
         state.ingresses.children.running().for_each(|ingress| drop(ingress.cast(IngressMsg::Poll)));
         self.look_for_unanswered(me, state);
-        let (media, project, survey_of) = (Arc::clone(&self.context.media), self.id.clone(), me.clone());
-        tokio::spawn(async move {
-            let survey = Box::new(media.survey(&project).await);
-            let _ = survey_of.cast(ProjectMsg::Surveyed(survey));
-        });
         let at = self.context.clock.now().after(spread(self.context.settings.reconcile, &self.id));
         state.reconcile = Some(Timer::arm(&self.context.clock, "reconcile", at, me, ProjectMsg::Reconcile));
     }
 
-    /// Repairs what the survey found.
-    pub(super) fn surveyed(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        survey: Result<Survey, MediaError>,
-    ) {
-        let survey = survey.inspect_err(|error| log::warn!(project = self.id.as_str(); "not reconciled: {error}"));
-        let Ok(Survey { rooms, empty_rooms, egresses, ingresses }) = survey else { return };
+    /// Repairs what the survey found in the rooms of this project.
+    pub(super) fn surveyed(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, survey: Survey) {
+        let Survey { rooms, empty_rooms, egresses, ingresses } = survey;
         for room in &rooms {
             self.wake_missed(me, state, &room.split().1);
         }

@@ -1,7 +1,7 @@
 //! The messages of the system actor.
 
 use conclave_db::StoreError;
-use conclave_media::{Report, ReportError};
+use conclave_media::{MediaError, Report, ReportError, Survey};
 use conclave_model::{EndpointId, ProjectId};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
@@ -48,6 +48,10 @@ pub enum SystemMsg {
     },
     /// Delete expired records.
     RunHousekeeping,
+    /// Ask the media plane what is live, and arm the timer for the next time.
+    Survey,
+    /// What is live on the media plane.
+    Surveyed(Box<Result<Survey, MediaError>>),
     /// Record that the server runs.
     WriteHeartbeat,
     /// The heartbeat was written, or could not be.
@@ -67,6 +71,8 @@ impl SystemMsg {
             Self::Restore(_) => "restore",
             Self::ProjectLoaded { .. } => "project_loaded",
             Self::RunHousekeeping => "run_housekeeping",
+            Self::Survey => "survey",
+            Self::Surveyed(_) => "surveyed",
             Self::WriteHeartbeat => "write_heartbeat",
             Self::HeartbeatWritten => "heartbeat_written",
             Self::Inspect(_) => "inspect",

@@ -1,10 +1,11 @@
 //! The system actor: the root of the supervision tree.
 //!
-//! It starts projects when they have something live, passes the media plane's reports and committed events down to them, and
-//! deletes expired records.
+//! It starts projects when they have something live, passes the media plane's reports and committed events down to them, asks
+//! the media plane what is live, and deletes expired records.
 //!
 //! - [`message`]: the messages.
 //! - [`projects`]: how projects are started, fail and are rebuilt.
+//! - [`survey`]: what is live on the media plane.
 //!
 //! Limits: expired records are deleted every 10 minutes; a heartbeat is written each minute.
 //!
@@ -13,6 +14,7 @@
 
 mod message;
 mod projects;
+mod survey;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,6 +62,7 @@ pub struct SystemState {
     by_actor: HashMap<ActorId, ProjectId>,
     housekeeping: Option<Timer>,
     heartbeat: Option<Timer>,
+    survey: Option<Timer>,
 }
 
 impl SystemActor {
@@ -74,20 +77,14 @@ impl SystemActor {
                     }
                 }
                 self.run_housekeeping(me, state);
+                // Each project reads its records before it handles its share.
+                self.survey(me, state);
             }
             Err(error) => {
                 log::error!("the projects could not be read and will be tried again: {error}");
                 let at = self.context.clock.now().after(POPULATE_RETRY);
                 state.housekeeping = Some(Timer::arm(&self.context.clock, "populate", at, me, SystemMsg::Populate));
             }
-        }
-    }
-
-    /// Lets every project reconcile its records now.
-    fn reconcile(state: &mut SystemState) {
-        for project in state.projects.values_mut() {
-            // Projects do not hibernate, so none need be woken.
-            let _ = project.send(ProjectMsg::Reconcile);
         }
     }
 
@@ -116,7 +113,8 @@ impl SystemActor {
     }
 
     fn inspect(&self, state: &SystemState) -> Inspection {
-        let timers = state.housekeeping.iter().chain(&state.heartbeat).map(Timer::view).collect();
+        let timers =
+            [&state.housekeeping, &state.heartbeat, &state.survey].into_iter().flatten().map(Timer::view).collect();
         Inspection { timers, state: json!({"projects": state.projects.len(), "media": self.context.media.kind()}) }
     }
 }
@@ -169,7 +167,9 @@ impl Actor for SystemActor {
                     self.send(&me, state, project.clone(), queued);
                 }
             }
-            SystemMsg::MediaReturned => Self::reconcile(state),
+            SystemMsg::MediaReturned => self.reconcile(&me, state),
+            SystemMsg::Survey => self.survey(&me, state),
+            SystemMsg::Surveyed(survey) => Self::surveyed(state, *survey),
             SystemMsg::Restore(project) => self.load(&me, project),
             SystemMsg::ProjectLoaded { id, exists } => self.loaded(&me, state, id, exists).await,
             SystemMsg::RunHousekeeping => self.run_housekeeping(&me, state),

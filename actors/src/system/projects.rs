@@ -83,7 +83,13 @@ impl SystemActor {
         exists: Result<bool, StoreError>,
     ) {
         match exists {
-            Ok(true) => self.spawn(me, state, id).await,
+            Ok(true) => {
+                self.spawn(me, state, id.clone()).await;
+                // Reports may have been lost with the actor that failed.
+                if state.projects.get(&id).is_some_and(Child::has_failed) {
+                    self.survey(me, state);
+                }
+            }
             Ok(false) => {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
                 let waiting = state.projects.remove(&id).map(Child::into_waiting);

@@ -13,7 +13,7 @@ use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::Participant;
 use conclave_model::{
-    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp, TrackSid,
+    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Secret, Timestamp, TrackSid,
 };
 use tokio::sync::Semaphore;
 
@@ -173,7 +173,7 @@ impl MediaPlane for FaultyPlane {
         Ok(())
     }
 
-    async fn survey(&self, _: &ProjectId) -> Result<Survey, MediaError> {
+    async fn survey(&self) -> Result<Survey, MediaError> {
         let participants = self.participants.lock().unwrap();
         Ok(Survey { rooms: participants.iter().map(|(room, _)| room.clone()).collect(), ..Survey::default() })
     }

@@ -14,7 +14,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -271,13 +271,13 @@ impl MediaPlane for EmbeddedPlane {
         self.0.call_by_port(|machine, now| machine.delete_ingress(id, now))
     }
 
-    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
+    async fn survey(&self) -> Result<Survey, MediaError> {
         let survey = |machine: &mut Machine, _| Survey {
-            rooms: machine.occupied_rooms(project),
+            rooms: machine.occupied_rooms(),
             // A room without participants is not live on this plane.
             empty_rooms: Vec::new(),
-            egresses: machine.running_egresses(project),
-            ingresses: machine.ingresses(project),
+            egresses: machine.running_egresses(),
+            ingresses: machine.ingresses(),
         };
         self.0.call_by_port(survey)
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use conclave_model::egress::EgressState;
-use conclave_model::{Clock, EgressId, NamespacedRoom, ProjectId, Timestamp};
+use conclave_model::{Clock, EgressId, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
 use super::call_error::{CallError, empty_without_redis};
@@ -88,13 +88,13 @@ impl Egresses {
         Ok(started.filter_map(|info| info.egress_id.parse().ok()).collect())
     }
 
-    /// Returns the egresses of a project that have not ended, with their rooms.
-    pub async fn list_running(&self, project: &ProjectId) -> Result<Vec<(NamespacedRoom, EgressState)>, MediaError> {
+    /// Returns the egresses of all projects that have not ended, with their rooms.
+    pub async fn list_running(&self) -> Result<Vec<(NamespacedRoom, EgressState)>, MediaError> {
         let now = self.clock.now();
         let request = proto::ListEgressRequest { active: true, ..Default::default() };
         let listed = empty_without_redis(self.client.call(calls::list_egress(&request)).await)?.items;
         let states = listed.iter().filter_map(|info| convert::egress(info, now));
-        Ok(states.filter(|(room, state)| room.split().0 == *project && !state.status.is_final()).collect())
+        Ok(states.filter(|(_, state)| !state.status.is_final()).collect())
     }
 }
 

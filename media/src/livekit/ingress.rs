@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_model::ingress::{IngressState, InputType};
-use conclave_model::{IngressId, NamespacedRoom, ProjectId, Secret};
+use conclave_model::{IngressId, NamespacedRoom, Secret};
 use livekit_protocol as proto;
 
 use super::call_error::empty_without_redis;
@@ -60,12 +60,11 @@ impl IngressEndpoints {
         }
     }
 
-    /// Returns the endpoints of a project, with their rooms.
-    pub async fn list(&self, project: &ProjectId) -> Result<Vec<(NamespacedRoom, IngressState)>, MediaError> {
+    /// Returns the endpoints of all projects, with their rooms.
+    pub async fn list(&self) -> Result<Vec<(NamespacedRoom, IngressState)>, MediaError> {
         let request = proto::ListIngressRequest::default();
         let listed = empty_without_redis(self.client.call(calls::list_ingress(&request)).await)?.items;
-        let states = listed.iter().filter_map(convert::ingress);
-        Ok(states.filter(|(room, _)| room.split().0 == *project).collect())
+        Ok(listed.iter().filter_map(convert::ingress).collect())
     }
 }
 

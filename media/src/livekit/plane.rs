@@ -11,7 +11,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
@@ -246,10 +246,10 @@ impl MediaPlane for LivekitPlane {
         self.0.ingresses.delete(id).await
     }
 
-    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
-        let rooms = self.0.rooms.list(project).await?;
-        let egresses = self.0.egresses.list_running(project).await?;
-        let ingresses = self.0.ingresses.list(project).await?;
+    async fn survey(&self) -> Result<Survey, MediaError> {
+        let rooms = self.0.rooms.list().await?;
+        let egresses = self.0.egresses.list_running().await?;
+        let ingresses = self.0.ingresses.list().await?;
         Ok(Survey { rooms: rooms.occupied, empty_rooms: rooms.empty, egresses, ingresses })
     }
 

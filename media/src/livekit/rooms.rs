@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_model::{NamespacedRoom, ProjectId};
+use conclave_model::NamespacedRoom;
 use livekit_protocol as proto;
 
 use super::call_error::CallError;
@@ -22,7 +22,7 @@ pub(super) struct Rooms {
     client: Arc<TwirpClient>,
 }
 
-/// The rooms of a project that LiveKit lists.
+/// The rooms of projects that LiveKit lists. It may have others.
 pub(super) struct ListedRooms {
     /// Rooms with participants.
     pub occupied: Vec<NamespacedRoom>,
@@ -107,13 +107,12 @@ impl Rooms {
         Ok(())
     }
 
-    /// Lists the rooms of a project.
-    pub async fn list(&self, project: &ProjectId) -> Result<ListedRooms, CallError> {
+    /// Lists the rooms of all projects.
+    pub async fn list(&self) -> Result<ListedRooms, CallError> {
         let rooms = self.client.call(calls::list_rooms(&proto::ListRoomsRequest::default())).await?.rooms;
         let (occupied, empty): (Vec<_>, Vec<_>) = rooms.iter().partition(|room| room.num_participants > 0);
         let names = |rooms: Vec<&proto::Room>| {
-            let names = rooms.iter().filter_map(|room| room.name.parse().ok());
-            names.filter(|name: &NamespacedRoom| name.split().0 == *project).collect()
+            rooms.iter().filter_map(|room| room.name.parse::<NamespacedRoom>().ok()).collect()
         };
         Ok(ListedRooms { occupied: names(occupied), empty: names(empty) })
     }

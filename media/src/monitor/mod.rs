@@ -18,7 +18,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
 use tokio::sync::Notify;
 
@@ -188,8 +188,8 @@ impl MediaPlane for MonitoredPlane {
         self.call("delete_ingress", self.0.plane.delete_ingress(id)).await
     }
 
-    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError> {
-        self.call("survey", self.0.plane.survey(project)).await
+    async fn survey(&self) -> Result<Survey, MediaError> {
+        self.call("survey", self.0.plane.survey()).await
     }
 
     async fn set_subscription_rules(

@@ -105,8 +105,8 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Deletes an ingress endpoint and disconnects its encoder. Succeeds if there is none.
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError>;
 
-    /// Returns what is live in the rooms of a project, for reconciliation with the records.
-    async fn survey(&self, project: &ProjectId) -> Result<Survey, MediaError>;
+    /// Returns what is live in the rooms of all projects, for reconciliation with the records.
+    async fn survey(&self) -> Result<Survey, MediaError>;
 
     /// Sets which roles each role of a room receives (`role.subscribe.to_roles`, decisions section 4). `None`, or a role
     /// that is not in the map, receives all. Replaces the previous rules. The plane keeps the rules of a room before its
@@ -163,7 +163,7 @@ impl From<&Role> for RoleGrant {
     }
 }
 
-/// What is live in the rooms of a project at one moment.
+/// What is live in the rooms of all projects, or of one, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Rooms with participants.
@@ -174,6 +174,27 @@ pub struct Survey {
     pub egresses: Vec<(NamespacedRoom, EgressState)>,
     /// Ingress endpoints, with their rooms.
     pub ingresses: Vec<(NamespacedRoom, IngressState)>,
+}
+
+impl Survey {
+    /// Shares a survey out to the projects of its rooms.
+    #[must_use]
+    pub fn by_project(self) -> BTreeMap<ProjectId, Self> {
+        let mut shares = BTreeMap::<ProjectId, Self>::new();
+        for room in self.rooms {
+            shares.entry(room.split().0).or_default().rooms.push(room);
+        }
+        for room in self.empty_rooms {
+            shares.entry(room.split().0).or_default().empty_rooms.push(room);
+        }
+        for egress in self.egresses {
+            shares.entry(egress.0.split().0).or_default().egresses.push(egress);
+        }
+        for ingress in self.ingresses {
+            shares.entry(ingress.0.split().0).or_default().ingresses.push(ingress);
+        }
+        shares
+    }
 }
 
 /// Why a call to the media plane failed. The texts are for the operator of the server.

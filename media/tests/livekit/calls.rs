@@ -152,7 +152,7 @@ async fn closing_a_room_disconnects_its_participants() {
 }
 
 #[tokio::test]
-async fn a_survey_returns_the_live_rooms_of_its_project() {
+async fn a_survey_returns_the_live_rooms_and_is_shared_out_to_their_projects() {
     let test = TestPlane::new();
     test.double.join(ROOM, &Joining::participant("alice"));
     test.double.join("prj_ffffffffffff.other", &Joining::participant("bob"));
@@ -160,10 +160,14 @@ async fn a_survey_returns_the_live_rooms_of_its_project() {
     test.double.join("prj_0123456789ab.left", &Joining::participant("dave"));
     test.double.leave("prj_0123456789ab.left", "dave", proto::DisconnectReason::ClientInitiated);
     let project = room().split().0;
-    let survey = test.plane.survey(&project).await.unwrap();
+    let mut shares = test.plane.survey().await.unwrap().by_project();
+    let survey = shares.remove(&project).unwrap();
     assert_eq!((survey.rooms, survey.egresses.len(), survey.ingresses.len()), (vec![room()], 0, 0));
     assert_eq!(survey.empty_rooms, ["prj_0123456789ab.left".parse().unwrap()]);
+    let (other, survey) = shares.pop_first().unwrap();
+    assert_eq!((other.as_str(), survey.rooms), ("prj_ffffffffffff", vec!["prj_ffffffffffff.other".parse().unwrap()]));
+    assert!(shares.is_empty(), "a room of no project is in no share");
     test.double.configure(Settings { redis: false, ..Settings::default() });
-    let survey = test.plane.survey(&project).await.unwrap();
+    let survey = test.plane.survey().await.unwrap().by_project().remove(&project).unwrap();
     assert_eq!(survey.rooms, [room()], "LiveKit has rooms without Redis too");
 }

@@ -205,8 +205,7 @@ async fn a_survey_contains_the_egresses_that_have_not_ended() {
     let test = TestPlane::new();
     let (first, second) = (running(&test).await, running(&test).await);
     test.double.set_egress_status(second.egress_id.as_str(), proto::EgressStatus::EgressComplete, "");
-    let survey = test.plane.survey(&room().split().0).await.unwrap();
-    assert_eq!(survey.egresses, [(room(), first)]);
-    let elsewhere = "prj_ffffffffffff".parse().unwrap();
-    assert_eq!(test.plane.survey(&elsewhere).await.unwrap(), conclave_media::Survey::default());
+    let mut shares = test.plane.survey().await.unwrap().by_project();
+    assert_eq!(shares.remove(&room().split().0).unwrap().egresses, [(room(), first)]);
+    assert_eq!(shares.len(), 0, "nothing is live elsewhere");
 }

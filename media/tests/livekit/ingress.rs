@@ -50,7 +50,7 @@ async fn an_endpoint_is_created_read_and_deleted() {
         test.double.set_ingress_status(created.ingress_id.as_str(), reported, "");
         assert_eq!(status().await, Some(converted));
     }
-    let survey = test.plane.survey(&room().split().0).await.unwrap();
+    let survey = test.plane.survey().await.unwrap();
     assert_eq!(survey.ingresses.len(), 1);
     test.plane.delete_ingress(&created.ingress_id).await.unwrap();
     test.plane.delete_ingress(&created.ingress_id).await.unwrap();

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{livekit, proto};
 use crate::support::{TestApp, eventually};
+use crate::tools::other_project;
 
 /// A room that another deployment uses, with a participant, an egress and an ingress endpoint.
 struct Foreign {
@@ -86,4 +87,31 @@ fn what_has_a_record_that_ended_is_closed() {
     eventually(|| double.room(&standup).is_some_and(|room| room.num_participants == 0));
     surveyed(&app, &double);
     eventually(|| double.room(&standup).is_none());
+}
+
+#[test]
+fn one_survey_of_livekit_serves_all_projects() {
+    let (app, double) = livekit();
+    app.room("standup");
+    let others: Vec<_> = (0..3).map(|_| other_project(&app, "self_hosted")).collect();
+    for other in &others {
+        app.post("/v1/rooms").bearer(&other.key).json(json!({"name": "standup"})).send().expect(201);
+        // Opened by a recording, and left open by a LiveKit that did not answer.
+        let record = app.post("/v1/rooms/standup/recordings").bearer(&other.key);
+        record.json(json!({"type": "room_composite"})).send().expect(201);
+    }
+    surveyed(&app, &double);
+    let before = surveys(&double);
+    double.drop_webhooks();
+    for other in &others {
+        double.join(&format!("{}.standup", other.project), &Joining::participant("alice"));
+    }
+    app.next_round();
+    for other in &others {
+        eventually(|| {
+            let open = app.get("/v1/sessions?active=true").bearer(&other.key).send().expect(200);
+            open["sessions"].as_array().is_some_and(|open| open.len() == 1)
+        });
+    }
+    assert_eq!(surveys(&double), before.map(|count| count + 1));
 }

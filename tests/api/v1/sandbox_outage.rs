@@ -37,18 +37,18 @@ impl TestApp {
         events
     }
 
-    /// Advances to the next round of reconciliation. The timer of the previous round must be armed, or this one would come a
+    /// Advances to the next round of reconciliation. The timers of the previous round must be armed, or this one would come a
     /// round late.
     #[track_caller]
     pub fn next_round(&self) {
-        let path = format!("/debug/actors/{}", self.project);
-        eventually(|| {
-            let project = self.admin("GET", &path).send().json();
-            let timers = project["timers"].as_array().cloned().unwrap_or_default();
-            let round = timers.iter().find(|timer| timer["name"] == "reconcile");
+        let is_armed = |actor: &str, timer: &str| {
+            let actor = self.admin("GET", &format!("/debug/actors/{actor}")).send().json();
+            let timers = actor["timers"].as_array().cloned().unwrap_or_default();
+            let round = timers.iter().find(|found| found["name"] == timer);
             let at = round.and_then(|timer| timer["fires_at"].as_str()?.parse::<Timestamp>().ok());
             at.is_some_and(|at| self.clock.now() < at && at <= self.clock.now().after(RECONCILE))
-        });
+        };
+        eventually(|| is_armed(&self.project, "reconcile") && is_armed("system", "survey"));
         self.advance(RECONCILE);
     }
 

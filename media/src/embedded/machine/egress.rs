@@ -1,7 +1,7 @@
 //! Recordings and broadcasts, which the control plane, the sandbox, time and the end of a room change.
 
 use conclave_model::egress::{EgressState, EgressStatus};
-use conclave_model::{EgressId, NamespacedRoom, ProjectId, Timestamp};
+use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
 use super::{Deadline, Machine, unused_id};
 use crate::embedded::egress::Egress;
@@ -49,9 +49,8 @@ impl Machine {
     }
 
     /// Returns the egresses of a project that have not ended, with their rooms.
-    pub fn running_egresses(&self, project: &ProjectId) -> Vec<(NamespacedRoom, EgressState)> {
-        let running = self.egresses.running().filter(|egress| egress.room.split().0 == *project);
-        running.map(|egress| (egress.room.clone(), egress.state.clone())).collect()
+    pub fn running_egresses(&self) -> Vec<(NamespacedRoom, EgressState)> {
+        self.egresses.running().map(|egress| (egress.room.clone(), egress.state.clone())).collect()
     }
 
     /// Ends the egresses of a room that was closed.

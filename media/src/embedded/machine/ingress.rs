@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{ParticipantKind, TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, ProjectId, Secret, Timestamp};
+use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 
 use super::{Machine, unused_id};
 use crate::embedded::error::MachineError;
@@ -92,9 +92,8 @@ impl Machine {
     }
 
     /// Returns the endpoints of a project, with their rooms.
-    pub fn ingresses(&self, project: &ProjectId) -> Vec<(NamespacedRoom, IngressState)> {
-        let endpoints = self.ingresses.iter().filter(|endpoint| endpoint.known.room.split().0 == *project);
-        endpoints.map(|endpoint| (endpoint.known.room.clone(), endpoint.state())).collect()
+    pub fn ingresses(&self) -> Vec<(NamespacedRoom, IngressState)> {
+        self.ingresses.iter().map(|endpoint| (endpoint.known.room.clone(), endpoint.state())).collect()
     }
 }
 
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(event_names(&mut machine), LEFT);
         machine.disconnect_encoder(&key, now()).unwrap();
         assert_eq!(event_names(&mut machine), [""; 0]);
-        assert_eq!(machine.ingresses(&room().split().0)[0].1.ingress_id, id);
+        assert_eq!(machine.ingresses()[0].1.ingress_id, id);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_model::participant::Participant;
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, ProjectId, RoleName, TrackSid};
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, TrackSid};
 
 use super::Machine;
 use crate::embedded::error::MachineError;
@@ -25,10 +25,10 @@ impl Machine {
         self.active_in(room).map(|participant| participant.participant().clone()).collect()
     }
 
-    /// Returns the rooms of a project that have members.
-    pub fn occupied_rooms(&self, project: &ProjectId) -> Vec<NamespacedRoom> {
-        let occupied = self.rooms.iter().filter(|(_, room)| room.members().next().is_some()).map(|(name, _)| name);
-        occupied.filter(|name| name.split().0 == *project).cloned().collect()
+    /// Returns the rooms that have members.
+    pub fn occupied_rooms(&self) -> Vec<NamespacedRoom> {
+        let occupied = self.rooms.iter().filter(|(_, room)| room.members().next().is_some());
+        occupied.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns an active participant of a room.
