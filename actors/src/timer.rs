@@ -1,5 +1,7 @@
 //! Timers that actors own. They follow the injected clock and are cancelled when dropped.
 
+use std::time::Duration;
+
 use conclave_model::{Clock, Timestamp};
 use ractor::Message;
 use serde::Serialize;
@@ -9,10 +11,14 @@ use crate::mailbox::Mailbox;
 
 /// Sends a message to an actor at an instant. Dropping the timer cancels it, but a message that was already sent still
 /// arrives, so its handler must check the state.
+///
+/// If the clock is set back meanwhile, the timer fires after the time for which it was armed, before that instant.
 #[derive(Debug)]
 pub struct Timer {
     name: &'static str,
     fires_at: Timestamp,
+    /// The monotonic time at which it fires at the latest.
+    latest: Duration,
     task: JoinHandle<()>,
 }
 
@@ -34,13 +40,21 @@ impl Timer {
         to: &Mailbox<M>,
         message: M,
     ) -> Self {
+        let latest = clock.monotonic().saturating_add(fires_at.since(clock.now()));
         let (clock, to) = (clock.clone(), to.clone());
         let task = tokio::spawn(async move {
             clock.sleep_until(fires_at).await;
             // The actor may have stopped.
             let _ = to.cast(message);
         });
-        Self { name, fires_at, task }
+        Self { name, fires_at, latest, task }
+    }
+
+    /// Returns how far the clock was set back since the timer was armed: how long before its instant it has fired. Zero if it
+    /// has not fired, or at its instant.
+    #[must_use]
+    pub fn set_back(&self, clock: &Clock) -> Duration {
+        if clock.monotonic() < self.latest { Duration::ZERO } else { self.fires_at.since(clock.now()) }
     }
 
     /// Returns the timer for the debug endpoint.

@@ -42,8 +42,20 @@ pub struct DueDelivery {
 /// The queue of a webhook endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndpointQueue {
-    /// The time at which the next pending delivery is due; `None` when none is pending.
-    pub next_due: Option<Timestamp>,
+    /// Whether a delivery waits for its first attempt. That is due at once, whatever the clock was when it was queued.
+    pub has_first_attempts: bool,
+    /// The time at which the next retry is due; `None` when none is pending.
+    pub next_retry: Option<Timestamp>,
+    /// The time at which the last retry is due; `None` when none is pending.
+    pub last_retry: Option<Timestamp>,
+}
+
+impl EndpointQueue {
+    /// Returns the time at which the next delivery is due; `None` when none is pending.
+    #[must_use]
+    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.has_first_attempts { Some(now) } else { self.next_retry }
+    }
 }
 
 /// The result of one attempt to deliver.
@@ -68,18 +80,48 @@ pub struct Attempt {
 const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, d.event_type, e.payload, d.status, d.attempts, \
                              d.next_attempt_at, d.delivered_at, d.created_at, d.last_error, d.response_status \
                       FROM webhook_deliveries d JOIN events e ON e.id = d.event_id";
-const SELECT_DUE: &str = "SELECT d.id, d.event_type, e.room, e.payload, d.attempts, d.next_attempt_at
+/// First attempts are in the order of the events, also when the clock was set back between two of them.
+const SELECT_FIRST: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
-     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.next_attempt_at <= ?3
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0
+     ORDER BY d.seq LIMIT ?3";
+const SELECT_RETRIES: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
+     FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0
+       AND d.next_attempt_at <= ?3
      ORDER BY d.next_attempt_at, d.seq LIMIT ?4";
-const NEXT_DUE: &str =
-    "SELECT min(next_attempt_at) FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'pending'";
+const HAS_FIRST: &str = "SELECT EXISTS
+     (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'pending' AND attempts = 0)";
+const NEXT_RETRY: &str = "SELECT min(next_attempt_at) FROM webhook_deliveries
+     WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
+const LAST_RETRY: &str = "SELECT max(next_attempt_at) FROM webhook_deliveries
+     WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
+const BRING_FORWARD: &str = "UPDATE webhook_deliveries SET next_attempt_at = ?3 WHERE seq IN
+     (SELECT seq FROM webhook_deliveries
+      WHERE endpoint_id = ?1 AND project_id = ?5 AND status = 'pending' AND attempts > 0 AND next_attempt_at > ?2
+      LIMIT ?4)";
+/// The queries of a queue, each with the index that serves it.
+#[cfg(test)]
+pub(crate) const QUEUE: [(&str, &str); 6] = [
+    (SELECT_FIRST, "webhook_deliveries_first"),
+    (HAS_FIRST, "webhook_deliveries_first"),
+    (SELECT_RETRIES, "webhook_deliveries_retries"),
+    (NEXT_RETRY, "webhook_deliveries_retries"),
+    (LAST_RETRY, "webhook_deliveries_retries"),
+    (BRING_FORWARD, "webhook_deliveries_retries"),
+];
+/// The most deliveries that one write changes.
+const STEP: u32 = 1_000;
 const REQUEUE: &str = "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
      WHERE id = ?1 AND project_id = ?2 AND status = 'failed'
        AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
 const RECORD_ATTEMPT: &str = "UPDATE webhook_deliveries
      SET status = ?3, attempts = ?4, next_attempt_at = ?5, delivered_at = ?6, last_error = ?7, response_status = ?8
-     WHERE id = ?1 AND project_id = ?2 AND status = 'pending'";
+     WHERE id = ?1 AND project_id = ?2 AND status = 'pending'
+       AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
+/// The pending deliveries of a deleted endpoint are deleted with it, though their rows are there until they are purged.
+const NOT_DELETED: &str = "(d.status <> 'pending' OR
+     EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = d.endpoint_id AND w.active = 1))";
 
 fn delivery(row: &Row<'_>) -> Result<Delivery, StoreError> {
     Ok(Delivery {
@@ -110,7 +152,7 @@ fn due(row: &Row<'_>) -> Result<DueDelivery, StoreError> {
 }
 
 fn existing(sql: Sql<'_>, project: &ProjectId, id: DeliveryId) -> Result<Delivery, StoreError> {
-    let query = format!("{SELECT} WHERE d.id = ?1 AND d.project_id = ?2");
+    let query = format!("{SELECT} WHERE d.id = ?1 AND d.project_id = ?2 AND {NOT_DELETED}");
     let message = "no webhook delivery by that id in this project";
     let not_found = || Problem::new(ErrorCode::DeliveryNotFound, message);
     Ok(sql.one(&query, args![id, project], delivery)?.ok_or_else(not_found)?)
@@ -126,6 +168,7 @@ pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a DeliveryFilter)
         .and("d.status =", filter.status)
         .and("d.event_type =", filter.event_type.as_deref())
         .and("d.endpoint_id =", filter.endpoint_id)
+        .and_condition(filter.status.is_none_or(|status| status == DeliveryStatus::Pending).then_some(NOT_DELETED))
 }
 
 impl Store {
@@ -169,7 +212,8 @@ impl Store {
         .await
     }
 
-    /// Reads at most `limit` due deliveries of a webhook endpoint, in the order of their due times.
+    /// Reads at most `limit` due deliveries of a webhook endpoint: first attempts in the order of their events, then retries in
+    /// the order of their due times. Half of them are retries if so many are due.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -180,15 +224,43 @@ impl Store {
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError> {
-        self.read(move |sql| sql.many(SELECT_DUE, args![endpoint, &project, now, limit], due)).await
+        self.read(move |sql| {
+            let retries = sql.many(SELECT_RETRIES, args![endpoint, &project, now, limit / 2], due)?;
+            let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
+            let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
+            found.extend(retries);
+            Ok(found)
+        })
+        .await
     }
 
-    /// Reads when the next delivery of a webhook endpoint is due.
+    /// Reads when deliveries of a webhook endpoint are due.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn endpoint_queue(&self, endpoint: EndpointId) -> Result<EndpointQueue, StoreError> {
-        self.read(move |sql| Ok(EndpointQueue { next_due: sql.value(NEXT_DUE, args![endpoint])? })).await
+        self.read(move |sql| {
+            Ok(EndpointQueue {
+                has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
+                next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
+                last_retry: sql.value(LAST_RETRY, args![endpoint])?,
+            })
+        })
+        .await
+    }
+
+    /// Makes retries due now that are due after `latest`, at most 1,000 for each call. They were scheduled by a clock that was
+    /// set back since. Returns their number.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn bring_retries_forward(
+        &self,
+        project: ProjectId,
+        endpoint: EndpointId,
+        latest: Timestamp,
+    ) -> Result<usize, StoreError> {
+        self.write(move |tx| tx.sql.change(BRING_FORWARD, args![endpoint, latest, tx.now, STEP, &project])).await
     }
 
     /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted in the meantime,

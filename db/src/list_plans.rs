@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use crate::query_builder::QueryBuilder;
 use crate::sql::Sql;
+use crate::values::Value;
 use crate::{
     DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, migrate,
     role_changes, rooms, sessions, templates, webhook_endpoints,
@@ -175,5 +176,17 @@ fn ingresses_are_searched_by_every_pair_of_filters() {
             let served = wanted.iter().filter(|column| plan.contains(**column)).count();
             assert_eq!(served, wanted.len().min(2), "{plan}");
         });
+    });
+}
+
+#[test]
+fn the_queue_of_a_webhook_endpoint_is_read_from_its_own_indexes() {
+    with_schema(|sql, _| {
+        for (query, index) in deliveries::QUEUE {
+            let args = vec![Value::Null; query.matches('?').count()];
+            let steps: Vec<String> = sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get(3)).unwrap();
+            assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
+            assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
+        }
     });
 }

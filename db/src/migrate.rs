@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_list_indexes.sql"),
     include_str!("migrations/0010_open_rooms.sql"),
     include_str!("migrations/0011_heartbeat.sql"),
+    include_str!("migrations/0012_delivery_queue.sql"),
 ];
 
 /// The number of the schema that this program writes.

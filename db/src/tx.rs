@@ -13,7 +13,7 @@ use crate::vault::Vault;
 pub(crate) struct Tx<'a> {
     /// The writer's connection; a savepoint is open on it.
     pub(crate) sql: Sql<'a>,
-    /// The time of the batch. Never earlier than that of the batch before, so queued deliveries keep their order.
+    /// The time of the batch. Earlier than that of the batch before if the clock was set back: order comes from sequence numbers.
     pub(crate) now: Timestamp,
     /// The keys that encrypt secrets.
     pub(crate) vault: &'a Vault,

@@ -90,7 +90,6 @@ struct Thread {
     connection: Connection,
     shared: Shared,
     hook: CommitHook,
-    now: Timestamp,
 }
 
 impl Writer {
@@ -101,8 +100,8 @@ impl Writer {
         hook: CommitHook,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (queue, jobs) = channel();
-        let (now, waiting) = (shared.clock.now(), shared.metrics.writes_waiting.clone());
-        let mut thread = Thread { connection, shared, hook, now };
+        let waiting = shared.metrics.writes_waiting.clone();
+        let thread = Thread { connection, shared, hook };
         let handle = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || thread.run_batches(&jobs))
@@ -129,7 +128,7 @@ impl Writer {
 }
 
 impl Thread {
-    fn run_batches(&mut self, jobs: &Receiver<Box<dyn Work>>) {
+    fn run_batches(&self, jobs: &Receiver<Box<dyn Work>>) {
         while let Ok(first) = jobs.recv() {
             let mut batch = vec![first];
             batch.extend(jobs.try_iter().take(BATCH - 1));
@@ -153,10 +152,9 @@ impl Thread {
     }
 
     /// Runs the batch in one transaction and returns the events that are now durable.
-    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<Vec<CommittedEvent>, StoreError> {
-        self.now = self.now.max(self.shared.clock.now());
+    fn commit(&self, batch: &mut [Box<dyn Work>]) -> Result<Vec<CommittedEvent>, StoreError> {
         self.sql("BEGIN IMMEDIATE")?;
-        let ran = self.run_all(batch).and_then(|events| self.sql("COMMIT").map(|()| events));
+        let ran = self.run_all(batch, self.shared.clock.now()).and_then(|events| self.sql("COMMIT").map(|()| events));
         if ran.is_err() {
             // After some errors SQLite has rolled back already; this then fails, which does no harm.
             let _ = self.sql("ROLLBACK");
@@ -164,12 +162,12 @@ impl Thread {
         ran
     }
 
-    fn run_all(&self, batch: &mut [Box<dyn Work>]) -> Result<Vec<CommittedEvent>, StoreError> {
+    fn run_all(&self, batch: &mut [Box<dyn Work>], now: Timestamp) -> Result<Vec<CommittedEvent>, StoreError> {
         let mut events = Vec::new();
         for work in batch {
             self.sql("SAVEPOINT job")?;
             let sql = Sql::new(&self.connection);
-            let mut tx = Tx { sql, now: self.now, vault: &self.shared.vault, events: Vec::new() };
+            let mut tx = Tx { sql, now, vault: &self.shared.vault, events: Vec::new() };
             match work.run(&mut tx) {
                 JobOutcome::Commit => events.extend(tx.events),
                 JobOutcome::Rollback => self.sql("ROLLBACK TO job")?,

@@ -18,7 +18,15 @@ pub struct Clock(Source);
 #[derive(Debug, Clone)]
 enum Source {
     System { started: Instant },
-    Manual(Arc<watch::Sender<i64>>),
+    Manual(Arc<watch::Sender<ManualTime>>),
+}
+
+/// The time of a manual clock.
+#[derive(Debug, Clone, Copy)]
+struct ManualTime {
+    /// Milliseconds since the epoch.
+    wall: i64,
+    monotonic: Duration,
 }
 
 impl Clock {
@@ -31,7 +39,8 @@ impl Clock {
     /// A clock that stands at `start` until [`Clock::advance`] moves it.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
-        Self(Source::Manual(Arc::new(watch::Sender::new(start.millis()))))
+        let monotonic = Duration::from_millis(u64::try_from(start.millis()).unwrap_or(0));
+        Self(Source::Manual(Arc::new(watch::Sender::new(ManualTime { wall: start.millis(), monotonic }))))
     }
 
     /// Returns the current time.
@@ -42,7 +51,7 @@ impl Clock {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
             }
-            Source::Manual(now) => *now.borrow(),
+            Source::Manual(now) => now.borrow().wall,
         })
     }
 
@@ -51,7 +60,7 @@ impl Clock {
     pub fn monotonic(&self) -> Duration {
         match &self.0 {
             Source::System { started } => started.elapsed(),
-            Source::Manual(now) => Duration::from_millis(u64::try_from(*now.borrow()).unwrap_or(0)),
+            Source::Manual(now) => now.borrow().monotonic,
         }
     }
 
@@ -59,23 +68,37 @@ impl Clock {
     pub fn advance(&self, span: Duration) {
         if let Source::Manual(now) = &self.0 {
             let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-            now.send_modify(|now| *now = now.saturating_add(millis));
+            now.send_modify(|now| {
+                now.wall = now.wall.saturating_add(millis);
+                now.monotonic += span;
+            });
         }
     }
 
-    /// Returns once the clock has reached `deadline`.
+    /// Sets a manual clock forward, or back if `millis` is negative, as an operator or NTP does: no time passes. Does nothing to
+    /// the system's clock.
+    pub fn step(&self, millis: i64) {
+        if let Source::Manual(now) = &self.0 {
+            now.send_modify(|now| now.wall = now.wall.saturating_add(millis));
+        }
+    }
+
+    /// Returns once the clock has reached `deadline`, or as much time has passed as was left until then. The latter comes first
+    /// when the clock is set back: a sleeper never waits for a clock to catch up.
     pub async fn sleep_until(&self, deadline: Timestamp) {
+        let latest = self.monotonic().saturating_add(deadline.since(self.now()));
         match &self.0 {
             Source::System { .. } => loop {
-                let left = deadline.since(self.now());
+                let left = deadline.since(self.now()).min(latest.saturating_sub(self.monotonic()));
                 if left.is_zero() {
                     return;
                 }
                 tokio::time::sleep(left.min(LONGEST_NAP)).await;
             },
             Source::Manual(now) => {
-                // An error says that the clock is gone, and with it everybody who could move it.
-                let _ = now.subscribe().wait_for(|now| *now >= deadline.millis()).await;
+                let is_over = |now: &ManualTime| now.wall >= deadline.millis() || now.monotonic >= latest;
+                // An error means that the clock is gone, and with it everybody who could move it.
+                let _ = now.subscribe().wait_for(is_over).await;
             }
         }
     }
@@ -101,9 +124,36 @@ mod tests {
         assert_eq!(clock.now(), deadline);
     }
 
+    #[tokio::test]
+    async fn a_sleeper_waits_no_longer_when_the_clock_is_set_back() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000_000));
+        let deadline = clock.now().after(Duration::from_secs(5));
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep_until(deadline).await }
+        });
+        tokio::task::yield_now().await;
+        clock.step(-500_000);
+        clock.advance(Duration::from_secs(4));
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        clock.advance(Duration::from_secs(1));
+        sleeper.await.unwrap();
+        assert_eq!(clock.now(), Timestamp::from_millis(505_000));
+    }
+
+    #[test]
+    fn a_step_moves_the_time_of_day_and_not_the_monotonic_time() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000));
+        let before = clock.monotonic();
+        clock.step(60_000);
+        assert_eq!((clock.now().millis(), clock.monotonic()), (61_000, before));
+    }
+
     #[test]
     fn the_system_clock_cannot_be_moved() {
         let clock = Clock::system();
+        clock.step(-3_600_000);
         clock.advance(Duration::from_secs(3_600));
         let real = Timestamp::from_millis(
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap(),

@@ -64,6 +64,16 @@ pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> T
     created_at.after(Duration::from_secs(seconds.into()))
 }
 
+impl Room {
+    /// Whether the time is over for which the room stays open without participants. A deadline further away than that time was
+    /// set by a clock that was ahead; it is asked about only when its timer has fired.
+    #[must_use]
+    pub fn is_past_deadline(&self, now: Timestamp) -> bool {
+        let latest = unjoined_deadline(now, self.empty_timeout_seconds);
+        self.empty_deadline.is_some_and(|deadline| deadline <= now || deadline > latest)
+    }
+}
+
 /// Returns the deadline of a room that its last participant left at `left_at`.
 #[must_use]
 pub fn left_deadline(left_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {

@@ -85,6 +85,12 @@ impl RetrySchedule {
         let index = usize::try_from(attempts).ok()?.checked_sub(1)?;
         self.delays.get(index).map(|delay| failed_at.after(*delay))
     }
+
+    /// Returns the longest delay.
+    #[must_use]
+    pub fn longest_delay(&self) -> Duration {
+        self.delays.iter().max().copied().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

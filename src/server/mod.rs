@@ -3,6 +3,7 @@
 //! The parts start in the order store, media plane, actors, listeners. They stop in the order listeners, so that no new
 //! request arrives, actors, which finish their work, and store.
 
+mod clock_watch;
 mod descriptors;
 mod dev;
 mod listeners;
@@ -141,6 +142,7 @@ impl Server {
             admin_hosts: config.admin.hosts.clone(),
         });
         parts::spawn_limits_cleanup(&state);
+        clock_watch::spawn(state.clock.clone());
         let (api, admin) = (bound.api, bound.admin);
         let listeners = listeners::serve(bound, &config, &state)?;
         Ok(Self { api, admin, media_url, dev, listeners, tree, store, _lock: lock })

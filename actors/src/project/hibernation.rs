@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::room::Room;
+use conclave_model::room::{Room, unjoined_deadline};
 use conclave_model::{RoomName, Timestamp};
 use ractor::actor::messages::BoxedState;
 
@@ -35,7 +35,9 @@ impl ProjectActor {
         not_before: Option<Timestamp>,
     ) -> bool {
         let Some(deadline) = room.empty_deadline else { return false };
-        let due = not_before.map_or(deadline, |at| at.max(deadline));
+        // A deadline further away than the timeout was set by a clock that was ahead.
+        let due = deadline.min(unjoined_deadline(self.context.clock.now(), room.empty_timeout_seconds));
+        let due = not_before.map_or(due, |at| at.max(due));
         let info = state.rooms.info(&room.name);
         match state.rooms.get_mut(&room.name) {
             Some(child) => {
@@ -66,7 +68,9 @@ impl ProjectActor {
 
     /// Asks for a turn if a room's deadline has come, and arms the timer for the next deadline otherwise.
     pub(super) fn hibernation_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        state.deadline = None;
+        if let Some(timer) = state.deadline.take() {
+            Self::move_deadlines_back(state, timer.set_back(&self.context.clock));
+        }
         if !state.awaits_turn && self.due_room(state).is_some() {
             state.awaits_turn = true;
             let (turns, me) = (self.context.turns.clone(), me.clone());
@@ -78,6 +82,22 @@ impl ProjectActor {
             });
         }
         self.arm_deadline(me, state);
+    }
+
+    /// Moves the deadlines with a clock that was set back, so that no room waits until it has caught up.
+    fn move_deadlines_back(state: &mut ProjectState, step: Duration) {
+        if step.is_zero() {
+            return;
+        }
+        for (due, name) in std::mem::take(&mut state.hibernating) {
+            let due = due.before(step);
+            if let Some(room) = state.rooms.get_mut(&name)
+                && room.is_hibernating()
+                && room.hibernate(due)
+            {
+                state.hibernating.insert((due, name));
+            }
+        }
     }
 
     fn due_room(&self, state: &ProjectState) -> Option<RoomName> {

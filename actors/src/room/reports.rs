@@ -149,7 +149,7 @@ impl RoomActor {
     /// again a little later.
     pub(super) async fn end_if_empty(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let now = self.context.clock.now();
-        if state.room.empty_deadline.is_none_or(|deadline| deadline > now) {
+        if !state.room.is_past_deadline(now) {
             return;
         }
         if let Err(error) = self.end(me, state).await {

@@ -84,8 +84,17 @@ impl Run {
 
     /// Posts one batch. If nothing is due, returns when the next delivery is, if one is pending.
     async fn turn(&mut self) -> Result<Option<Option<Timestamp>>, Halt> {
-        let next_due = self.context.store.endpoint_queue(self.endpoint).await.map_err(Halt::Store)?.next_due;
-        if next_due.is_none_or(|due| due > self.context.clock.now()) {
+        let queue = self.context.store.endpoint_queue(self.endpoint).await.map_err(Halt::Store)?;
+        let now = self.context.clock.now();
+        let latest = now.after(self.context.settings.retry.longest_delay());
+        if queue.last_retry.is_some_and(|last| last > latest) {
+            // The clock was ahead when they were scheduled. The next turn looks for more of them.
+            let project = self.project.clone();
+            self.context.store.bring_retries_forward(project, self.endpoint, latest).await.map_err(Halt::Store)?;
+            return if self.is_stopping() { Err(Halt::Stopping) } else { Ok(None) };
+        }
+        let next_due = queue.next_due(now);
+        if next_due.is_none_or(|due| due > now) {
             return Ok(Some(next_due));
         }
         let slots = self.slots().await?;

@@ -50,7 +50,7 @@ impl CircuitBreaker {
     pub fn check(&self, now: Timestamp) -> Result<(), Duration> {
         let mut state = self.lock();
         match *state {
-            State::Open { until } if now < until => Err(until.since(now)),
+            State::Open { until } if self.is_open(until, now) => Err(until.since(now)),
             State::Open { .. } => {
                 *state = self.open_from(now);
                 Ok(())
@@ -84,7 +84,7 @@ impl CircuitBreaker {
     /// the open time is over: a plane may answer health checks and no other call.
     pub fn record_health_success(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
-        if matches!(*state, State::Open { until } if until <= now) {
+        if matches!(*state, State::Open { until } if !self.is_open(until, now)) {
             *state = State::Closed { failures: 0 };
         }
         matches!(*state, State::Closed { .. })
@@ -96,6 +96,11 @@ impl CircuitBreaker {
             State::Open { until } => Some(until),
             State::Closed { .. } => None,
         }
+    }
+
+    /// Whether the open time is not over. One that ends later than it lasts was set by a clock that has been set back since.
+    fn is_open(&self, until: Timestamp, now: Timestamp) -> bool {
+        now < until && until <= now.after(self.settings.open)
     }
 
     fn open_from(&self, now: Timestamp) -> State {
@@ -146,6 +151,16 @@ mod tests {
         Failure,
         HealthSuccess,
         Wait(i64),
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_keep_it_open() {
+        let breaker = CircuitBreaker::new(SETTINGS);
+        (0..SETTINGS.failures).for_each(|_| breaker.record_failure(at(90_000)));
+        assert!(breaker.check(at(90_001)).is_err());
+        assert_eq!(breaker.check(at(1)), Ok(()));
+        assert!(breaker.check(at(2)).is_err());
+        assert!(breaker.record_health_success(at(7)));
     }
 
     fn step() -> impl Strategy<Value = Step> {

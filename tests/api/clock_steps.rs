@@ -1,0 +1,121 @@
+//! A clock that is set forward and back: nothing waits until it has caught up.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
+
+const DAY: i64 = 24 * 3_600 * 1_000;
+
+/// Runs `work` while the clock is ahead, which is then set back.
+fn while_ahead<T>(app: &TestApp, days: i64, work: impl FnOnce() -> T) -> T {
+    app.clock.step(days * DAY);
+    let done = work();
+    app.clock.step(-days * DAY);
+    done
+}
+
+/// Advances the clock by ticks, one minute in all at most, until `holds`.
+fn within_a_minute(app: &TestApp, mut holds: impl FnMut() -> bool) {
+    for _ in 0..12 {
+        app.advance(Duration::from_secs(5));
+        let started = std::time::Instant::now();
+        while started.elapsed() < Duration::from_millis(300) {
+            if holds() {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+    panic!("waited in vain for a minute");
+}
+
+fn one_event(app: &TestApp, room: &str) {
+    app.room(room);
+    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+}
+
+fn is_ended(app: &TestApp, room: &str) -> bool {
+    app.get(&format!("/v1/rooms/{room}")).send().expect(200)["status"] == "ended"
+}
+
+#[test]
+fn events_from_before_and_after_a_step_are_posted_in_their_order() {
+    let (app, receiver) = TestApp::start_with_receiver();
+    let alice = while_ahead(&app, 1, || {
+        app.room("standup");
+        app.join("standup", "alice", "")
+    });
+    app.leave(&alice, true);
+    let mut seen = Vec::new();
+    within_a_minute(&app, || {
+        seen.extend(receiver.drain().iter().map(|post| post.json()["type"].as_str().unwrap().to_owned()));
+        seen.len() == 3
+    });
+    assert_eq!(seen, ["room.started", "participant.joined", "participant.left"]);
+}
+
+#[test]
+fn a_retry_that_was_scheduled_by_a_clock_ahead_is_made() {
+    let (app, receiver) = TestApp::start_with_receiver();
+    receiver.answer_with(500);
+    while_ahead(&app, 1, || {
+        one_event(&app, "standup");
+        app.deliver();
+    });
+    receiver.next();
+    receiver.answer_with(204);
+    let app = app.restart();
+    within_a_minute(&app, || !receiver.drain().is_empty());
+    eventually(|| app.deliveries("status=delivered").len() == 1);
+    let delivery = &app.deliveries("")[0];
+    assert_eq!(delivery["attempts"], 2, "{delivery}");
+}
+
+#[test]
+fn a_code_expires_by_the_present_clock() {
+    let app = TestApp::start();
+    app.room("standup");
+    // The room must not end while the clock is ahead.
+    app.join("standup", "alice", "");
+    let code: Value = app.post("/v1/rooms/standup/codes").json(json!({"role": "guest"})).send().expect(201);
+    while_ahead(&app, 2, || app.room("another"));
+    let path = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
+    app.post(&path).anonymous().json(json!({"identity": "bob"})).send().expect(201);
+}
+
+#[test]
+fn a_record_has_the_time_of_the_present_clock() {
+    let app = TestApp::start();
+    while_ahead(&app, 1, || app.room("ahead"));
+    assert_eq!(app.room("standup")["created_at"], app.now());
+}
+
+#[test]
+fn a_room_that_emptied_while_the_clock_was_ahead_ends_after_its_timeout() {
+    let app = TestApp::start();
+    for room in ["one", "two"] {
+        while_ahead(&app, 1, || app.room(room));
+        app.advance(Duration::from_secs(100));
+    }
+    app.advance(Duration::from_secs(199));
+    assert!(!is_ended(&app, "one"));
+    app.advance(Duration::from_secs(1));
+    eventually(|| is_ended(&app, "one"));
+    assert!(!is_ended(&app, "two"));
+    app.advance(Duration::from_secs(100));
+    eventually(|| is_ended(&app, "two"));
+}
+
+#[test]
+fn a_room_whose_deadline_is_too_far_away_at_the_start_ends_after_its_timeout() {
+    let app = TestApp::start();
+    while_ahead(&app, 1, || app.room("standup"));
+    let app = app.restart();
+    eventually(|| !app.actors("?kind=room")["actors"].as_array().unwrap().is_empty());
+    app.advance(Duration::from_secs(299));
+    assert!(!is_ended(&app, "standup"));
+    app.advance(Duration::from_secs(1));
+    eventually(|| is_ended(&app, "standup"));
+}
