@@ -21,9 +21,17 @@ const SELECT: &str = "SELECT id, project_id, url, active, created_at, secret, se
 const SELECT_ACTIVE_IDS: &str = "SELECT id FROM webhook_endpoints WHERE project_id = ?1 AND active = 1";
 const INSERT: &str = "INSERT INTO webhook_endpoints (id, project_id, url, secret, secret_key_id, active, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)";
-const DELETE: &str = "DELETE FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2";
-const DELETE_PENDING: &str =
-    "DELETE FROM webhook_deliveries WHERE endpoint_id = ?1 AND project_id = ?2 AND status = 'pending'";
+/// A deleted endpoint is inactive and has no secret. It is what remains to be done: its pending deliveries are deleted, then it.
+const DELETE: &str = "UPDATE webhook_endpoints SET active = 0, secret = ?3, secret_key_id = NULL
+     WHERE id = ?1 AND project_id = ?2 AND active = 1";
+const SELECT_DELETED: &str = "SELECT id, project_id FROM webhook_endpoints WHERE active = 0 LIMIT 1";
+/// The newest first, which lists would have to pass over.
+const PURGE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
+     (SELECT seq FROM webhook_deliveries WHERE endpoint_id = ?1 AND project_id = ?2 AND status = 'pending'
+      ORDER BY seq DESC LIMIT ?3)";
+const PURGE: &str = "DELETE FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 0";
+/// The most deliveries that one write deletes, so that no other write waits long.
+const STEP: u32 = 500;
 
 /// An endpoint as it is stored; without an encryption key its secret is not sealed.
 struct Stored {
@@ -64,7 +72,7 @@ fn not_found() -> Problem {
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC")
+    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC").and("active =", Some(true))
 }
 
 impl Store {
@@ -128,16 +136,36 @@ impl Store {
         self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get(0))).await
     }
 
-    /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log.
+    /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log. The rows are deleted by
+    /// [`purge_deleted_endpoint`](Self::purge_deleted_endpoint); nothing shows them from now on.
     ///
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
     pub async fn delete_webhook_endpoint(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
         self.write(move |tx| {
-            if tx.sql.change(DELETE, args![id, &project])? == 0 {
+            let no_secret: &[u8] = &[];
+            if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {
                 return StoreError::refuse(not_found());
             }
-            tx.sql.put(DELETE_PENDING, args![id, &project])
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes at most 500 pending deliveries of a deleted webhook endpoint of any project, or the endpoint when none is left.
+    /// Returns the number of deleted rows; 0 when no endpoint is left to purge.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn purge_deleted_endpoint(&self) -> Result<usize, StoreError> {
+        self.write(|tx| {
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let found: Option<(EndpointId, ProjectId)> = tx.sql.one(SELECT_DELETED, &[], read)?;
+            let Some((id, project)) = found else { return Ok(0) };
+            match tx.sql.change(PURGE_DELIVERIES, args![id, &project, STEP])? {
+                0 => tx.sql.change(PURGE, args![id, &project]),
+                deleted => Ok(deleted),
+            }
         })
         .await
     }

@@ -17,7 +17,7 @@ use crate::inspection::InspectMessage;
 use crate::mailbox::Mailbox;
 use crate::registry::ActorStatus;
 use crate::timer::Timer;
-use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg};
+use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg, purge_deleted};
 
 impl ProjectActor {
     /// Starts the actors of everything live, and reconciles at once: nothing was reported while the server was down.
@@ -96,6 +96,12 @@ impl ProjectActor {
         } else {
             self.spawn_webhook_endpoint(me, state, id).await;
         }
+    }
+
+    /// Stops the actor of a webhook endpoint that was deleted just now, and deletes its rows.
+    pub(super) fn webhook_endpoint_deleted(&self, state: &mut ProjectState, id: EndpointId) {
+        self.drop_webhook_endpoint(state, id);
+        tokio::spawn(purge_deleted(Arc::clone(&self.context)));
     }
 
     /// Stops the actor of a deleted webhook endpoint.

@@ -84,7 +84,7 @@ impl ProjectActor {
             ProjectMsg::WebhookEndpoint { id, msg } => self.forward_to_webhook_endpoint(me, state, id, msg).await,
             ProjectMsg::IngressObserved { id, observation } => self.ingress_observed(me, state, id, observation),
             ProjectMsg::Report { report, answer } => self.pass_report(me, state, report, answer),
-            ProjectMsg::WebhookEndpointDeleted(id) => self.drop_webhook_endpoint(state, id),
+            ProjectMsg::WebhookEndpointDeleted(id) => self.webhook_endpoint_deleted(state, id),
             ProjectMsg::Restore(key) => self.restore(me, state, key).await,
             ProjectMsg::RoomLoaded { name, snapshot } => self.room_loaded(me, state, &name, *snapshot).await,
             ProjectMsg::EgressLoaded { id, record } => self.loaded(me, state, id, *record).await,

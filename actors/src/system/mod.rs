@@ -32,7 +32,7 @@ use crate::mailbox::Mailbox;
 use crate::project::ProjectMsg;
 use crate::project_mailboxes::ProjectMailboxes;
 use crate::timer::Timer;
-use crate::webhook_endpoint::WebhookEndpointMsg;
+use crate::webhook_endpoint::{WebhookEndpointMsg, purge_deleted};
 
 pub use message::SystemMsg;
 
@@ -119,8 +119,9 @@ impl SystemActor {
     }
 }
 
-/// Deletes expired records, a bounded number at a time, until there are none.
+/// Deletes what is left of deleted webhook endpoints, and expired records, a bounded number at a time, until there are none.
 async fn delete_expired(context: Arc<ActorContext>) {
+    purge_deleted(Arc::clone(&context)).await;
     loop {
         match context.store.delete_expired(context.settings.retention).await {
             Ok(0) => break,

@@ -10,6 +10,7 @@
 //! from the table. It stops when the endpoint was deleted. A stopping actor starts no more posts, and waits until the results
 //! of those in flight are written, or [`Settings::stop_timeout`](crate::Settings::stop_timeout) is over.
 
+mod purge;
 mod run;
 
 use std::panic::AssertUnwindSafe;
@@ -30,6 +31,7 @@ use crate::info::ActorInfo;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
+pub(crate) use purge::purge_deleted;
 use run::{Progress, Run};
 
 /// A message to a webhook endpoint actor.

@@ -23,6 +23,7 @@ mod timers;
 mod tokens;
 mod usage;
 mod webhook_deliveries;
+mod webhook_endpoint_deletion;
 mod webhook_endpoints;
 mod webhook_results;
 mod webhook_retries;

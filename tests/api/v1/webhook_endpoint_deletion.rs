@@ -1,0 +1,77 @@
+//! Deleting a webhook endpoint with many pending deliveries: they are gone at once, and no write waits for it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{Receiver, TestApp, eventually};
+
+const PENDING: usize = 60_000;
+
+/// An app whose only endpoint has many pending deliveries, and two final ones. Returns the endpoint's id too.
+fn app_with_pending() -> (TestApp, String) {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    let id = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
+    app.room("standup");
+    app.join("standup", "alice", "");
+    app.deliver();
+    let many = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {PENDING})
+         INSERT INTO webhook_deliveries
+             (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, attempts, next_attempt_at, created_at)
+         SELECT randomblob(16), project_id, endpoint_id, endpoint_url, event_id, event_type, 'pending', 1,
+                created_at + 3600000, created_at
+         FROM (SELECT * FROM webhook_deliveries LIMIT 1), n"
+    );
+    database(&app).execute_batch(&many).unwrap();
+    (app, id)
+}
+
+fn database(app: &TestApp) -> rusqlite::Connection {
+    let database = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
+    database.busy_timeout(Duration::from_secs(10)).unwrap();
+    database
+}
+
+/// The rows of pending deliveries and of endpoints.
+fn rows(app: &TestApp) -> (u32, u32) {
+    let database = database(app);
+    let count = |text: &str| database.query_row(text, [], |row| row.get(0)).unwrap();
+    let pending = "SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'";
+    (count(pending), count("SELECT count(*) FROM webhook_endpoints"))
+}
+
+fn assert_deleted(app: &TestApp, id: &str) {
+    assert_eq!(app.deliveries("status=pending"), Vec::<serde_json::Value>::new());
+    assert_eq!(app.deliveries(&format!("endpoint_id={id}")).len(), 2);
+    assert_eq!(app.deliveries("").len(), 2);
+    let endpoints = app.get("/v1/webhook-endpoints").send().expect(200);
+    assert_eq!(endpoints["webhook_endpoints"], json!([]));
+    let path = format!("/v1/webhook-endpoints/{id}");
+    app.delete(&path).send().expect_error(404, "endpoint_not_found", None);
+}
+
+#[test]
+fn the_deliveries_of_a_deleted_endpoint_are_gone_at_once_and_no_write_waits_for_them() {
+    let (app, id) = app_with_pending();
+    let deleting = Instant::now();
+    app.delete(&format!("/v1/webhook-endpoints/{id}")).send().expect_empty(204);
+    let mut longest = deleting.elapsed();
+    for n in 0..10 {
+        let started = Instant::now();
+        app.room(&format!("room-{n}"));
+        longest = longest.max(started.elapsed());
+    }
+    assert_deleted(&app, &id);
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    eventually(|| rows(&app) == (0, 0));
+}
+
+#[test]
+fn a_deletion_is_completed_after_a_restart() {
+    let (app, id) = app_with_pending();
+    app.delete(&format!("/v1/webhook-endpoints/{id}")).send().expect_empty(204);
+    let app = app.restart();
+    assert_deleted(&app, &id);
+    eventually(|| rows(&app) == (0, 0));
+}
