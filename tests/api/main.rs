@@ -18,6 +18,7 @@ mod frame;
 mod key_rotation;
 mod livekit;
 mod metrics;
+mod model;
 mod operations;
 mod reference;
 mod scenarios;
