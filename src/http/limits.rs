@@ -56,6 +56,7 @@ struct OpenLimits {
 #[derive(Default)]
 struct Lookups {
     /// Keys that were valid when they were last looked up. They are not refused for what others guess at the same address.
+    /// Not more than there are in the database.
     valid: HashSet<SecretHash>,
     /// Clients over their rate that sent a key that was not valid, and until when, by the monotonic clock.
     refused: HashMap<Client, Duration>,
@@ -181,11 +182,12 @@ impl Limits {
         }
     }
 
-    /// Drops the entries of callers that have a full burst again, and what is known of lookups. Called once a minute.
+    /// Drops the entries of callers that have a full burst again, and the refusals that are over.
     pub fn forget_idle(&self) {
         self.keys.retain_recent();
         self.addresses.retain_recent();
-        *self.lookups_mut() = Lookups::default();
+        let now = self.clock.0.monotonic();
+        self.lookups_mut().refused.retain(|_, until| *until > now);
         self.exchange.addresses.retain_recent();
         self.exchange.secrets.retain_recent();
     }
@@ -209,4 +211,37 @@ fn check<K: Hash + Eq + Clone>(clock: &Monotonic, limiter: &Keyed<K>, key: &K) -
 
 fn rate_limited(wait: Duration) -> Problem {
     Problem::new(ErrorCode::RateLimited, "over the request rate; see Retry-After").after(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use conclave_model::Timestamp;
+    use conclave_model::project::Environment;
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_guesses_keys_is_refused_for_as_long_as_its_rate_says_and_valid_keys_never() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let rate = Rate { per_second: NonZeroU32::MIN, burst: NonZeroU32::MIN };
+        let limits = Limits::new(&clock, rate, rate, TrustedProxies::default());
+        let request = TestRequest::default().peer_addr("203.0.113.1:1".parse().unwrap()).to_http_request();
+        let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test));
+        limits.note_valid(&valid);
+        assert!(limits.check_invalid_key(&guessed, &request).is_ok(), "within the burst");
+        assert!(limits.check_lookup(&guessed, &request).is_ok());
+        assert!(limits.check_invalid_key(&guessed, &request).is_err());
+        limits.forget_idle();
+        let refused = limits.check_lookup(&new, &request).unwrap_err();
+        assert_eq!((refused.code, refused.retry_after), (ErrorCode::RateLimited, Some(Duration::from_secs(1))));
+        assert!(limits.check_lookup(&valid, &request).is_ok());
+        let elsewhere = TestRequest::default().peer_addr("203.0.113.2:1".parse().unwrap()).to_http_request();
+        assert!(limits.check_lookup(&new, &elsewhere).is_ok());
+        // A key that was revoked is like any other.
+        assert!(limits.check_invalid_key(&valid, &request).is_err());
+        assert!(limits.check_lookup(&valid, &request).is_err());
+        clock.advance(Duration::from_secs(1));
+        assert!(limits.check_lookup(&new, &request).is_ok());
+    }
 }
