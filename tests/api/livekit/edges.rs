@@ -7,18 +7,28 @@ use std::time::Duration;
 use livekit_double::Double;
 use livekit_protocol as proto;
 
-use super::{livekit, livekit_app_with};
+use super::{livekit, livekit_app_with, livekit_webhook};
 use crate::support::{TestApp, WAIT_LIMIT, eventually};
 
-/// Announces a report of 16 MiB, sends its first byte, and returns the answer.
-fn announce_report(app: &TestApp, authorization: &str) -> String {
+/// The largest report, in bytes.
+const LARGEST: usize = 16 * 1024 * 1024;
+
+/// Announces the largest report and sends its first bytes.
+fn begin_report(app: &TestApp, authorization: &str, sent: usize) -> TcpStream {
     let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     let head = format!(
         "POST /media/livekit/webhook HTTP/1.1\r\nHost: h\r\nAuthorization: {authorization}\r\n\
-         Content-Length: 16777216\r\n\r\n{{"
+         Content-Length: {LARGEST}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&vec![b' '; sent]).unwrap();
+    stream
+}
+
+/// Announces the largest report, sends its first byte, and returns the answer.
+fn announce_report(app: &TestApp, authorization: &str) -> String {
+    let mut stream = begin_report(app, authorization, 1);
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     answer
@@ -41,6 +51,20 @@ fn a_signed_report_whose_body_does_not_arrive_is_408() {
     let app = livekit_app_with(&double, |config| config.http.request_timeout = Duration::from_millis(300));
     let answer = announce_report(&app, &double.sign(b"{}").authorization);
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("request_timeout"), "{answer}");
+}
+
+#[test]
+fn reports_have_64_mib_of_memory_and_further_ones_are_to_be_sent_again() {
+    let (app, double) = livekit();
+    let body = br#"{"event": "room_started", "id": "EV_1", "room": {"name": "somebody-elses"}}"#;
+    let signed = double.sign(body);
+    let report = || livekit_webhook(&app).header("authorization", &signed.authorization).raw(body).send();
+    assert_eq!(report().status, 200);
+    let unfinished: Vec<_> = (0..4).map(|_| begin_report(&app, &signed.authorization, LARGEST - 1)).collect();
+    eventually(|| report().status == 503);
+    app.room("standup");
+    drop(unfinished);
+    eventually(|| report().status == 200);
 }
 
 #[test]
