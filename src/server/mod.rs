@@ -102,7 +102,6 @@ impl Server {
             readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
         };
         let store = data_dir::open_store(&config, &data, setup)?;
-        store.begin_run().await?;
         let dev = match mode {
             Mode::Dev => Some(dev::prepare(&store).await?),
             Mode::Serve => None,
@@ -114,6 +113,8 @@ impl Server {
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
+        // Last of what can fail: a start that fails must not hide for how long the server has been down.
+        store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);

@@ -1,5 +1,7 @@
 //! Reconciliation with a LiveKit whose lists are wrong for a while, and with participants and jobs that no record expects.
 
+use std::time::Duration;
+
 use livekit_double::{Fault, Joining};
 use proto::{DisconnectReason, TrackSource, TrackType};
 use serde_json::json;
@@ -103,6 +105,26 @@ fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_ope
     assert_eq!(app.logged(&["track.unpublished"]).len(), 2);
     let sessions = app.get("/v1/sessions").send().expect(200);
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_crash_of_the_server_ends_no_session_on_livekit() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining::participant("alice"));
+    double.join(&room, &Joining::participant("bob"));
+    app.wait_until_joined(2);
+    double.drop_webhooks();
+    double.leave(&room, "bob", DisconnectReason::ClientInitiated);
+    let app = app.crash_for(Duration::from_secs(3_600));
+    app.wait_until_seen("standup");
+    app.assert_open_sessions(&["alice", "bob"]);
+    // LiveKit does not say when he left while nobody listened.
+    app.reconciled("participant.connection_aborted", 1);
+    app.assert_open_sessions(&["alice"]);
+    let closed = app.get("/v1/sessions?active=false").send().expect(200);
+    assert_eq!(closed["sessions"][0]["left_at"], json!(app.now()));
 }
 
 #[test]
