@@ -48,6 +48,8 @@ pub struct EndpointQueue {
     pub next_retry: Option<Timestamp>,
     /// The time at which the last retry is due; `None` when none is pending.
     pub last_retry: Option<Timestamp>,
+    /// Whether the log has a delivery that the endpoint accepted.
+    pub has_delivered: bool,
 }
 
 impl EndpointQueue {
@@ -96,19 +98,22 @@ const NEXT_RETRY: &str = "SELECT min(next_attempt_at) FROM webhook_deliveries
      WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
 const LAST_RETRY: &str = "SELECT max(next_attempt_at) FROM webhook_deliveries
      WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
+const HAS_DELIVERED: &str =
+    "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'delivered')";
 const BRING_FORWARD: &str = "UPDATE webhook_deliveries SET next_attempt_at = ?3 WHERE seq IN
      (SELECT seq FROM webhook_deliveries
       WHERE endpoint_id = ?1 AND project_id = ?5 AND status = 'pending' AND attempts > 0 AND next_attempt_at > ?2
       LIMIT ?4)";
 /// The queries of a queue, each with the index that serves it.
 #[cfg(test)]
-pub(crate) const QUEUE: [(&str, &str); 6] = [
+pub(crate) const QUEUE: [(&str, &str); 7] = [
     (SELECT_FIRST, "webhook_deliveries_first"),
     (HAS_FIRST, "webhook_deliveries_first"),
     (SELECT_RETRIES, "webhook_deliveries_retries"),
     (NEXT_RETRY, "webhook_deliveries_retries"),
     (LAST_RETRY, "webhook_deliveries_retries"),
     (BRING_FORWARD, "webhook_deliveries_retries"),
+    (HAS_DELIVERED, "webhook_deliveries_of_endpoint_by_status"),
 ];
 /// The most deliveries that one write changes.
 const STEP: u32 = 1_000;
@@ -244,6 +249,7 @@ impl Store {
                 has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
                 next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
                 last_retry: sql.value(LAST_RETRY, args![endpoint])?,
+                has_delivered: sql.value(HAS_DELIVERED, args![endpoint])?,
             })
         })
         .await

@@ -82,7 +82,7 @@ fn an_endpoint_shows_its_last_response_and_whether_it_backs_off() {
     receiver.answer_with(500);
     app.deliver();
     let endpoint = actors(&app, "?kind=webhook_endpoint")["actors"][0].clone();
-    assert_eq!(keys(&endpoint["state"]), ["backoff", "due", "in_flight", "last_response", "running"]);
+    assert_eq!(keys(&endpoint["state"]), ["backoff", "due", "in_flight", "last_response", "running", "unrecorded"]);
     assert_eq!(endpoint["state"]["backoff"], true);
     assert_eq!(endpoint["state"]["last_response"]["response_status"], 500);
     assert_eq!(endpoint["state"]["due"], endpoint["timers"][0]["fires_at"]);

@@ -24,9 +24,9 @@ use super::sender::{AttemptOutcome, DeliveryRequest, Sender};
 /// Receivers by their last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// The last attempt did not time out.
+    /// The last attempt did not time out. Before the first one since a start, a delivery was accepted at some time.
     Answering,
-    /// Nothing was posted since the receiver's actor started.
+    /// Nothing was posted since the start, and no delivery accepted before.
     Untried,
     /// The last attempt timed out.
     TimedOut,

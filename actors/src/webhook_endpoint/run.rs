@@ -97,15 +97,16 @@ impl Run {
         if next_due.is_none_or(|due| due > now) {
             return Ok(Some(next_due));
         }
-        let slots = self.slots().await?;
+        let slots = self.slots(queue.has_delivered).await?;
         let posted = self.batch(&slots).await?;
         // A delivery that is due and not in the batch waits for the next tick.
         Ok((posted == 0).then_some(next_due))
     }
 
     /// Waits for the slots of a batch: one, and more if they are free and the receiver answers with success.
-    async fn slots(&self) -> Result<Vec<Slot>, Halt> {
+    async fn slots(&self, has_delivered: bool) -> Result<Vec<Slot>, Halt> {
         let lane = match &self.last {
+            None if has_delivered => Lane::Answering,
             None => Lane::Untried,
             Some(last) if last.timed_out => Lane::TimedOut,
             Some(_) => Lane::Answering,

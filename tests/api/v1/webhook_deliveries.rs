@@ -207,3 +207,31 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     assert_eq!(receiver.next().json()["participant_identity"], "bob");
     assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
 }
+
+#[test]
+fn after_a_restart_a_receiver_that_has_answered_does_not_wait_for_hanging_ones() {
+    let (receiver, hanging) = (Receiver::start(), Hanging::start());
+    let app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_millis(300));
+    let answering = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
+    for n in 0..150 {
+        app.endpoint(&format!("{}/{n}", hanging.url));
+    }
+    let end_room = |app: &TestApp, room: &str| {
+        app.room(room);
+        app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+    };
+    end_room(&app, "before");
+    app.deliver();
+    assert_eq!(receiver.next().json()["room"], "before");
+    let app = app.restart_with(|config| config.webhooks.timeout = Duration::from_secs(10));
+    app.wait_until_armed();
+    app.advance(Duration::from_secs(60));
+    eventually(|| hanging.held() >= 150 + 100);
+    end_room(&app, "after");
+    let path = format!("/debug/actors/{}/webhook/{answering}", app.project);
+    eventually(|| !app.admin("GET", &path).send().expect(200)["timers"].as_array().unwrap().is_empty());
+    let ticked = Instant::now();
+    app.advance(Duration::from_secs(5));
+    assert_eq!(receiver.next().json()["room"], "after");
+    assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
+}
