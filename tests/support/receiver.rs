@@ -29,10 +29,12 @@ impl Receiver {
         let (sender, received) = mpsc::channel();
         let status_now = Arc::clone(&status);
         let address = serve(move |request, mut stream| {
+            // A status that the test sets once it has the request is for the next one.
+            let status = status_now.load(Ordering::SeqCst);
             // The test has the request before its sender has the answer: a delivery that is recorded as delivered has
             // been received.
             if sender.send(Received(request)).is_ok() {
-                let _ = Response::new(status_now.load(Ordering::SeqCst)).send(&mut stream);
+                let _ = Response::new(status).send(&mut stream);
             }
         });
         Self { url: format!("http://{address}/hook"), status, received }
