@@ -1,5 +1,6 @@
 //! `/v1/rooms`.
 
+use std::sync::Barrier;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -259,6 +260,27 @@ fn concurrent_creations_of_one_name_create_one_room() {
     });
     let made = statuses.iter().filter(|status| **status == 201).count();
     assert_eq!((made, statuses.iter().filter(|status| **status == 409).count()), (1, 7));
+}
+
+#[test]
+fn concurrent_creations_stay_within_the_limit_of_the_plan() {
+    let app = TestApp::start_with(|config| config.http.workers = 4);
+    let other = other_project(&app, "free");
+    let start = Barrier::new(8);
+    let create = |number: u32| {
+        start.wait();
+        let body = json!({"name": format!("room-{number}")});
+        app.post("/v1/rooms").bearer(&other.key).json(body).send().status
+    };
+    let mut statuses: Vec<u16> = std::thread::scope(|scope| {
+        let create = &create;
+        let calls: Vec<_> = (0..8).map(|number| scope.spawn(move || create(number))).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 201, 402, 402, 402, 402, 402, 402]);
+    let rooms = app.get("/v1/rooms").bearer(&other.key).send().expect(200);
+    assert_eq!(rooms["rooms"].as_array().unwrap().len(), 2);
 }
 
 #[test]
