@@ -1,13 +1,14 @@
 //! The readers, in three lanes, so that no read waits for slower ones of another kind.
 //!
-//! - A **point read** finds what its caller names: a few rows by their keys, in microseconds. It runs on the thread of its caller,
-//!   because waking another thread takes longer than the read.
+//! - A **point read** finds what its caller names: a few rows by their keys, in microseconds. It runs on the thread of its caller
+//!   ([`point_reads`]).
 //! - A **list** finds a page of a project's rows for a client. Lists have threads and a deadline ([`lists`]).
 //! - A **bulk read** reads all rows of a kind: what the actors start from, a check of the file, a backup ([`threads`]).
 //!
 //! Each read is a transaction that begins when it runs, so it sees everything that was committed before it was requested.
 
 mod lists;
+mod point_reads;
 mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +24,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::StoreError;
 use crate::sql::Sql;
 use lists::Lists;
+use point_reads::PointReads;
 use threads::Threads;
 
 /// The number of threads for bulk reads: a long one, such as a backup, leaves one to the others.
@@ -38,7 +40,7 @@ type ReadConnection = PooledConnection<SqliteConnectionManager>;
 /// A handle to the readers.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    connections: Connections,
+    point_reads: PointReads,
     lists: Lists,
     bulk: Threads,
 }
@@ -49,20 +51,17 @@ impl Readers {
     pub(crate) fn start(path: &Path, point_readers: usize, waiting: &IntGauge) -> Result<Self, StoreError> {
         let connections = open(path, point_readers + lists::THREADS + BULK_THREADS)?;
         let threads = |count| Threads::start(&connections, count, waiting.clone());
-        Ok(Self { lists: Lists::new(threads(lists::THREADS)), bulk: threads(BULK_THREADS), connections })
+        let (lists, bulk) = (Lists::new(threads(lists::THREADS)), threads(BULK_THREADS));
+        Ok(Self { point_reads: PointReads::new(connections, bulk.clone()), lists, bulk })
     }
 
-    /// Runs a point read on the thread of the caller. When more threads read than there are connections, it runs in the lane of
-    /// bulk reads.
+    /// Runs a point read on the thread of the caller.
     pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        if let Some(connection) = self.connections.try_get() {
-            return in_transaction(&connection, run);
-        }
-        self.bulk(run).await
+        self.point_reads.read(run).await
     }
 
     /// Runs the query of a project's list.
@@ -109,11 +108,16 @@ fn in_transaction<T>(
 ) -> Result<T, StoreError> {
     let sql = Sql::new(connection);
     sql.put("BEGIN", &[])?;
-    let result = catch_unwind(AssertUnwindSafe(|| run(sql)));
+    let result = caught(|| run(sql));
     if let Err(error) = sql.put("COMMIT", &[]) {
         log::error!("a read transaction did not end: {error}");
         // It must end, or the connection reads an old state for ever.
         let _ = sql.put("ROLLBACK", &[]);
     }
-    result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into())))
+    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
+}
+
+/// Runs something that may panic; `None` if it does.
+fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).inspect_err(|_| log::error!("a read panicked")).ok()
 }

@@ -75,12 +75,16 @@ impl Threads {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = Job(Box::new(move |connection| {
+        self.run_detached(move |connection| {
             // The caller may have stopped waiting.
             let _ = reply.send(connection.and_then(run));
-        }));
-        self.waiting.inc();
-        self.queue.do_send(job);
+        });
         answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+    }
+
+    /// Queues a read that nobody waits for. It must not panic, which would end the thread.
+    pub(super) fn run_detached(&self, run: impl FnOnce(Result<&Connection, StoreError>) + Send + 'static) {
+        self.waiting.inc();
+        self.queue.do_send(Job(Box::new(run)));
     }
 }
