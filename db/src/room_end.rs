@@ -15,7 +15,6 @@ use crate::values::args;
 const END: &str = "UPDATE rooms
      SET status = 'ended', ended_at = CASE WHEN ?3 < created_at THEN created_at ELSE ?3 END, empty_deadline = NULL
      WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
-const UNCOUNT_ROOM: &str = "UPDATE projects SET open_rooms = open_rooms - 1 WHERE id = ?1";
 
 /// Ends an open room: first its open sessions, then its ingress endpoints, then the room, with `room.finished` as the last event.
 /// An ended room does not change.
@@ -24,7 +23,7 @@ fn end_room(tx: &mut Tx<'_>, project: &ProjectId, id: RoomId, at: Timestamp) -> 
     if tx.sql.change(END, args![id, project, at])? == 0 {
         return Ok(room);
     }
-    tx.sql.put(UNCOUNT_ROOM, args![project])?;
+    tx.rooms.add(project, -1);
     for participant in connected_participants(tx.sql, project, id)? {
         close_session(tx, &room, &participant, at, true)?;
     }

@@ -41,7 +41,6 @@ const INSERT: &str =
                        template_id, created_at, empty_deadline)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9)
      ON CONFLICT (project_id, name) DO NOTHING";
-const COUNT_ROOM: &str = "UPDATE projects SET open_rooms = open_rooms + 1 WHERE id = ?1";
 const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE id = ?1";
 
 /// Finds the template of a new room: the one it names, which must exist, or the project's default.
@@ -55,7 +54,7 @@ fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, S
     StoreError::refuse(Problem::template_not_found().at("template_id"))
 }
 
-fn insert(tx: &Tx<'_>, room: &Room) -> Result<(), StoreError> {
+fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
     let row = args![
         room.id,
         &room.project_id,
@@ -71,7 +70,8 @@ fn insert(tx: &Tx<'_>, room: &Room) -> Result<(), StoreError> {
         let message = format!("the project has used the room name {:?} before", room.name);
         return StoreError::refuse(Problem::new(ErrorCode::RoomExists, message).at("name"));
     }
-    tx.sql.put(COUNT_ROOM, args![&room.project_id])
+    tx.rooms.add(&room.project_id, 1);
+    Ok(())
 }
 
 /// Reads the open rooms of a project with their participants, in two queries.

@@ -19,6 +19,36 @@ pub(crate) struct Tx<'a> {
     pub(crate) vault: &'a Vault,
     /// The events of this job, in order; the commit hook receives them once they are on disk.
     pub(crate) events: Vec<CommittedEvent>,
+    /// How many rooms this job has opened, less those that it has ended, by project.
+    pub(crate) rooms: RoomCounts,
+}
+
+/// Changes of the number of open rooms. Those of a batch are written together: a statement for each room would take as long as
+/// a third of its creation.
+#[derive(Debug, Default)]
+pub(crate) struct RoomCounts(Vec<(ProjectId, i64)>);
+
+const COUNT_ROOMS: &str = "UPDATE projects SET open_rooms = open_rooms + ?2 WHERE id = ?1";
+
+impl RoomCounts {
+    /// Counts `change` more open rooms of a project.
+    pub(crate) fn add(&mut self, project: &ProjectId, change: i64) {
+        match self.0.iter_mut().find(|(known, _)| known == project) {
+            Some((_, sum)) => *sum += change,
+            None => self.0.push((project.clone(), change)),
+        }
+    }
+
+    /// Counts all changes of another job too.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        other.0.iter().for_each(|(project, change)| self.add(project, *change));
+    }
+
+    /// Writes the changes.
+    pub(crate) fn write(&self, sql: Sql<'_>) -> Result<(), StoreError> {
+        let changed = self.0.iter().filter(|(_, change)| *change != 0);
+        changed.map(|(project, change)| sql.put(COUNT_ROOMS, args![project, *change])).collect()
+    }
 }
 
 const INSERT_EVENT: &str =

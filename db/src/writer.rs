@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
 use crate::outbox::{CommitHook, CommittedEvent};
 use crate::sql::Sql;
-use crate::tx::Tx;
+use crate::tx::{RoomCounts, Tx};
 use crate::vault::Vault;
 
 /// The most jobs in one transaction. A larger batch would make its first job wait too long for its last.
@@ -163,17 +163,21 @@ impl Thread {
     }
 
     fn run_all(&self, batch: &mut [Box<dyn Work>], now: Timestamp) -> Result<Vec<CommittedEvent>, StoreError> {
-        let mut events = Vec::new();
+        let sql = Sql::new(&self.connection);
+        let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
         for work in batch {
             self.sql("SAVEPOINT job")?;
-            let sql = Sql::new(&self.connection);
-            let mut tx = Tx { sql, now, vault: &self.shared.vault, events: Vec::new() };
+            let mut tx = Tx { sql, now, vault: &self.shared.vault, events: Vec::new(), rooms: RoomCounts::default() };
             match work.run(&mut tx) {
-                JobOutcome::Commit => events.extend(tx.events),
+                JobOutcome::Commit => {
+                    events.extend(tx.events);
+                    rooms.extend(&tx.rooms);
+                }
                 JobOutcome::Rollback => self.sql("ROLLBACK TO job")?,
             }
             self.sql("RELEASE job")?;
         }
+        rooms.write(sql)?;
         Ok(events)
     }
 
