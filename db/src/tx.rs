@@ -46,8 +46,8 @@ impl RoomCounts {
 
     /// Writes the changes.
     pub(crate) fn write(&self, sql: Sql<'_>) -> Result<(), StoreError> {
-        let changed = self.0.iter().filter(|(_, change)| *change != 0);
-        changed.map(|(project, change)| sql.put(COUNT_ROOMS, args![project, *change])).collect()
+        let mut changed = self.0.iter().filter(|(_, change)| *change != 0);
+        changed.try_for_each(|(project, change)| sql.put(COUNT_ROOMS, args![project, *change]))
     }
 }
 
