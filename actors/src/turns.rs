@@ -1,8 +1,8 @@
 //! Turns: how many of the rooms whose deadline has come are ended at once, in all projects together.
 //!
-//! After a long stop a great many rooms may be due. Without turns each of them would be woken at once, and their writes would
-//! stand before everybody else's. A project asks for one turn at a time and turns are given in the order of the requests, so
-//! that no project waits for all rooms of another.
+//! After a long stop a great many rooms may be due. Without turns all of them would be woken at once, and their writes would
+//! precede those of every other project. A project asks for one turn at a time and turns are given in the order of the
+//! requests, so that no project waits for all rooms of another.
 
 use std::sync::Arc;
 
@@ -17,7 +17,9 @@ pub struct Turns(Arc<Semaphore>);
 
 /// A turn. It ends when this is dropped: with the message that carries it.
 #[derive(Debug)]
-pub struct Turn(#[allow(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+pub struct Turn {
+    _permit: OwnedSemaphorePermit,
+}
 
 impl Default for Turns {
     fn default() -> Self {
@@ -29,10 +31,10 @@ impl Turns {
     /// Waits for a turn.
     pub async fn next(&self) -> Option<Turn> {
         // The semaphore is never closed.
-        Arc::clone(&self.0).acquire_owned().await.ok().map(Turn)
+        Arc::clone(&self.0).acquire_owned().await.ok().map(|permit| Turn { _permit: permit })
     }
 
-    /// The number of turns that nobody has.
+    /// Returns the number of turns that are not taken.
     #[must_use]
     pub fn free(&self) -> usize {
         self.0.available_permits()

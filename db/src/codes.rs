@@ -222,10 +222,9 @@ impl Store {
         room: RoomName,
         page: PageRequest,
     ) -> Result<Page<RoomCodeRecord>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| {
-            let room = by_name(sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
-            list_query(&project, room.id).page(sql, page, record)
+        self.list(project, move |sql, project| {
+            let room = by_name(sql, project, &room)?.ok_or_else(Problem::room_not_found)?;
+            list_query(project, room.id).page(sql, page, record)
         })
         .await
     }

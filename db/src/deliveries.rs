@@ -187,8 +187,7 @@ impl Store {
         filter: DeliveryFilter,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| list_query(&project, &filter).page(sql, page, delivery)).await
+        self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, delivery)).await
     }
 
     /// Puts a failed delivery back into the queue and counts its attempts from 0 again.

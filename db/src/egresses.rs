@@ -262,8 +262,7 @@ impl Store {
         filter: EgressFilter,
         page: PageRequest,
     ) -> Result<Page<Egress>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| list_query(&project, kind, &filter).page(sql, page, egress)).await
+        self.list(project, move |sql, project| list_query(project, kind, &filter).page(sql, page, egress)).await
     }
 
     /// Reads a project's egresses that are not final.

@@ -249,8 +249,7 @@ impl Store {
         filter: IngressFilter,
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| list_query(&project, &filter).page(sql, page, ingress)).await
+        self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, ingress)).await
     }
 
     /// Reads a project's endpoints that are not final.

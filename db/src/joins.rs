@@ -145,7 +145,7 @@ struct Leave {
     at: Timestamp,
     /// Whether they left on purpose.
     clean: bool,
-    /// When the empty timer starts, if nobody is left.
+    /// The instant at which the empty timer starts, if no participant is left.
     empty_since: Timestamp,
 }
 

@@ -65,9 +65,9 @@ impl Readers {
     }
 
     /// Runs the query of a project's list.
-    pub(crate) async fn list<T, F>(&self, project: &ProjectId, run: F) -> Result<T, StoreError>
+    pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         self.lists.read(project, run).await

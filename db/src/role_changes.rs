@@ -134,7 +134,9 @@ impl Store {
         identity: Option<Identity>,
         page: PageRequest,
     ) -> Result<Page<RoleChange>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| list_query(&project, room, identity.as_ref()).page(sql, page, role_change)).await
+        self.list(project, move |sql, project| {
+            list_query(project, room, identity.as_ref()).page(sql, page, role_change)
+        })
+        .await
     }
 }

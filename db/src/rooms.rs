@@ -132,8 +132,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
     pub async fn rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| list_query(&project).page(sql, page, room)).await
+        self.list(project, move |sql, project| list_query(project).page(sql, page, room)).await
     }
 
     /// Returns those of the names that are of rooms which have ended.

@@ -88,8 +88,7 @@ impl Store {
         filter: SessionFilter,
         page: PageRequest,
     ) -> Result<Page<Session>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| list_query(&project, &filter).page(sql, page, session)).await
+        self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, session)).await
     }
 
     /// Reads a session with its tracks.

@@ -156,9 +156,9 @@ impl Store {
     }
 
     /// Reads a page of a project's rows for a client.
-    pub(crate) async fn list<T, F>(&self, project: &ProjectId, run: F) -> Result<T, StoreError>
+    pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         self.0.readers.list(project, run).await

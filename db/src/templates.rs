@@ -237,8 +237,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn templates(&self, project: ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| page(sql, &project, request)).await
+        self.list(project, move |sql, project| page(sql, project, request)).await
     }
 
     /// Reads a template with its roles.

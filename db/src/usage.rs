@@ -121,8 +121,7 @@ impl Store {
     /// Fails when the database cannot be read, or takes too long.
     pub async fn usage_days(&self, project: ProjectId, from: Day, to: Day) -> Result<Vec<UsageDay>, StoreError> {
         let now = self.clock().now();
-        let owner = project.clone();
-        self.list(&owner, move |sql| days(sql, &project, (from, to), now)).await
+        self.list(project, move |sql, project| days(sql, project, (from, to), now)).await
     }
 
     /// Reads a project's usage in the current month.

@@ -110,9 +110,10 @@ impl Store {
         project: ProjectId,
         page: PageRequest,
     ) -> Result<Page<WebhookEndpoint>, StoreError> {
-        let owner = project.clone();
-        self.list(&owner, move |sql| Ok(list_query(&project).page(sql, page, stored)?.map(|stored| stored.endpoint)))
-            .await
+        self.list(project, move |sql, project| {
+            Ok(list_query(project).page(sql, page, stored)?.map(|stored| stored.endpoint))
+        })
+        .await
     }
 
     /// Reads an active webhook endpoint with its secret; `None` when there is none by that id.

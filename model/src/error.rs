@@ -230,6 +230,12 @@ impl Problem {
         Self::new(ErrorCode::RoomEnded, "the room has ended; its name stays reserved")
     }
 
+    /// 404 `room_not_found` for data to a room that has ended.
+    #[must_use]
+    pub fn no_room_for_data() -> Self {
+        Self::new(ErrorCode::RoomNotFound, "the room has ended, so nobody is there to receive data")
+    }
+
     /// 500 `internal_error`. The cause is for the log, not for the client.
     #[must_use]
     pub fn internal() -> Self {

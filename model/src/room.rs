@@ -51,7 +51,7 @@ word_enum! {
     RoomStatus {
         /// Participants can join.
         Open = "open",
-        /// Final: nobody can join.
+        /// Final: no participant can join.
         Ended = "ended",
     }
 }

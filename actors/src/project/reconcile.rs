@@ -1,8 +1,8 @@
 //! Reconciliation of a project's records with the media plane: at start, every `media.reconcile`, and after an outage.
 //!
-//! Actors that run poll by themselves. The survey of what is live, which the system actor makes for all projects, finds what has no actor to poll for it: a hibernating room
-//! whose join report was lost; and a room, an egress or an ingress endpoint that has ended and is live on the media plane.
-//! What is in no record is left alone: others may use the same media plane.
+//! Actors that run poll by themselves. The survey of what is live, which the system actor makes for all projects, finds what
+//! has no actor to poll for it: a hibernating room whose join report was lost; and a room, an egress or an ingress endpoint
+//! that has ended and is live on the media plane. What is in no record is left alone: others may use the same media plane.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use conclave_db::StoreError;
 use conclave_media::MuteOutcome;
 use conclave_model::event::ChangedBy;
 use conclave_model::role_change::RoleChanged;
-use conclave_model::{ErrorCode, Identity, Problem, RoleName, TrackSid};
+use conclave_model::{Identity, Problem, RoleName, TrackSid};
 use ractor::RpcReplyPort;
 
 use crate::error::TreeError;
@@ -52,6 +52,5 @@ pub(super) fn refused(problem: Problem) -> TreeError {
 
 /// Returns the error for data to a room that has ended.
 pub(super) fn room_ended() -> TreeError {
-    let message = "the room has ended, so nobody is there to receive data";
-    refused(Problem::new(ErrorCode::RoomNotFound, message))
+    refused(Problem::no_room_for_data())
 }

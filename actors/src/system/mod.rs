@@ -39,7 +39,7 @@ pub use message::SystemMsg;
 /// Interval at which expired records are deleted.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-/// Interval at which the server records that it runs: after a crash, nobody is charged for more than the time until then.
+/// Interval at which the server records that it runs: after a crash, sessions end at the last of these records.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Delay after which the projects are read again if the store did not answer.

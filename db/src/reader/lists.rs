@@ -1,5 +1,5 @@
 //! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
-//! list has a deadline, and each project runs few at once: its other lists wait for these, and nobody else does.
+//! list has a deadline, and each project runs few at once: only its own other lists wait for these.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,16 +40,16 @@ impl Lists {
     }
 
     /// Runs a list when it is the project's turn.
-    pub(super) async fn read<T, F>(&self, project: &ProjectId, run: F) -> Result<T, StoreError>
+    pub(super) async fn read<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let deadline = Instant::now() + DEADLINE;
-        let turn = timeout_at(deadline, self.turns(project).acquire_owned()).await.map_err(|_| too_slow())?;
+        let turn = timeout_at(deadline, self.turns(&project).acquire_owned()).await.map_err(|_| too_slow())?;
         self.threads
             .run(move |connection| {
-                let result = until(deadline, connection, run);
+                let result = until(deadline, connection, |sql| run(sql, &project));
                 // Kept until here also when the caller has stopped waiting.
                 drop(turn);
                 result
@@ -59,10 +59,7 @@ impl Lists {
 
     fn turns(&self, project: &ProjectId) -> Arc<Semaphore> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        match turns.get(project) {
-            Some(turns) => Arc::clone(turns),
-            None => Arc::clone(turns.entry(project.clone()).or_insert_with(|| Arc::new(Semaphore::new(EACH_PROJECT)))),
-        }
+        Arc::clone(turns.entry(project.clone()).or_insert_with(|| Arc::new(Semaphore::new(EACH_PROJECT))))
     }
 }
 

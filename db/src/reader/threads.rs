@@ -82,7 +82,7 @@ impl Threads {
         answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 
-    /// Queues a read that nobody waits for. It must not panic, which would end the thread.
+    /// Queues a read whose result is not awaited. It must not panic, which would end the thread.
     pub(super) fn run_detached(&self, run: impl FnOnce(Result<&Connection, StoreError>) + Send + 'static) {
         self.waiting.inc();
         self.queue.do_send(Job(Box::new(run)));

@@ -15,7 +15,8 @@ use crate::http::state::AppState;
 const ROOM_TOKEN: &str = "x-svc-room-token";
 
 /// Authenticates a request. One without a valid key is counted by the client's address. A client over that rate is refused
-/// before its key is looked up, unless the key has been valid. An open operation ignores credentials, and has a rate of its own for the address.
+/// before its key is looked up, unless the key has been valid. An open operation ignores credentials, and has a rate of its own
+/// for the address.
 ///
 /// # Errors
 /// 401, or 429 when the address is over its rate.

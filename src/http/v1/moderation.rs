@@ -159,8 +159,7 @@ async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams, Sen
     };
     let room = context.state.store.room(context.project(), input.path.name).await?;
     if room.status == RoomStatus::Ended {
-        let message = "the room has ended, so nobody is there to receive data";
-        return Err(Problem::new(ErrorCode::RoomNotFound, message).into());
+        return Err(Problem::no_room_for_data().into());
     }
     let bytes = message.data.len();
     context.state.tree.send_data(room.project_id, room.name, message).await?;

@@ -120,7 +120,7 @@ fn a_crash_of_the_server_ends_no_session_on_livekit() {
     let app = app.crash_for(Duration::from_secs(3_600));
     app.wait_until_seen("standup");
     app.assert_open_sessions(&["alice", "bob"]);
-    // LiveKit does not say when he left while nobody listened.
+    // LiveKit does not report when a participant left while the server was down.
     app.reconciled("participant.connection_aborted", 1);
     app.assert_open_sessions(&["alice"]);
     let closed = app.get("/v1/sessions?active=false").send().expect(200);

@@ -21,6 +21,10 @@ fn one(sql: Sql<'_>) -> Result<i64, StoreError> {
     sql.value("SELECT 1", &[])
 }
 
+fn list_one(sql: Sql<'_>, _: &ProjectId) -> Result<i64, StoreError> {
+    one(sql)
+}
+
 fn readers(dir: &tempfile::TempDir) -> Readers {
     let path = dir.path().join("test.db");
     Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
@@ -42,12 +46,12 @@ impl Holding {
         let lists = projects.into_iter().map(|project| {
             let (readers, released, start) = (readers.clone(), Arc::clone(&released), start.clone());
             tokio::spawn(async move {
-                let hold = move |_: Sql<'_>| {
+                let hold = move |_: Sql<'_>, _: &ProjectId| {
                     start.send(()).unwrap();
                     let _ = released.lock().unwrap().recv();
                     Ok(())
                 };
-                readers.list(&project, hold).await
+                readers.list(project, hold).await
             })
         });
         Self { lists: lists.collect(), started, release }
@@ -88,7 +92,7 @@ async fn the_lists_of_one_project_leave_threads_to_the_others() {
     let (busy, other) = (ProjectId::new(), ProjectId::new());
     let lists = Holding::start(&readers, std::iter::repeat_n(busy, THREADS));
     lists.running(EACH_PROJECT).await;
-    assert_eq!(timeout(SOON, readers.list(&other, one)).await.unwrap().unwrap(), 1);
+    assert_eq!(timeout(SOON, readers.list(other, list_one)).await.unwrap().unwrap(), 1);
     assert!(lists.started.try_recv().is_err(), "the busy project runs more lists than it may");
     lists.end().await;
 }
@@ -99,14 +103,15 @@ async fn a_list_ends_at_its_deadline_and_leaves_its_thread_usable() {
     let readers = readers(&dir);
     let project = ProjectId::new();
     for _ in 0..2 {
-        let endless = |sql: Sql<'_>| sql.value::<i64>(ENDLESS, &[]);
-        let refused = timeout(Duration::from_secs(20), readers.list(&project, endless)).await.unwrap().unwrap_err();
+        let endless = |sql: Sql<'_>, _: &ProjectId| sql.value::<i64>(ENDLESS, &[]);
+        let refused =
+            timeout(Duration::from_secs(20), readers.list(project.clone(), endless)).await.unwrap().unwrap_err();
         let StoreError::Refused(problem) = refused else { panic!("{refused}") };
         assert_eq!(problem.code, ErrorCode::DatabaseUnavailable);
         assert!(problem.message.contains("took longer than 2 s"), "{}", problem.message);
         assert!(problem.retry_after.is_some());
     }
-    assert_eq!(readers.list(&project, one).await.unwrap(), 1);
+    assert_eq!(readers.list(project, list_one).await.unwrap(), 1);
 }
 
 #[actix::test]
@@ -116,7 +121,7 @@ async fn a_panic_in_a_read_fails_that_read_only() {
     let project = ProjectId::new();
     let broken = |_: Sql<'_>| -> Result<i64, StoreError> { panic!("broken") };
     assert!(matches!(readers.point(broken).await, Err(StoreError::Fault(_))));
-    assert!(matches!(readers.list(&project, broken).await, Err(StoreError::Fault(_))));
+    assert!(matches!(readers.list(project.clone(), move |sql, _| broken(sql)).await, Err(StoreError::Fault(_))));
     assert_eq!(readers.point(one).await.unwrap(), 1);
-    assert_eq!(readers.list(&project, one).await.unwrap(), 1);
+    assert_eq!(readers.list(project, list_one).await.unwrap(), 1);
 }
