@@ -89,12 +89,21 @@ impl Fixture {
 
     /// Makes the next join fail its room's actor, and waits until that has been noticed.
     pub async fn fail(&self, room: &str) {
-        let before = self.actor(room).await.restarts;
+        let before = self.reconciled(room).await.restarts;
         self.plane.panics.store(1, Ordering::SeqCst);
         let victim = MediaEvent::ParticipantJoined(Box::new(participant("victim", self.clock.now())));
         let refused = tokio::time::timeout(Duration::from_secs(20), self.report(room, victim)).await;
         assert!(refused.unwrap().is_err(), "a report that failed its actor is not taken");
         self.until(room, |actor| actor.restarts == before + 1 && actor.status == "restarting").await;
+    }
+
+    /// Waits until a rebuilt room has asked the media plane for its participants, so that this is not the call that fails.
+    async fn reconciled(&self, room: &str) -> ActorView {
+        let handled =
+            |actor: &ActorView, name| actor.history.iter().flatten().filter(|handled| handled.message == name).count();
+        self.until(room, |actor| handled(actor, "reconcile") <= handled(actor, "observed")).await;
+        // Answered after the observation has been handled.
+        self.actor(room).await
     }
 
     pub async fn actor(&self, room: &str) -> ActorView {
