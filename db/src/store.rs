@@ -192,6 +192,25 @@ fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result<Connection
         migrate::migrate(&mut connection)?;
     }
     connection.pragma_update(None, "foreign_keys", true)?;
+    // A savepoint keeps the pages that its job changes. In a file, as by default, this took more writes than the log.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Costs that no other test would notice; `.cargo/config.toml` and [`open_for_writing`] say what they are.
+    #[test]
+    fn sqlite_takes_no_shared_lock_and_keeps_savepoints_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
+        let sql = Sql::new(&connection);
+        let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get(0)).unwrap();
+        assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
+        assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+        assert_eq!(sql.value::<i64>("PRAGMA temp_store", &[]).unwrap(), 2);
+    }
 }
