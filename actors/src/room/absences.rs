@@ -16,7 +16,8 @@ impl Absences {
         let before = std::mem::take(&mut self.0);
         let mut lost = Vec::new();
         for sid in absent {
-            let since = before.get(&sid).copied().unwrap_or(at);
+            // Later than `at` if the clock was set back.
+            let since = before.get(&sid).map_or(at, |since| at.min(*since));
             if since.after(grace) <= at {
                 lost.push(sid);
             } else {
@@ -48,6 +49,14 @@ mod tests {
         assert!(record(&mut absences, &[], 20, GRACE).is_empty());
         assert!(record(&mut absences, &["PA_2"], 30, GRACE).is_empty(), "it was listed in between");
         assert_eq!(record(&mut absences, &["PA_2"], 40, GRACE), ["PA_2"]);
+    }
+
+    #[test]
+    fn an_absence_that_a_clock_ahead_recorded_counts_from_the_next_list() {
+        let mut absences = Absences::default();
+        assert!(record(&mut absences, &["PA_1"], 1_000, GRACE).is_empty());
+        assert!(record(&mut absences, &["PA_1"], 0, GRACE).is_empty());
+        assert_eq!(record(&mut absences, &["PA_1"], 10, GRACE), ["PA_1"]);
     }
 
     #[test]

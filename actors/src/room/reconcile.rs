@@ -61,11 +61,10 @@ async fn observe(
 impl RoomActor {
     /// Asks the media plane for the room's participants, in a spawned task. The answer takes the path of the reports: if it
     /// overtook one that the plane sent before it, a clean leave would be written as a lost connection.
-    pub(super) fn observe(&self, state: &RoomState) {
+    pub(super) fn observe(&self, state: &mut RoomState) {
         let now = self.context.clock.now();
         // A join is written before it completes on the media plane, so a recent one may be missing there.
-        let settled = |joined_at: Timestamp| joined_at <= self.info.started_at() || joined_at.after(JOIN_GRACE) <= now;
-        let known = state.participants.iter().filter(|p| settled(p.joined_at)).map(|p| p.sid.clone()).collect();
+        let known = state.settled(self.context.clock.monotonic(), JOIN_GRACE);
         let (context, path) = (Arc::clone(&self.context), self.path.clone());
         let (id, room) = (state.room.id, state.room.namespaced_name());
         tokio::spawn(async move {

@@ -85,9 +85,10 @@ impl RoomActor {
             log::warn!(room = state.room.namespaced_name().as_str(); "the media plane did not accept the subscription rules: {error}");
             ReportError::Unavailable
         })?;
+        let sid = participant.sid.clone();
         let joined = self.record_join(state, participant, join).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;
-        state.refresh(joined);
+        state.joined(sid, self.context.clock.monotonic(), joined);
         self.arm_empty_timer(me, state);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The state of a room actor, and its snapshot for the debug endpoint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub struct RoomState {
     pub(super) end_failed: bool,
     pub(super) calls: MediaCalls,
     pub(super) absences: Absences,
+    /// Joins that may not be complete on the media plane, with the monotonic time at which they were written.
+    recent_joins: HashMap<ParticipantSid, Duration>,
 }
 
 impl RoomState {
@@ -53,7 +55,21 @@ impl RoomState {
             end_failed: false,
             calls: MediaCalls::default(),
             absences: Absences::default(),
+            recent_joins: HashMap::new(),
         }
+    }
+
+    /// Applies a join that was written.
+    pub(super) fn joined(&mut self, sid: ParticipantSid, at: Duration, now: RoomSnapshot) {
+        self.recent_joins.insert(sid, at);
+        self.refresh(now);
+    }
+
+    /// Returns the participants whose joins were written at least `grace` before the monotonic time `now`, or by an earlier actor.
+    pub(super) fn settled(&mut self, now: Duration, grace: Duration) -> Vec<ParticipantSid> {
+        self.recent_joins.retain(|_, at| *at + grace > now);
+        let sids = self.participants.iter().map(|participant| &participant.sid);
+        sids.filter(|sid| !self.recent_joins.contains_key(sid)).cloned().collect()
     }
 
     /// Whether the room has not ended.

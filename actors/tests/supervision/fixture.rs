@@ -98,7 +98,7 @@ impl Fixture {
     }
 
     /// Waits until a rebuilt room has asked the media plane for its participants, so that this is not the call that fails.
-    async fn reconciled(&self, room: &str) -> ActorView {
+    pub async fn reconciled(&self, room: &str) -> ActorView {
         let handled =
             |actor: &ActorView, name| actor.history.iter().flatten().filter(|handled| handled.message == name).count();
         self.until(room, |actor| handled(actor, "reconcile") <= handled(actor, "observed")).await;

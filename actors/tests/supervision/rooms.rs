@@ -8,7 +8,7 @@ use conclave_media::MediaEvent;
 use conclave_model::event::ChangedBy;
 use conclave_model::page::PageRequest;
 
-use super::fixture::{Fixture, participant_ref, room, run, wait_until};
+use super::fixture::{Fixture, participant, participant_ref, room, run, wait_until};
 
 #[test]
 fn a_failed_room_is_rebuilt_with_its_participants() {
@@ -47,6 +47,24 @@ fn messages_to_a_failed_room_wait_and_are_handled_in_order() {
             answer.await.unwrap().unwrap();
         }
         assert_eq!(fixture.open_sessions().await, ["carol"]);
+    });
+}
+
+#[test]
+fn a_join_that_waited_for_its_room_is_not_lost_while_it_completes_on_the_media_plane() {
+    run(async {
+        let fixture = Fixture::new().await;
+        fixture.fail("stage").await;
+        // The media plane lists a participant once it has the answer.
+        let joined = Box::new(participant("bob", fixture.clock.now()));
+        let answer = fixture.report("stage", MediaEvent::ParticipantJoined(joined));
+        fixture.clock.advance(Duration::from_millis(100));
+        answer.await.unwrap().unwrap();
+        fixture.reconciled("stage").await;
+        assert_eq!(fixture.open_sessions().await, ["bob"]);
+        // Who is not listed after a while is lost.
+        fixture.clock.advance(Duration::from_secs(61));
+        wait_until(async || fixture.open_sessions().await, Vec::is_empty).await;
     });
 }
 
