@@ -82,6 +82,11 @@ impl<M: Message> Child<M> {
         matches!(self.process, Process::Hibernating { .. })
     }
 
+    /// Whether the child need not be rebuilt: it runs or hibernates.
+    pub fn is_ready(&self) -> bool {
+        !matches!(self.process, Process::Waiting { .. })
+    }
+
     /// Returns the child's mailbox while it runs.
     pub fn mailbox(&self) -> Option<&Mailbox<M>> {
         match &self.process {

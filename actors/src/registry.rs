@@ -1,6 +1,7 @@
 //! The list of all actors, for the debug endpoint and the metrics alone: actors find each other through the tree.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::info::ActorInfo;
@@ -40,6 +41,16 @@ impl ActorRegistry {
     /// Removes an actor that has stopped for good.
     pub fn deregister(&self, info: &ActorInfo) {
         self.entries().remove(&*info.id);
+    }
+
+    /// Removes the children of an actor that has failed: they ended with it, and it registers those that it rebuilds.
+    pub fn deregister_children(&self, parent: &ActorInfo) {
+        let (mut entries, folder) = (self.entries(), format!("{}/", parent.id));
+        let children = entries.range::<str, _>((Bound::Included(&*folder), Bound::Unbounded));
+        let paths = children.map(|(path, _)| Arc::clone(path)).take_while(|path| path.starts_with(&folder));
+        for path in paths.collect::<Vec<_>>() {
+            entries.remove(&path);
+        }
     }
 
     /// Returns the actor with this path.

@@ -161,6 +161,7 @@ impl ProjectActor {
     /// Rebuilds a child. A webhook endpoint reads its own queue; the records of the others are read first.
     pub(super) async fn restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
         match key {
+            ChildKey::Room(name) if state.rooms.get(&name).is_some_and(Child::is_ready) => {}
             ChildKey::Room(name) => self.load_room(me, name),
             ChildKey::Egress(id) => self.load::<RunningEgress>(me, id),
             ChildKey::Ingress(id) => self.load::<Ingress>(me, id),

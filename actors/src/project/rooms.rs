@@ -17,7 +17,18 @@ use crate::barrier::{BarrierWait, barrier};
 use crate::child::Child;
 use crate::egress::EgressMsg;
 use crate::mailbox::Mailbox;
+use crate::report_path::ReportPath;
 use crate::room::{RoomActor, RoomMsg};
+
+/// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
+/// one was written.
+fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
+    let ProjectMsg::RoomCreated { result, reply } = created else { return };
+    if let Ok(room) = &*result {
+        path.send(ProjectMsg::Restore(ChildKey::Room(room.name.clone())));
+    }
+    let _ = reply.send(*result);
+}
 
 impl ProjectActor {
     /// Counts the room against the plan's limit and writes it in a spawned task, so that rooms created at once share an fsync.
@@ -37,11 +48,12 @@ impl ProjectActor {
             return;
         }
         state.pending_rooms += 1;
-        let (context, me) = (Arc::clone(&self.context), me.clone());
+        let (context, me, path) = (Arc::clone(&self.context), me.clone(), self.path.clone());
         tokio::spawn(async move {
             let result = Box::new(context.store.create_room(new, recorder).await);
-            // If the project stops now, it finds the room in the database when it starts again.
-            let _ = me.cast(ProjectMsg::RoomCreated { result, reply });
+            if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated { result, reply }) {
+                answer_without_project(message, &path);
+            }
         });
     }
 
@@ -165,6 +177,8 @@ impl ProjectActor {
         snapshot: Result<Option<RoomSnapshot>, StoreError>,
     ) {
         match snapshot {
+            // It was loaded twice.
+            Ok(Some(_)) if state.rooms.get(name).is_some_and(Child::is_ready) => {}
             Ok(Some(snapshot)) => {
                 self.spawn_room(me, state, snapshot).await;
                 // Reports may have been lost with the actor that failed.

@@ -119,6 +119,7 @@ impl SystemActor {
         let clock = &self.context.clock;
         let now = clock.now();
         let delay = child.record_failure(now, reason);
+        self.context.registry.deregister_children(child.info());
         self.context.registry.register(child.info(), ActorStatus::Restarting);
         self.context.metrics.restarted(ActorKind::Project);
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
