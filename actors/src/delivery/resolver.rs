@@ -15,20 +15,27 @@ use url::Url;
 
 /// The system's resolver with an [`AddressFilter`].
 #[derive(Debug)]
-pub struct FilteredResolver {
+pub struct FilteredResolver<R = DefaultResolver> {
     filter: AddressFilter,
-    system: DefaultResolver,
+    system: R,
 }
 
 impl FilteredResolver {
     /// Returns a resolver that returns only addresses that `filter` permits.
     #[must_use]
     pub fn new(filter: AddressFilter) -> Self {
-        Self { filter, system: DefaultResolver::default() }
+        Self::over(DefaultResolver::default(), filter)
     }
 }
 
-impl Resolver for FilteredResolver {
+impl<R> FilteredResolver<R> {
+    /// Returns a resolver that returns what another one finds, if `filter` permits it.
+    pub(super) const fn over(system: R, filter: AddressFilter) -> Self {
+        Self { filter, system }
+    }
+}
+
+impl<R: Resolver> Resolver for FilteredResolver<R> {
     /// One address that is not permitted refuses them all: a name that mixes public and internal addresses is either
     /// mistaken or an attack, and which of them is dialled would be chance.
     fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {

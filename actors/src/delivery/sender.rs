@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use conclave_model::address::AddressFilter;
 use conclave_model::{DeliveryId, Secret, Timestamp};
 use ureq::Agent;
+use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
 use super::resolver::{AddressBlocked, FilteredResolver, parse_url};
@@ -112,8 +113,11 @@ impl Sender {
     /// Returns a sender that dials only addresses that `filter` permits. `timeout` covers a whole attempt.
     #[must_use]
     pub fn new(filter: AddressFilter, timeout: Duration) -> Self {
-        let (in_all, to_host) = MAX_IDLE_CONNECTIONS;
-        let [agent, fresh] = [(in_all, to_host), (0, 0)].map(|idle| agent(&filter, timeout, idle));
+        Self::with_resolver(|| FilteredResolver::new(filter.clone()), timeout)
+    }
+
+    fn with_resolver<R: Resolver>(resolver: impl Fn() -> R, timeout: Duration) -> Self {
+        let [agent, fresh] = [MAX_IDLE_CONNECTIONS, (0, 0)].map(|idle| agent(resolver(), timeout, idle));
         Self { agent, fresh, timeout }
     }
 
@@ -176,7 +180,7 @@ impl Sender {
 }
 
 /// Returns a client that keeps up to this many idle connections, in all and to one host.
-fn agent(filter: &AddressFilter, timeout: Duration, (in_all, to_host): (usize, usize)) -> Agent {
+fn agent(resolver: impl Resolver, timeout: Duration, (in_all, to_host): (usize, usize)) -> Agent {
     let config = Agent::config_builder()
         .timeout_global(Some(timeout))
         .max_redirects(0)
@@ -192,7 +196,7 @@ fn agent(filter: &AddressFilter, timeout: Duration, (in_all, to_host): (usize, u
         .max_idle_connections_per_host(to_host)
         .build();
     let connector = NoteDial.chain(DefaultConnector::default());
-    Agent::with_parts(config, connector, FilteredResolver::new(filter.clone()))
+    Agent::with_parts(config, connector, resolver)
 }
 
 fn send_with(agent: &Agent, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {

@@ -1,10 +1,15 @@
 //! Attempts against receivers on real sockets.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 
 use test_http_server::{Request, serve};
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::ResolvedSocketAddrs;
+use ureq::unversioned::transport::NextTimeout;
 
 use super::*;
 
@@ -259,4 +264,41 @@ fn a_kept_connection_that_the_receiver_closes_is_replaced() {
     assert!(sender.post(&request(&url)).delivered());
     assert!(sender.post(&request(&url)).delivered());
     assert_eq!(seen.try_iter().count(), 2, "connections");
+}
+
+/// A name server whose answers the test sets, one for each look-up.
+#[derive(Debug, Clone, Default)]
+struct Names(Arc<Mutex<Vec<SocketAddr>>>);
+
+impl Resolver for Names {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut found = self.empty();
+        found.push(self.0.lock().unwrap().remove(0));
+        Ok(found)
+    }
+}
+
+#[test]
+fn an_address_is_looked_up_once_for_each_attempt_and_what_was_checked_is_dialled() {
+    let (url, seen) = receiver(|mut stream| stream.write_all(NO_CONTENT).unwrap());
+    let port = url.parse::<Uri>().unwrap().port_u16().unwrap();
+    // Where it must not go: another address of this machine, with the same port.
+    let internal = TcpListener::bind(("127.0.0.2", port)).unwrap();
+    internal.set_nonblocking(true).unwrap();
+    let (public, names) = (SocketAddr::from(([127, 0, 0, 1], port)), Names::default());
+    let filter = AddressFilter::new(vec!["127.0.0.1/32".parse().unwrap()]);
+    let sender = Sender::with_resolver(|| FilteredResolver::over(names.clone(), filter.clone()), AMPLE);
+    let request = request(&format!("http://rebound.example:{port}/hook"));
+    let set = |addresses: &[SocketAddr]| *names.0.lock().unwrap() = addresses.to_vec();
+
+    // The name changes right after the check.
+    set(&[public, internal.local_addr().unwrap()]);
+    assert!(sender.post(&request).delivered());
+    assert_eq!((seen.try_iter().count(), names.0.lock().unwrap().len()), (1, 1));
+    // The next attempt finds it changed, though its connection was kept.
+    assert_eq!(sender.post(&request), failed("address blocked"));
+    assert_eq!(internal.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    // It is tried again when the name is back: on the kept connection, and on a new one if that has been closed.
+    set(&[public; 2]);
+    assert!(sender.post(&request).delivered());
 }
