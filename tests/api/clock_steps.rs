@@ -17,8 +17,12 @@ fn while_ahead<T>(app: &TestApp, days: i64, work: impl FnOnce() -> T) -> T {
 }
 
 /// Advances the clock by ticks, one minute in all at most, until `holds`.
-fn within_a_minute(app: &TestApp, mut holds: impl FnMut() -> bool) {
-    for _ in 0..12 {
+fn within_a_minute(app: &TestApp, holds: impl FnMut() -> bool) {
+    within_minutes(app, 1, holds);
+}
+
+fn within_minutes(app: &TestApp, minutes: u32, mut holds: impl FnMut() -> bool) {
+    for _ in 0..12 * minutes {
         app.advance(Duration::from_secs(5));
         let started = std::time::Instant::now();
         while started.elapsed() < Duration::from_millis(300) {
@@ -28,7 +32,7 @@ fn within_a_minute(app: &TestApp, mut holds: impl FnMut() -> bool) {
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
-    panic!("waited in vain for a minute");
+    panic!("waited in vain for {minutes} min");
 }
 
 fn one_event(app: &TestApp, room: &str) {
@@ -118,4 +122,31 @@ fn a_room_whose_deadline_is_too_far_away_at_the_start_ends_after_its_timeout() {
     assert!(!is_ended(&app, "standup"));
     app.advance(Duration::from_secs(1));
     eventually(|| is_ended(&app, "standup"));
+}
+
+#[test]
+fn after_a_step_of_hours_in_either_direction_webhooks_timers_and_reconciliation_go_on() {
+    for hours in [5, -5] {
+        let (app, receiver) = TestApp::start_with_receiver();
+        let room = |name: &str, timeout: u32| {
+            app.post("/v1/rooms").json(json!({"name": name, "empty_timeout_seconds": timeout})).send().expect(201)
+        };
+        room("long", 86_400);
+        let alice = app.join("long", "alice", "");
+        app.deliver();
+        assert_eq!(receiver.types(2), ["room.started", "participant.joined"]);
+        room("empty", 60);
+        app.clock.step(hours * 3_600 * 1_000);
+        // Found by reconciliation, which comes every minute.
+        app.drop_reports(1);
+        app.leave(&alice, true);
+        let mut seen = Vec::new();
+        within_minutes(&app, 3, || {
+            seen.extend(receiver.drain().iter().map(|post| post.json()["type"].as_str().unwrap().to_owned()));
+            seen.len() >= 2 && is_ended(&app, "empty")
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, ["participant.connection_aborted", "room.finished"], "{hours} h");
+        assert_eq!(app.room("after")["created_at"], app.now());
+    }
 }
