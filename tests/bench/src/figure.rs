@@ -1,0 +1,153 @@
+//! Results: figures with their limits, in tables, and curves.
+
+use std::fmt::Write as _;
+
+/// The results of a part of the benchmark.
+pub struct Section {
+    pub title: &'static str,
+    /// What was measured and against what, in a sentence or two.
+    pub about: &'static str,
+    pub figures: Vec<Figure>,
+    pub curves: Vec<Curve>,
+}
+
+/// A result.
+pub struct Figure {
+    pub name: String,
+    pub value: f64,
+    pub unit: Unit,
+    /// The bound that it must keep, if there is one.
+    pub bound: Option<Bound>,
+    /// More about it, as in `61,000 of 155,000 requests/s`.
+    pub note: String,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    /// Of the ceiling.
+    Ratio,
+    Milliseconds,
+    Seconds,
+    PerSecond,
+    KibiBytes,
+    Percent,
+}
+
+/// The bound of a value.
+#[derive(Clone, Copy)]
+pub enum Bound {
+    AtLeast(f64),
+    Under(f64),
+}
+
+/// How a cost grows: points of size and milliseconds, for each line.
+pub struct Curve {
+    pub title: &'static str,
+    pub size: &'static str,
+    pub lines: Vec<(&'static str, Vec<(f64, f64)>)>,
+}
+
+impl Figure {
+    pub fn new(name: impl Into<String>, value: f64, unit: Unit) -> Self {
+        Self { name: name.into(), value, unit, bound: None, note: String::new() }
+    }
+
+    pub fn at_least(mut self, bound: f64) -> Self {
+        self.bound = Some(Bound::AtLeast(bound));
+        self
+    }
+
+    pub fn under(mut self, bound: f64) -> Self {
+        self.bound = Some(Bound::Under(bound));
+        self
+    }
+
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    pub fn passes(&self) -> bool {
+        match self.bound {
+            Some(Bound::AtLeast(bound)) => self.value >= bound,
+            Some(Bound::Under(bound)) => self.value < bound,
+            None => true,
+        }
+    }
+
+    /// The columns of a table: name, value, bound, note.
+    pub fn columns(&self) -> [String; 4] {
+        let bound = match self.bound {
+            Some(Bound::AtLeast(bound)) => format!("at least {}", self.unit.write(bound)),
+            Some(Bound::Under(bound)) => format!("under {}", self.unit.write(bound)),
+            None => String::new(),
+        };
+        let missed = if self.passes() { "" } else { " (missed)" };
+        [self.name.clone(), self.unit.write(self.value), format!("{bound}{missed}"), self.note.clone()]
+    }
+}
+
+impl Unit {
+    fn write(self, value: f64) -> String {
+        match self {
+            Self::Ratio => format!("{value:.2}"),
+            Self::Milliseconds => format!("{value:.2} ms"),
+            Self::Seconds => format!("{value:.2} s"),
+            Self::PerSecond => format!("{}/s", thousands(value)),
+            Self::KibiBytes => format!("{value:.2} KiB"),
+            Self::Percent => format!("{value:.2} %"),
+        }
+    }
+}
+
+impl Section {
+    pub fn passes(&self) -> bool {
+        self.figures.iter().all(Figure::passes)
+    }
+
+    /// The table for people at a terminal.
+    pub fn text(&self) -> String {
+        let rows: Vec<_> = self.figures.iter().map(Figure::columns).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths = [width(0), width(1), width(2)];
+        let mut text = format!("\n{}\n", self.title);
+        for [name, value, bound, note] in &rows {
+            let line = format!("  {name:<0$}  {value:>1$}  {bound:<2$}  {note}", widths[0], widths[1], widths[2]);
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+}
+
+/// Writes a number without decimals, with separators.
+pub fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_separators() {
+        let texts = [0.4, 999.0, 1_000.0, 1_234_567.0].map(thousands);
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_figure_outside_its_bound_is_marked() {
+        let missed = Figure::new("ratio", 0.59, Unit::Ratio).at_least(0.6);
+        assert!(!missed.passes());
+        assert_eq!(missed.columns()[2], "at least 0.60 (missed)");
+        assert!(Figure::new("p99", 4.9, Unit::Milliseconds).under(5.0).passes());
+    }
+}

@@ -1,0 +1,104 @@
+//! The benchmark that `scripts/bench` runs: what the server does, compared with what the same machine does without it.
+//!
+//! Each ceiling is a bare program that does the work and nothing else. Both are measured alternately, and what counts is the
+//! ratio: absolute numbers differ between machines and from minute to minute. All traffic is on loopback, and times and numbers
+//! are bounded.
+//!
+//! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`]) returns a
+//! [`Section`](figure::Section), which is printed as a table and, for a report, written as Markdown with plots.
+
+mod bare;
+mod connection;
+mod deliveries;
+mod figure;
+mod fill;
+mod joins;
+mod lists;
+mod load;
+mod metrics;
+mod plot;
+mod process;
+mod report;
+mod requests;
+mod rooms;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use figure::Section;
+
+/// Any failure of the benchmark itself.
+type BenchError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Compares the server's performance with that of bare programs.
+#[derive(Parser)]
+struct Arguments {
+    /// The server to measure.
+    #[arg(long, default_value = "conclave")]
+    conclave: PathBuf,
+    /// What to measure; everything if absent.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// A directory for a report: `performance.md` and its plots.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Serves the responses in this file and nothing else: the ceiling of the requests.
+    #[arg(long, hide = true)]
+    bare: Option<PathBuf>,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Requests,
+    Joins,
+    Deliveries,
+    Rooms,
+    Lists,
+}
+
+const PARTS: [Part; 5] = [Part::Requests, Part::Joins, Part::Deliveries, Part::Rooms, Part::Lists];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether every result is within its limit.
+fn run(arguments: &Arguments) -> Result<bool, BenchError> {
+    if let Some(responses) = &arguments.bare {
+        bare::serve(responses)?;
+        return Ok(true);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut sections = Vec::new();
+    for part in PARTS.into_iter().filter(|part| arguments.only.is_empty() || arguments.only.contains(part)) {
+        let section = runtime.block_on(measure(part, &arguments.conclave))?;
+        print!("{}", section.text());
+        sections.push(section);
+    }
+    if let Some(directory) = &arguments.report {
+        report::write(directory, &sections)?;
+    }
+    Ok(sections.iter().all(Section::passes))
+}
+
+async fn measure(part: Part, conclave: &Path) -> Result<Section, BenchError> {
+    let scratch = tempfile::tempdir()?;
+    match part {
+        Part::Requests => requests::measure(conclave, scratch.path()).await,
+        Part::Joins => joins::measure(conclave, scratch.path()).await,
+        Part::Deliveries => deliveries::measure(conclave, scratch.path()).await,
+        Part::Rooms => rooms::measure(conclave, scratch.path()).await,
+        Part::Lists => lists::measure(conclave, scratch.path()).await,
+    }
+}

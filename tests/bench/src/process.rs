@@ -1,0 +1,87 @@
+//! Server processes.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::BenchError;
+
+/// Worker threads of each server.
+pub const WORKERS: usize = 2;
+
+/// A child process, killed when dropped.
+pub struct Process {
+    child: Child,
+    /// The line of JSON that it printed when it was ready.
+    ready: Value,
+}
+
+impl Process {
+    /// Starts a program, and waits for its ready line.
+    pub fn start(command: &mut Command) -> Result<Self, BenchError> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
+        Ok(Self { child, ready: serde_json::from_str(&line)? })
+    }
+
+    /// Starts `conclave dev` without rate limits.
+    pub fn conclave(binary: &Path, data: &Path) -> Result<Self, BenchError> {
+        let mut command = Command::new(binary);
+        command.arg("--data").arg(data).args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.env("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "1000000").env("CONCLAVE_LIMITS__BURST", "1000000");
+        command.env("CONCLAVE_HTTP__WORKERS", WORKERS.to_string()).env("RUST_LOG", "warn");
+        Self::start(&mut command)
+    }
+
+    fn text(&self, field: &str) -> &str {
+        self.ready[field].as_str().unwrap_or_default()
+    }
+
+    /// Address and port of the API.
+    pub fn api(&self) -> String {
+        self.text("api").trim_start_matches("http://").to_owned()
+    }
+
+    /// Address and port of the admin listener.
+    pub fn admin(&self) -> String {
+        self.text("admin").trim_start_matches("http://").to_owned()
+    }
+
+    pub fn key(&self) -> String {
+        self.text("api_key").to_owned()
+    }
+
+    /// The resident memory in KiB.
+    pub fn resident(&self) -> Result<f64, BenchError> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+        Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
+    }
+
+    /// The CPU time used so far, in seconds.
+    pub fn cpu(&self) -> Result<f64, BenchError> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th field behind it.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).ok_or("no CPU time");
+        // Linux reports a hundred ticks each second.
+        Ok((ticks(11)? + ticks(12)?) / 100.0)
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub fn stop(mut self) -> Result<(), BenchError> {
+        Command::new("kill").arg(self.child.id().to_string()).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,118 @@
+//! What open rooms cost: memory, CPU while idle, the start of the server, and the requests of their project.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::BenchError;
+use crate::connection::{Connection, request};
+use crate::figure::{Curve, Figure, Section, Unit};
+use crate::fill::Filler;
+use crate::load::Sample;
+use crate::process::Process;
+
+/// The numbers of open rooms at which costs are measured.
+const SIZES: [u32; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
+/// Requests of each kind, one after the other.
+const REQUESTS: usize = 300;
+/// How long idle CPU is measured.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// The requests whose growth is measured. `{n}` is replaced by a number that is never repeated.
+const GROWING: [(&str, &str, &str); 5] = [
+    ("get_room", "GET /v1/rooms/bench", ""),
+    ("create_room", "POST /v1/rooms", r#"{"name":"new{n}"}"#),
+    ("list_rooms", "GET /v1/rooms?limit=20", ""),
+    ("get_plan", "GET /v1/plan", ""),
+    ("get_usage", "GET /v1/usage", ""),
+];
+
+/// Measures at each size, on one data directory that is filled between.
+pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
+    let data = scratch.join("data");
+    let server = Process::conclave(conclave, &data)?;
+    let mut connection = Connection::open(&server.api()).await?;
+    connection
+        .json(&server.key(), "POST /v1/rooms", &json!({"name": "bench", "empty_timeout_seconds": 36_000}))
+        .await?;
+    let empty = settled_memory(&server).await?;
+    server.stop()?;
+
+    let mut lines: Vec<(&str, Vec<(f64, f64)>)> = GROWING.map(|(name, ..)| (name, Vec::new())).into();
+    let (mut figures, mut filled) = (Vec::new(), 1);
+    for (round, size) in (0_u64..).zip(SIZES) {
+        Filler::open(&data)?.open_rooms(size.saturating_sub(filled))?;
+        filled = filled.max(size);
+        let (server, ready) = start(conclave, &data).await?;
+        if size == SIZES[SIZES.len() - 1] {
+            figures = at_rest(&server, (ready, empty), size).await?;
+        }
+        for (line, (_, head, body)) in lines.iter_mut().zip(GROWING) {
+            let sample = one_after_the_other(&server, head, body, round).await?;
+            line.1.push((f64::from(size), sample.quantile(0.5)));
+        }
+        server.stop()?;
+    }
+    for name in ["get_plan", "get_usage"] {
+        let last = lines.iter().find(|line| line.0 == name).and_then(|line| line.1.last()).ok_or("no measurement")?;
+        figures.push(Figure::new(format!("{name}, median"), last.1, Unit::Milliseconds).under(1.0));
+    }
+    Ok(Section {
+        title: "100,000 open rooms",
+        about: "Rooms that are open and empty, in one project. The curves are medians of requests that are sent one after the \
+                other.",
+        figures,
+        curves: vec![Curve { title: "Requests by the number of open rooms", size: "open rooms", lines }],
+    })
+}
+
+/// Starts the server, and returns how long it took until the first response.
+async fn start(conclave: &Path, data: &Path) -> Result<(Process, Duration), BenchError> {
+    let begun = Instant::now();
+    let server = Process::conclave(conclave, data)?;
+    Connection::open(&server.api()).await?.exchange(&request(&server.key(), "GET /v1/plan", "")).await?;
+    let ready = begun.elapsed();
+    Ok((server, ready))
+}
+
+/// What rooms cost while nothing happens.
+async fn at_rest(server: &Process, (ready, empty): (Duration, f64), size: u32) -> Result<Vec<Figure>, BenchError> {
+    let memory = settled_memory(server).await?;
+    let (before, begun) = (server.cpu()?, Instant::now());
+    tokio::time::sleep(IDLE).await;
+    let idle = (server.cpu()? - before) / begun.elapsed().as_secs_f64() * 100.0;
+    Ok(vec![
+        Figure::new("start to the first response", ready.as_secs_f64(), Unit::Seconds).under(1.0),
+        Figure::new("memory for each", (memory - empty) / f64::from(size), Unit::KibiBytes)
+            .under(1.5)
+            .note(format!("{:.0} MiB in all", memory / 1024.0)),
+        Figure::new("idle CPU", idle, Unit::Percent).under(0.5).note("of one core"),
+    ])
+}
+
+/// The resident memory once it does not fall any more.
+async fn settled_memory(server: &Process) -> Result<f64, BenchError> {
+    let mut memory = server.resident()?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = server.resident()?;
+        if now >= memory {
+            return Ok(now);
+        }
+        memory = now;
+    }
+}
+
+async fn one_after_the_other(server: &Process, head: &str, body: &str, round: u64) -> Result<Sample, BenchError> {
+    let (mut connection, key) = (Connection::open(&server.api()).await?, server.key());
+    let (mut latencies, begun) = (Vec::with_capacity(REQUESTS), Instant::now());
+    for number in 0..REQUESTS {
+        let body = body.replace("{n}", &format!("-{round}-{number}"));
+        let request = request(&key, head, &body);
+        let sent = Instant::now();
+        connection.exchange(&request).await?;
+        latencies.push(sent.elapsed());
+    }
+    Ok(Sample::new(latencies, begun.elapsed()))
+}
