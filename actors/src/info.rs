@@ -136,6 +136,7 @@ impl ActorInfo {
     /// Records that the actor begins to handle a message.
     pub fn record_message(&self, at: Timestamp, message: &'static str) {
         self.handled.fetch_add(1, Ordering::Relaxed);
+        log::trace!(actor = &*self.id; "handles {message}");
         let mut diagnostics = self.diagnostics();
         if diagnostics.history.len() == HISTORY {
             diagnostics.history.pop_front();

@@ -1,29 +1,14 @@
 //! API keys: creating, revoking and authenticating them.
 
-use conclave_model::key::{ApiKey, ApiKeyHash, ApiKeyPrefix, ApiKeyRecord};
-use conclave_model::project::ProjectStatus;
+use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
+use crate::credential::{self, Credential};
 use crate::error::StoreError;
 use crate::projects::no_such_project;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::values::args;
-
-/// An API key and its project, as a request is authenticated with them.
-#[derive(Debug, Clone)]
-pub struct Credential {
-    /// The project that the key belongs to.
-    pub project_id: ProjectId,
-    /// The first characters of the key, which name it.
-    pub prefix: ApiKeyPrefix,
-    /// Whether the key was revoked.
-    pub revoked: bool,
-    /// Whether the project may start new work.
-    pub project_status: ProjectStatus,
-    /// The name of the project's plan.
-    pub plan: String,
-}
 
 macro_rules! select {
     ($rest:literal) => {
@@ -33,8 +18,6 @@ macro_rules! select {
 
 const SELECT_BY_PREFIX: &str = select!("prefix = ?1");
 const SELECT_OF_PROJECT: &str = select!("project_id = ?1 ORDER BY created_at, prefix");
-const SELECT_CREDENTIAL: &str = "SELECT k.hash, k.revoked_at IS NOT NULL, p.id, p.status, p.plan
-     FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
 const INSERT: &str = "INSERT INTO api_keys (prefix, project_id, hash, label, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?3 WHERE prefix = ?1 AND project_id = ?2 AND revoked_at IS NULL";
 
@@ -57,30 +40,19 @@ fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreEr
     Ok(find(sql, prefix)?.ok_or_else(not_found)?)
 }
 
-fn authenticate(sql: Sql<'_>, key: &ApiKey) -> Result<Option<Credential>, StoreError> {
-    let prefix = key.prefix();
-    let read = |row: &Row<'_>| {
-        let credential = Credential {
-            project_id: row.get(2)?,
-            prefix: prefix.clone(),
-            revoked: row.get(1)?,
-            project_status: row.get(3)?,
-            plan: row.get(4)?,
-        };
-        Ok((row.get::<ApiKeyHash>(0)?, credential))
-    };
-    let found = sql.one(SELECT_CREDENTIAL, args![&prefix], read)?;
-    // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
-    Ok(found.filter(|(hash, _)| *hash == key.hash()).map(|(_, credential)| credential))
-}
-
 impl Store {
     /// Finds the project of a key, revoked or not; `None` for an unknown key.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
-        self.read(move |sql| authenticate(sql, &key)).await
+        self.read_snapshot(move |mut snapshot| {
+            let prefix = key.prefix();
+            let found = snapshot.credential(&prefix, |sql| credential::find(sql, &prefix))?;
+            // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
+            Ok(found.filter(|(hash, _)| *hash == key.hash()).map(|(_, credential)| credential))
+        })
+        .await
     }
 
     /// Creates a key and returns it in full. Only its hash is stored.

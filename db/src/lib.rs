@@ -14,6 +14,7 @@
 
 mod api_keys;
 mod codes;
+mod credential;
 mod deliveries;
 mod destinations;
 mod egresses;
@@ -54,8 +55,8 @@ mod vault;
 mod webhook_endpoints;
 mod writer;
 
-pub use api_keys::Credential;
 pub use codes::{CodeExchange, CreatedCode, NewCode};
+pub use credential::Credential;
 pub use deliveries::{Attempt, DeliveryFilter, DueDelivery, EndpointQueue};
 pub use destinations::NewDestination;
 pub use egresses::{EgressFilter, NewEgress, RunningEgress};

@@ -7,35 +7,28 @@
 //!
 //! Each read is a transaction that begins when it runs, so it sees everything that was committed before it was requested.
 
+mod connection;
 mod lists;
 mod point_reads;
 mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Duration;
 
 use conclave_model::ProjectId;
 use prometheus::IntGauge;
-use r2d2::{Pool, PooledConnection};
-use r2d2_sqlite::SqliteConnectionManager;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::sql::Sql;
+pub(crate) use connection::Snapshot;
+use connection::open;
 use lists::Lists;
 use point_reads::PointReads;
 use threads::Threads;
 
 /// The number of threads for bulk reads: a long one, such as a backup, leaves one to the others.
 const BULK_THREADS: usize = 2;
-
-/// How long a read waits for a lock. Readers of a write-ahead log wait for a recovery only, which takes moments; a point read
-/// waits on an asynchronous thread.
-const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
-
-type Connections = Pool<SqliteConnectionManager>;
-type ReadConnection = PooledConnection<SqliteConnectionManager>;
 
 /// A handle to the readers.
 #[derive(Clone)]
@@ -61,6 +54,15 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
+        self.snapshot(move |snapshot| run(snapshot.sql)).await
+    }
+
+    /// The same, for a read that uses what the snapshot remembers.
+    pub(crate) async fn snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
         self.point_reads.read(run).await
     }
 
@@ -83,38 +85,28 @@ impl Readers {
     }
 }
 
-fn open(path: &Path, size: usize) -> Result<Connections, StoreError> {
-    let manager = SqliteConnectionManager::file(path)
-        .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .with_init(|connection| {
-            connection.busy_timeout(BUSY_TIMEOUT)?;
-            connection.set_prepared_statement_cache_capacity(128);
-            Ok(())
-        });
-    Pool::builder()
-        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
-        // A read connection to a local file does not go stale, and its prepared statements are worth keeping.
-        .test_on_check_out(false)
-        .max_lifetime(None)
-        .idle_timeout(None)
-        .build(manager)
-        .map_err(|error| StoreError::Unavailable(error.to_string()))
-}
-
 /// Runs a read in a transaction of its own. A panic fails this read only.
 fn in_transaction<T>(
     connection: &Connection,
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
+    begin(connection)?;
+    let result = caught(|| run(Sql::new(connection)));
+    end(connection);
+    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
+}
+
+fn begin(connection: &Connection) -> Result<(), StoreError> {
+    Sql::new(connection).put("BEGIN", &[])
+}
+
+fn end(connection: &Connection) {
     let sql = Sql::new(connection);
-    sql.put("BEGIN", &[])?;
-    let result = caught(|| run(sql));
     if let Err(error) = sql.put("COMMIT", &[]) {
         log::error!("a read transaction did not end: {error}");
         // It must end, or the connection reads an old state for ever.
         let _ = sql.put("ROLLBACK", &[]);
     }
-    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
 }
 
 /// Runs something that may panic; `None` if it does.

@@ -6,7 +6,7 @@
 //! a [`StoreError`] here and nowhere else.
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
+use rusqlite::{CachedStatement, Connection, ErrorCode, ToSql, params_from_iter};
 use serde::de::DeserializeOwned;
 
 use crate::StoreError;
@@ -29,6 +29,12 @@ impl<'c> Sql<'c> {
         self.0
     }
 
+    /// Texts hold no values, so a log with all of them gives nothing away.
+    fn prepare(self, text: &str) -> Result<CachedStatement<'c>, StoreError> {
+        log::trace!("{text}");
+        Ok(self.0.prepare_cached(text)?)
+    }
+
     /// Reads the first row; `None` when the query finds none.
     pub(crate) fn one<T>(
         self,
@@ -36,7 +42,7 @@ impl<'c> Sql<'c> {
         args: &[Value<'_>],
         read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        let mut statement = self.0.prepare_cached(text)?;
+        let mut statement = self.prepare(text)?;
         let mut rows = statement.query(params_from_iter(args))?;
         rows.next()?.map(|row| read(&Row(row))).transpose()
     }
@@ -53,7 +59,7 @@ impl<'c> Sql<'c> {
         args: &[Value<'_>],
         read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let mut statement = self.0.prepare_cached(text)?;
+        let mut statement = self.prepare(text)?;
         let mut rows = statement.query(params_from_iter(args))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
@@ -64,7 +70,7 @@ impl<'c> Sql<'c> {
 
     /// Writes, and returns how many rows it wrote.
     pub(crate) fn change(self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
-        Ok(self.0.prepare_cached(text)?.execute(params_from_iter(args))?)
+        Ok(self.prepare(text)?.execute(params_from_iter(args))?)
     }
 
     /// Writes where the number of rows does not matter.

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
 use crate::migrate;
 use crate::outbox::CommitHook;
-use crate::reader::Readers;
+use crate::reader::{Readers, Snapshot};
 use crate::sql::Sql;
 use crate::tx::Tx;
 use crate::vault::Vault;
@@ -153,6 +153,15 @@ impl Store {
         T: Send + 'static,
     {
         self.0.readers.point(run).await
+    }
+
+    /// Reads a few rows by their keys, some of which the snapshot may remember.
+    pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.readers.snapshot(run).await
     }
 
     /// Reads a page of a project's rows for a client.

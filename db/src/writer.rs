@@ -118,6 +118,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let closed = || StoreError::Unavailable("the store is closed".into());
         self.waiting.inc();
+        log::trace!("a write is handed to the writer");
         let queued = self.queue.send(Box::new(Job { run: Some(run), result: None, reply }));
         queued.map_err(|_| {
             self.waiting.dec();
@@ -138,6 +139,7 @@ impl Thread {
             metrics.batch.observe(batch.len() as f64);
             let committed = self.commit(&mut batch);
             self.shared.metrics.commit.observe(begun.elapsed().as_secs_f64());
+            log::trace!(jobs = batch.len(); "a batch has ended");
             match &committed {
                 Ok(events) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}

@@ -317,3 +317,21 @@ async fn a_backup_opens_and_holds_what_was_there() {
     assert_eq!(restored.check().await.unwrap(), Store::schema());
     assert!(restored.project(project).await.unwrap().is_some());
 }
+
+#[actix::test]
+async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let ((store, _), (other, _)) = (open(&dir, &clock()), open(&dir, &clock()));
+    let project = project(&store).await;
+    let (record, key) = store.create_api_key(project.clone(), "label".into()).await.unwrap();
+    for _ in 0..3 {
+        assert!(!store.authenticate(key.clone()).await.unwrap().unwrap().revoked);
+    }
+    // Another key with the same prefix is another key, also while the prefix is remembered.
+    let text = key.reveal();
+    let last = if text.ends_with('a') { "b" } else { "a" };
+    let similar = format!("{}{last}", &text[..text.len() - 1]).parse().unwrap();
+    assert!(store.authenticate(similar).await.unwrap().is_none());
+    other.revoke_api_key(record.prefix).await.unwrap();
+    assert!(store.authenticate(key).await.unwrap().unwrap().revoked);
+}

@@ -8,13 +8,12 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::connection::{Connections, ReadConnection, Snapshot};
 use super::threads::Threads;
-use super::{Connections, caught, in_transaction};
+use super::{begin, caught, end};
 use crate::error::StoreError;
-use crate::sql::Sql;
 
 /// The number of queues. Threads beyond that share them, which does no harm.
 const QUEUES: usize = 32;
@@ -27,7 +26,7 @@ thread_local! {
 }
 
 /// A read, boxed for the queue. It sends its result through its own channel.
-type Job = Box<dyn FnOnce(Result<Sql<'_>, StoreError>) + Send>;
+type Job = Box<dyn FnOnce(Result<Snapshot<'_>, StoreError>) + Send>;
 
 /// A handle to the lane.
 #[derive(Clone)]
@@ -46,13 +45,13 @@ impl PointReads {
     /// Runs a read. It sees everything that was committed before.
     pub(super) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |sql| {
+        let job: Job = Box::new(move |snapshot| {
             // The caller may have stopped waiting.
-            let _ = reply.send(sql.and_then(run));
+            let _ = reply.send(snapshot.and_then(run));
         });
         let queue = THREAD.with(|thread| thread % QUEUES);
         self.queue(queue, |jobs| jobs.push(job));
@@ -72,7 +71,7 @@ impl PointReads {
             return;
         }
         match self.connections.try_get() {
-            Some(connection) => run_all(&connection, jobs),
+            Some(mut connection) => run_all(&mut connection, jobs),
             None => self.spare.run_detached(move |connection| match connection {
                 Ok(connection) => run_all(connection, jobs),
                 Err(error) => refuse(jobs, &error),
@@ -82,17 +81,19 @@ impl PointReads {
 }
 
 /// Runs reads in one transaction.
-fn run_all(connection: &Connection, jobs: Vec<Job>) {
-    let mut jobs = jobs.into_iter();
-    let run = in_transaction(connection, |sql| {
-        for job in jobs.by_ref() {
-            let _ = caught(|| job(Ok(sql)));
-        }
-        Ok(())
-    });
-    if let Err(error) = run {
-        refuse(jobs, &error);
+fn run_all(connection: &mut ReadConnection, jobs: Vec<Job>) {
+    if let Err(error) = begin(&connection.sqlite) {
+        return refuse(jobs, &error);
     }
+    match connection.snapshot() {
+        Ok(mut snapshot) => {
+            for job in jobs {
+                let _ = caught(|| job(Ok(snapshot.reborrow())));
+            }
+        }
+        Err(error) => refuse(jobs, &error),
+    }
+    end(&connection.sqlite);
 }
 
 fn refuse(jobs: impl IntoIterator<Item = Job>, error: &StoreError) {

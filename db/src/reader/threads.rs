@@ -5,7 +5,7 @@ use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::{Connections, ReadConnection};
+use super::connection::{Connections, Pooled, ReadConnection};
 use crate::error::StoreError;
 
 /// A handle to threads that share a queue.
@@ -18,9 +18,9 @@ pub(super) struct Threads {
 /// A read, boxed for the queue. It sends its result through its own channel.
 struct Job(Box<dyn Run>);
 
-trait Run: FnOnce(Result<&Connection, StoreError>) + Send {}
+trait Run: FnOnce(Result<&mut ReadConnection, StoreError>) + Send {}
 
-impl<F: FnOnce(Result<&Connection, StoreError>) + Send> Run for F {}
+impl<F: FnOnce(Result<&mut ReadConnection, StoreError>) + Send> Run for F {}
 
 impl Message for Job {
     type Result = ();
@@ -29,7 +29,7 @@ impl Message for Job {
 struct Thread {
     connections: Connections,
     /// Kept from the first job on.
-    connection: Option<ReadConnection>,
+    connection: Option<Pooled>,
     waiting: IntGauge,
 }
 
@@ -47,7 +47,7 @@ impl Handler<Job> for Thread {
 }
 
 impl Thread {
-    fn connection(&mut self) -> Result<&Connection, StoreError> {
+    fn connection(&mut self) -> Result<&mut ReadConnection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connections.get().map_err(|error| StoreError::Unavailable(error.to_string()))?,
@@ -77,14 +77,15 @@ impl Threads {
         let (reply, answer) = oneshot::channel();
         self.run_detached(move |connection| {
             // The caller may have stopped waiting.
-            let _ = reply.send(connection.and_then(run));
+            let _ = reply.send(connection.and_then(|connection| run(&connection.sqlite)));
         });
         answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 
     /// Queues a read whose result is not awaited. It must not panic, which would end the thread.
-    pub(super) fn run_detached(&self, run: impl FnOnce(Result<&Connection, StoreError>) + Send + 'static) {
+    pub(super) fn run_detached(&self, run: impl FnOnce(Result<&mut ReadConnection, StoreError>) + Send + 'static) {
         self.waiting.inc();
+        log::trace!("a read is handed to a thread");
         self.queue.do_send(Job(Box::new(run)));
     }
 }

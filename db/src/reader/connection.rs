@@ -1,0 +1,127 @@
+//! The pool of connections that read, each with what point reads have found in its last snapshot.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use conclave_model::key::{ApiKeyHash, ApiKeyPrefix};
+use r2d2::{ManageConnection, Pool, PooledConnection};
+use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::credential::Credential;
+use crate::error::StoreError;
+use crate::sql::Sql;
+
+/// How long a read waits for a lock. Readers of a write-ahead log wait for a recovery only, which takes moments; a point read
+/// waits on an asynchronous thread.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The most credentials that a connection remembers.
+const CREDENTIALS: usize = 1_000;
+
+pub(super) type Connections = Pool<Manager>;
+pub(super) type Pooled = PooledConnection<Manager>;
+
+/// A connection that reads.
+pub(super) struct ReadConnection {
+    pub(super) sqlite: Connection,
+    memory: Memory,
+}
+
+/// What was found in a snapshot of the database. It is forgotten with the first commit after it, whoever makes it, so it is never
+/// older than what a query would find.
+#[derive(Default)]
+struct Memory {
+    /// SQLite's number of the snapshot; it differs on each connection.
+    version: i64,
+    credentials: HashMap<ApiKeyPrefix, Remembered>,
+}
+
+type Remembered = Option<(ApiKeyHash, Credential)>;
+
+/// The state of the database that a point read sees.
+pub(crate) struct Snapshot<'c> {
+    pub(crate) sql: Sql<'c>,
+    memory: &'c mut Memory,
+}
+
+/// Opens connections.
+pub(super) struct Manager(SqliteConnectionManager);
+
+impl ManageConnection for Manager {
+    type Connection = ReadConnection;
+    type Error = rusqlite::Error;
+
+    fn connect(&self) -> Result<ReadConnection, rusqlite::Error> {
+        Ok(ReadConnection { sqlite: self.0.connect()?, memory: Memory::default() })
+    }
+
+    fn is_valid(&self, connection: &mut ReadConnection) -> Result<(), rusqlite::Error> {
+        self.0.is_valid(&mut connection.sqlite)
+    }
+
+    fn has_broken(&self, connection: &mut ReadConnection) -> bool {
+        self.0.has_broken(&mut connection.sqlite)
+    }
+}
+
+impl ReadConnection {
+    /// The snapshot of the transaction that is open. The first query of a transaction fixes its snapshot; this is one.
+    pub(super) fn snapshot(&mut self) -> Result<Snapshot<'_>, StoreError> {
+        let sql = Sql::new(&self.sqlite);
+        let version = sql.value("PRAGMA data_version", &[])?;
+        if self.memory.version != version {
+            self.memory.version = version;
+            self.memory.credentials.clear();
+        }
+        Ok(Snapshot { sql, memory: &mut self.memory })
+    }
+}
+
+impl Snapshot<'_> {
+    /// The same snapshot for another read.
+    pub(super) fn reborrow(&mut self) -> Snapshot<'_> {
+        Snapshot { sql: self.sql, memory: self.memory }
+    }
+
+    /// Returns the credential of a key, which every request asks for: from memory if it was found in this snapshot, or else by
+    /// `find`.
+    pub(crate) fn credential(
+        &mut self,
+        prefix: &ApiKeyPrefix,
+        find: impl FnOnce(Sql<'_>) -> Result<Remembered, StoreError>,
+    ) -> Result<Remembered, StoreError> {
+        let credentials = &mut self.memory.credentials;
+        if let Some(found) = credentials.get(prefix) {
+            return Ok(found.clone());
+        }
+        let found = find(self.sql)?;
+        if credentials.len() == CREDENTIALS {
+            credentials.clear();
+        }
+        // An unknown key is not remembered: whoever sends one after the other would displace the others.
+        if found.is_some() {
+            credentials.insert(prefix.clone(), found.clone());
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn open(path: &Path, size: usize) -> Result<Connections, StoreError> {
+    let manager = SqliteConnectionManager::file(path)
+        .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .with_init(|connection| {
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.set_prepared_statement_cache_capacity(128);
+            Ok(())
+        });
+    Pool::builder()
+        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
+        // A read connection to a local file does not go stale, and its prepared statements are worth keeping.
+        .test_on_check_out(false)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .build(Manager(manager))
+        .map_err(|error| StoreError::Unavailable(error.to_string()))
+}

@@ -1,0 +1,191 @@
+//! What each hot operation costs, in numbers that do not depend on the machine: SQL statements, jobs handed to another thread of
+//! the store, messages that actors handle, batches (each is one fsync), and allocations.
+//!
+//! The first four are counted by the program's own trace log. Requests are sent one after the other, and the clock stands still,
+//! so the numbers are exact; an operation that needs one more has to say why here. Allocations vary by a few with the state of
+//! hash tables, so they have a bound.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::alloc::System;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use log::{LevelFilter, Log, Metadata, Record};
+use serde_json::{Value, json};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use support::TestApp;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// How often an operation runs while it is counted.
+const RUNS: usize = 64;
+
+/// The costs of one request: SQL statements, jobs for another thread of the store, messages, batches; and the most allocations.
+const EXPECTED: [(&str, [usize; 4], usize); 5] = [
+    ("get_room", [7, 0, 0, 0], 50),
+    ("create_token", [9, 0, 0, 0], 95),
+    ("create_room", [11, 1, 2, 1], 80),
+    ("join", [24, 1, 4, 1], 175),
+    ("leave", [11, 1, 3, 1], 95),
+];
+
+/// Counts the lines of the trace log.
+#[derive(Default)]
+struct Counter {
+    statements: AtomicUsize,
+    jobs: AtomicUsize,
+    messages: AtomicUsize,
+    batches: AtomicUsize,
+}
+
+static COUNTER: Counter = Counter {
+    statements: AtomicUsize::new(0),
+    jobs: AtomicUsize::new(0),
+    messages: AtomicUsize::new(0),
+    batches: AtomicUsize::new(0),
+};
+
+impl Log for Counter {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let is = |text| record.args().as_str() == Some(text);
+        match record.target() {
+            "conclave_db::sql" => self.statements.fetch_add(1, Relaxed),
+            "conclave_actors::info" => self.messages.fetch_add(1, Relaxed),
+            "conclave_db::writer" if is("a batch has ended") => self.batches.fetch_add(1, Relaxed),
+            "conclave_db::writer" if is("a write is handed to the writer") => self.jobs.fetch_add(1, Relaxed),
+            "conclave_db::reader::threads" if is("a read is handed to a thread") => self.jobs.fetch_add(1, Relaxed),
+            _ => 0,
+        };
+    }
+
+    fn flush(&self) {}
+}
+
+impl Counter {
+    /// Returns what was counted since the last call.
+    fn take(&self) -> [usize; 4] {
+        [&self.statements, &self.jobs, &self.messages, &self.batches].map(|count| count.swap(0, Relaxed))
+    }
+}
+
+/// A connection that allocates nothing while it sends and receives.
+struct Connection {
+    stream: TcpStream,
+    buffer: [u8; 16 * 1024],
+}
+
+impl Connection {
+    fn open(url: &str) -> Self {
+        let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, buffer: [0; 16 * 1024] }
+    }
+
+    /// Sends a request, and returns the body of its response.
+    fn exchange(&mut self, request: &[u8]) -> &[u8] {
+        self.stream.write_all(request).unwrap();
+        let mut received = 0;
+        loop {
+            received += self.stream.read(&mut self.buffer[received..]).unwrap();
+            let seen = std::str::from_utf8(&self.buffer[..received]).unwrap();
+            assert!(seen.starts_with("HTTP/1.1 20"), "{seen}");
+            let Some(head) = seen.find("\r\n\r\n") else { continue };
+            let length = seen[..head].lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.map_or(0, |length| length.parse().unwrap());
+            if received >= head + 4 + length {
+                return &self.buffer[head + 4..received];
+            }
+        }
+    }
+}
+
+/// An app, with connections to both of its listeners.
+struct Bench {
+    app: TestApp,
+    api: Connection,
+    admin: Connection,
+    differences: Vec<String>,
+}
+
+/// The listener that takes a request.
+#[derive(Clone, Copy)]
+enum Listener {
+    Api,
+    Admin,
+}
+
+impl Bench {
+    fn start() -> Self {
+        let app = TestApp::start();
+        let (api, admin) = (Connection::open(&app.api), Connection::open(&app.admin));
+        app.room_with_roles("stage", &json!({"host": {}}));
+        Self { app, api, admin, differences: Vec::new() }
+    }
+
+    fn request(&self, head: &str, body: &Value) -> Vec<u8> {
+        let (key, body) = (&self.app.key, if body.is_null() { String::new() } else { body.to_string() });
+        let length = body.len();
+        let head = format!("{head} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}");
+        format!("{head}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+    }
+
+    /// Sends the requests of an operation, numbered, first to warm up and then to count, and compares their costs with those that
+    /// are expected. Returns the bodies of the responses.
+    fn check(&mut self, name: &str, listener: Listener, request: impl Fn(&Self, usize) -> Vec<u8>) -> Vec<Value> {
+        let requests: Vec<_> = (0..2 * RUNS).map(|number| request(self, number)).collect();
+        let connection = match listener {
+            Listener::Api => &mut self.api,
+            Listener::Admin => &mut self.admin,
+        };
+        let mut bodies = Vec::with_capacity(2 * RUNS);
+        requests[..RUNS].iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
+        COUNTER.take();
+        let region = Region::new(ALLOCATOR);
+        requests[RUNS..].iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
+        // One allocation is the body that is kept here.
+        let allocations = region.change().allocations / RUNS - 1;
+        let costs = COUNTER.take();
+        let (_, expected, most) = EXPECTED.into_iter().find(|row| row.0 == name).unwrap();
+        println!("{name}: {costs:?} for {RUNS} requests, {allocations} allocations for each");
+        if costs != expected.map(|each| each * RUNS) || allocations > most {
+            self.differences
+                .push(format!("{name}: {costs:?} instead of {RUNS} times {expected:?}, {allocations} of {most}"));
+        }
+        bodies.iter().map(|body| serde_json::from_slice(body).unwrap_or_default()).collect()
+    }
+}
+
+#[test]
+fn hot_operations_cost_what_they_did() {
+    log::set_logger(&COUNTER).unwrap();
+    log::set_max_level(LevelFilter::Trace);
+    let mut bench = Bench::start();
+    bench.check("get_room", Listener::Api, |bench, _| bench.request("GET /v1/rooms/stage", &Value::Null));
+    bench.check("create_token", Listener::Api, |bench, number| {
+        let token = json!({"room": "stage", "identity": format!("user-{number}"), "role": "host"});
+        bench.request("POST /v1/tokens", &token)
+    });
+    bench.check("create_room", Listener::Api, |bench, number| {
+        bench.request("POST /v1/rooms", &json!({"name": format!("room-{number}")}))
+    });
+    // Each into a room of its own: a join reads the participants who are there.
+    let joined = bench.check("join", Listener::Admin, |bench, number| {
+        let token = json!({"room": format!("room-{number}"), "identity": "user"});
+        let token = bench.app.post("/v1/tokens").json(token).send().expect(201);
+        bench.request("POST /sandbox/join", &json!({"token": token["token"]}))
+    });
+    bench.check("leave", Listener::Admin, |bench, number| {
+        let sid = joined[number]["sid"].as_str().unwrap();
+        bench.request(&format!("POST /sandbox/participants/{sid}/leave"), &json!({"clean": true}))
+    });
+    assert!(bench.differences.is_empty(), "{:#?}", bench.differences);
+}
