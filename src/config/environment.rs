@@ -56,13 +56,26 @@ impl EnvironmentLayer {
 /// Parses a text as the type of the setting's default. Text that cannot be parsed stays text: serde then rejects it and
 /// reports its path.
 fn parse_value(text: &str, default: &Value) -> Value {
-    let parsed = || text.trim().parse::<Value>().unwrap_or_else(|never| match never {});
-    match (default, parsed()) {
-        (Value::Array(..), array @ Value::Array(..)) => array,
-        (Value::Array(..), _) => comma_separated(text),
-        (Value::Num(..), number @ Value::Num(..)) => number,
-        (Value::Bool(..), word @ Value::Bool(..)) => word,
-        _ => text.to_owned().into(),
+    let word = text.trim();
+    let parsed = match default {
+        Value::Array(..) => Some(list(word)),
+        Value::Num(..) => number(word),
+        Value::Bool(..) => word.parse::<bool>().ok().map(Value::from),
+        _ => None,
+    };
+    parsed.unwrap_or_else(|| text.into())
+}
+
+fn number(word: &str) -> Option<Value> {
+    let whole = word.parse::<u64>().map(Value::from).or_else(|_| word.parse::<i64>().map(Value::from));
+    whole.ok().or_else(|| word.parse::<f64>().ok().map(Value::from))
+}
+
+/// Reads a list of TOML, or texts separated by commas.
+fn list(word: &str) -> Value {
+    match word.parse() {
+        Ok(toml::Value::Array(items)) => Value::serialize(items).unwrap_or_else(|_| comma_separated(word)),
+        _ => comma_separated(word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(word)),
     }
 }
 

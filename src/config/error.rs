@@ -1,6 +1,6 @@
 //! The error of the configuration: the setting, where it was set, and what is allowed, in one line.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use figment::error::{Actual, Kind};
 
@@ -17,10 +17,23 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let setting = OneLine(&self.setting);
+        let problem = OneLine(&self.problem);
         match &self.origin {
-            Some(origin) => write!(f, "{} ({origin}): {}", self.setting, self.problem),
-            None => write!(f, "{}: {}", self.setting, self.problem),
+            Some(origin) => write!(f, "{setting} ({}): {problem}", OneLine(origin)),
+            None => write!(f, "{setting}: {problem}"),
         }
+    }
+}
+
+/// A text whose control characters are escaped: names in a file may contain line ends.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .chars()
+            .try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
     }
 }
 

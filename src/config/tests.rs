@@ -114,6 +114,21 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
 }
 
 #[test]
+fn a_variable_with_escapes_behind_other_letters_than_ascii_is_read_as_it_is_written() {
+    let text = "\"ü\\u00e9\\n";
+    assert_eq!(
+        from_environment(&[("CONCLAVE_ENCRYPTION__KEY_FILE", text)]).unwrap().encryption.key_file.unwrap(),
+        text
+    );
+    for (text, named) in [("[\"ü\\\\x\"]", "http.browser_origins[0] ("), ("[\"aü\\", "http.browser_origins[0] (")] {
+        let text = message(from_environment(&[("CONCLAVE_HTTP__BROWSER_ORIGINS", text)]));
+        assert!(text.starts_with(named), "{text}");
+    }
+    let bare = from_environment(&[("CONCLAVE_HTTP__TRUSTED_PROXIES", "[10.0.0.0/8, ::1]")]).unwrap();
+    assert_eq!(bare.http.trusted_proxies.len(), 2);
+}
+
+#[test]
 fn an_unknown_conclave_variable_is_an_error_and_other_variables_are_ignored() {
     for name in ["CONCLAVE_HTTP__LISTN", "CONCLAVE_HTPP__LISTEN", "CONCLAVE_HTTP_LISTEN", "CONCLAVE_HTTP__LISTEN__X"] {
         let text = message(from_environment(&[(name, "x")]));
@@ -180,6 +195,14 @@ fn the_error_of_an_invalid_file_names_path_and_file() {
     }
     let absent = message(sources(Some(Path::new("/nonexistent/conclave.toml")), &[]).load());
     assert!(absent.starts_with("/nonexistent/conclave.toml: cannot be read"), "{absent}");
+}
+
+#[test]
+fn a_name_with_a_line_end_is_escaped_in_the_message() {
+    let text = message(from_file("[http]\n\"a\\nb\" = 1"));
+    assert!(text.starts_with("http.a\\nb (") && text.contains("no such setting"), "{text}");
+    let text = message(from_environment(&[("CONCLAVE_HTTP__A\u{1b}", "1")]));
+    assert!(text.starts_with("CONCLAVE_HTTP__A\\u{1b}: no such setting"), "{text}");
 }
 
 #[test]

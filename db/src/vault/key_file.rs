@@ -82,8 +82,9 @@ impl KeyFile {
     /// Puts a new key before the one in use. Returns the ids of the old and the new key. After a rotation that did not end, it
     /// continues with the new key of that rotation.
     pub(super) fn begin_rotation(&self) -> Result<(String, String), VaultError> {
-        let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
-        if text.split_whitespace().nth(1).is_none() {
+        // A file that holds no keys is not made one that does: its keys may still be found in a copy.
+        if self.reread()?.old.is_empty() {
+            let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
             self.replace(&format!("{}{text}", random_line()))?;
         }
         let ring = self.reread()?;
@@ -203,6 +204,17 @@ mod tests {
         fs::remove_file(file(&dir)).unwrap();
         assert!(keys.current().is_err() && keys.find(&id).is_some());
         assert!(keys.begin_rotation().is_err());
+    }
+
+    #[test]
+    fn a_file_that_holds_no_keys_is_not_changed_by_a_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = KeyFile::open(&file(&dir)).unwrap();
+        for bad in ["", "abc\n", "\u{e9}"] {
+            fs::write(file(&dir), bad).unwrap();
+            assert!(keys.begin_rotation().is_err());
+            assert_eq!(fs::read_to_string(file(&dir)).unwrap(), bad);
+        }
     }
 
     #[test]
