@@ -1,0 +1,56 @@
+//! The body of every operation: the operation's id in the first line, the body in the second.
+//!
+//! No body is answered with a 5xx, every refusal is one that the description lists, and what is accepted fits the schema.
+
+#![no_main]
+
+use std::cell::RefCell;
+
+use conclave_fuzz::api::Api;
+use conclave_fuzz::{json, seeds};
+use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target};
+use serde_json::Value;
+use url::{Host, Url};
+
+thread_local! {
+    static API: RefCell<Api> = RefCell::new(Api::new());
+}
+
+fuzz_target!(init: API.with_borrow(write_seeds), |data: &[u8]| -> Corpus { API.with_borrow_mut(|api| run(api, data)) });
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    API.with_borrow(|api| json::mutate(data, size, max_size, seed, &api.words, |line| line == 1))
+});
+
+fn run(api: &mut Api, data: &[u8]) -> Corpus {
+    let Some(at) = data.iter().position(|byte| *byte == b'\n') else { return Corpus::Reject };
+    let (id, body) = (String::from_utf8_lossy(&data[..at]).into_owned(), &data[at + 1..]);
+    if api.operation(&id).is_none() || body.len() > 65_000 || names_a_host(body) {
+        return Corpus::Reject;
+    }
+    let path = api.path(&id);
+    let method = api.operation(&id).unwrap().method.clone();
+    api.send(&method, path.as_bytes(), body);
+    Corpus::Keep
+}
+
+/// Whether a url has a host that the server would look up. Fuzzing stays on this machine.
+fn names_a_host(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).replace("\\/", "/");
+    let is_local = |rest: &str| {
+        let url = Url::parse(&format!("http://{rest}"));
+        url.is_ok_and(|url| matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_) | Host::Domain("localhost"))))
+    };
+    let is_escaped = text.contains("\\u002f") || text.contains("\\u002F");
+    is_escaped || text.split("//").skip(1).any(|rest| !is_local(rest.split(['"', '\\']).next().unwrap()))
+}
+
+fn write_seeds(api: &Api) {
+    let line = |id: &str, body: &Value| {
+        let text = body.to_string();
+        let hosts = ["live.example.com", "hooks.example.com", "example.com", "example.org"];
+        format!("{id}\n{}", hosts.iter().fold(text, |text, host| text.replace(host, "127.0.0.1")))
+    };
+    let examples = api.operations.iter().map(|operation| (&operation.id, operation.example.clone()));
+    seeds::write("body", examples.map(|(id, example)| line(id, &example.unwrap_or_else(|| serde_json::json!({})))));
+}

@@ -1,0 +1,70 @@
+//! Paths and queries: a method, a space, and the target of the request.
+//!
+//! Every request is answered, never with a 5xx, every refusal is one that the description lists, and a path that is accepted
+//! fits the schemas of its parameters. A page has the `limit` and the `offset` that were asked for.
+
+#![no_main]
+
+use std::cell::RefCell;
+
+use conclave_fuzz::api::{Api, Response};
+use conclave_fuzz::seeds;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "X"];
+
+thread_local! {
+    static API: RefCell<Api> = RefCell::new(Api::new());
+}
+
+fuzz_target!(init: API.with_borrow_mut(write_seeds), |data: &[u8]| -> Corpus { API.with_borrow_mut(|api| run(api, data)) });
+
+fn run(api: &mut Api, data: &[u8]) -> Corpus {
+    let Some(at) = data.iter().position(|byte| *byte == b' ') else { return Corpus::Reject };
+    let (method, target) = (String::from_utf8_lossy(&data[..at]).into_owned(), &data[at + 1..]);
+    let splits = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n' | b'\t');
+    // A target that ends the line would make the rest another request, and one of 8 KiB exceeds the head.
+    if !METHODS.contains(&&*method) || target.is_empty() || target.iter().any(splits) || target.len() > 4_096 {
+        return Corpus::Reject;
+    }
+    let response = api.send(&method, target, b"");
+    if method == "GET" && response.status == 200 && response.is_json {
+        check_page(target, &response);
+    }
+    Corpus::Keep
+}
+
+fn check_page(target: &[u8], response: &Response) {
+    let text = String::from_utf8_lossy(target);
+    let page = response.json();
+    if page.get("has_more").is_none() {
+        return;
+    }
+    let query = text.split('#').next().unwrap().split_once('?').map_or("", |(_, query)| query);
+    let given = |name: &str| {
+        let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(key, _)| key == name).map(|(_, value)| value.parse::<u64>().expect("a number was accepted"))
+    };
+    assert_eq!(page["limit"], given("limit").unwrap_or(50), "{text}");
+    assert_eq!(page["offset"], given("offset").unwrap_or(0), "{text}");
+}
+
+fn write_seeds(api: &mut Api) {
+    let ids: Vec<_> = api.operations.iter().map(|operation| (operation.id.clone(), operation.method.clone())).collect();
+    let paths = ids.iter().map(|(id, method)| format!("{method} {}", api.path(id)));
+    let more = [
+        "GET /v1/rooms?limit=5&offset=1",
+        "GET /v1/rooms?status=open&limit=200",
+        "GET /v1/sessions?room=standup&participant_identity=alice&active=true",
+        "GET /v1/usage?from=2026-02-01&to=2026-03-01",
+        "GET /v1/webhook-deliveries?status=failed&event_type=room.started",
+        "GET /v1/rooms/%73tandup",
+        "OPTIONS /v1/rooms",
+        "GET /openapi.json",
+        "GET /health",
+        "GET http://localhost/v1/rooms",
+        "OPTIONS *",
+    ];
+    let all: Vec<String> = paths.chain(more.map(str::to_owned)).collect();
+    seeds::write("request", all);
+}

@@ -1,0 +1,11 @@
+//! What the fuzz targets share: the app in this process, its description as an oracle, a mutator of JSON, signatures.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a finding is a panic")]
+
+pub mod api;
+pub mod json;
+pub mod jwt;
+pub mod seeds;
+
+#[path = "../../tests/support/mod.rs"]
+pub mod support;
