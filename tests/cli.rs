@@ -263,6 +263,8 @@ fn parts(stdout: &str) -> Vec<(&str, &str)> {
 #[test]
 fn check_prints_the_result_of_each_part_and_creates_nothing() {
     let mut deployment = Deployment::new();
+    // As many as any machine allows.
+    deployment.environment = vec![("CONCLAVE_HTTP__MAX_CONNECTIONS", "100")];
     let all_ok = [("ok", "configuration"), ("ok", "database"), ("ok", "encryption"), ("ok", "media")];
     let before = deployment.run(&["check"]);
     assert_eq!((before.code, parts(&before.stdout)), (0, all_ok.into()), "{}", before.stderr);
@@ -282,6 +284,22 @@ fn check_prints_the_result_of_each_part_and_creates_nothing() {
     assert_eq!(deployment.run(&["check"]).code, 0);
     deployment.environment = vec![("CONCLAVE_LIMITS__BURST", "0")];
     assert_eq!(parts(&deployment.run(&["check"]).stdout), [("FAIL", "configuration")]);
+}
+
+#[test]
+fn check_warns_of_limits_that_do_not_fit() {
+    let mut deployment = Deployment::new();
+    deployment.environment = vec![("CONCLAVE_HTTP__MAX_CONNECTIONS", "100"), ("CONCLAVE_HTTP__MAX_REQUESTS", "320")];
+    let result = deployment.run(&["check"]);
+    assert_eq!((result.code, parts(&result.stdout)[0]), (0, ("WARN", "configuration")));
+    assert!(result.stdout.contains("http.max_requests"), "{}", result.stdout);
+
+    let mut few_files = Command::new("sh");
+    few_files.args(["-c", "ulimit -n 256; exec \"$0\" check", env!("CARGO_BIN_EXE_conclave")]).env_clear();
+    let output = few_files.current_dir(deployment.dir.path()).output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && parts(&stdout)[0] == ("WARN", "configuration"), "{stdout}");
+    assert!(stdout.contains("http.max_connections"), "{stdout}");
 }
 
 #[test]

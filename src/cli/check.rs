@@ -16,7 +16,7 @@ use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans};
 use crate::data_dir::database_path;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
-use crate::server::livekit_settings;
+use crate::server::{connections_problem, livekit_settings};
 
 /// The result for one part of the deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +55,8 @@ pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<()
             return Err(error.into());
         }
     };
-    let plans = format!("plans {}", plans.ids().collect::<Vec<_>>().join(", "));
     let results = [
-        PartResult { part: "configuration", verdict: Verdict::Ok(plans) },
+        PartResult { part: "configuration", verdict: check_limits(&config, &plans) },
         PartResult::new("database", check_database(data)),
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
@@ -81,6 +80,21 @@ fn show(results: &[PartResult]) -> Result<(), CliError> {
         })
         .collect();
     print(&table::rows(&rows))
+}
+
+/// Checks that the process may open enough files, and that no project can take all requests. Lists the plans.
+fn check_limits(config: &Config, plans: &Plans) -> Verdict {
+    let limits = &config.limits;
+    let takes_all = limits.project_running.saturating_add(limits.project_waiting) >= config.http.max_requests;
+    let takes_all = takes_all.then(|| {
+        "limits.project_running and limits.project_waiting let one project take all of http.max_requests".to_owned()
+    });
+    let problems: Vec<_> = connections_problem(config.http.max_connections).into_iter().chain(takes_all).collect();
+    if problems.is_empty() {
+        Verdict::Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")))
+    } else {
+        Verdict::Warning(problems.join("; "))
+    }
 }
 
 /// Reads the whole database and verifies its integrity.

@@ -23,9 +23,14 @@ pub struct HttpConfig {
     pub workers: usize,
     /// Maximum number of open connections. A connection beyond it is closed.
     pub max_connections: u32,
+    /// Maximum number of requests that are handled or wait, of all projects. One beyond it is refused.
+    pub max_requests: u32,
     /// Time that a client has to send a request, or to read a part of its response.
     #[serde(with = "text::required")]
     pub request_timeout: Duration,
+    /// Time for which a connection may be idle between two requests. It is closed then.
+    #[serde(with = "text::required")]
+    pub keep_alive: Duration,
     /// Networks of reverse proxies whose `X-Forwarded-For` is trusted.
     #[serde(with = "text::list")]
     pub trusted_proxies: Vec<IpNet>,
@@ -52,7 +57,8 @@ pub struct AdminConfig {
     pub hosts: Vec<HostName>,
 }
 
-/// Section `limits`: token buckets for each API key, and for each address that calls without a valid key.
+/// Section `limits`: token buckets for each API key, and for each address that calls without a valid key; and the requests of
+/// each project at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
@@ -60,6 +66,10 @@ pub struct LimitsConfig {
     pub requests_per_second: u32,
     /// Burst of requests.
     pub burst: u32,
+    /// Requests of a project that are handled at once. Further ones wait for their turn.
+    pub project_running: u32,
+    /// Requests of a project that wait. One beyond it is refused.
+    pub project_waiting: u32,
     /// Sustained room code exchanges per second, for each address and for each code.
     pub exchange_per_second: u32,
     /// Burst of room code exchanges.
@@ -113,7 +123,9 @@ impl Default for HttpConfig {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             workers: 0,
             max_connections: 16_384,
+            max_requests: 4_096,
             request_timeout: Duration::from_secs(15),
+            keep_alive: Duration::from_secs(75),
             trusted_proxies: Vec::new(),
             console_origins: Vec::new(),
             browser_origins: Vec::new(),
@@ -129,7 +141,14 @@ impl Default for AdminConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { requests_per_second: 20, burst: 40, exchange_per_second: 1, exchange_burst: 5 }
+        Self {
+            requests_per_second: 20,
+            burst: 40,
+            project_running: 64,
+            project_waiting: 256,
+            exchange_per_second: 1,
+            exchange_burst: 5,
+        }
     }
 }
 

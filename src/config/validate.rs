@@ -43,6 +43,9 @@ impl Config {
     fn validate_counts(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         validate_count("http.max_connections", self.http.max_connections)?;
+        validate_count("http.max_requests", self.http.max_requests)?;
+        validate_count("limits.project_running", limits.project_running)?;
+        validate_count("limits.project_waiting", limits.project_waiting)?;
         validate_count("limits.requests_per_second", limits.requests_per_second)?;
         validate_count("limits.burst", limits.burst)?;
         validate_count("limits.exchange_per_second", limits.exchange_per_second)?;
@@ -53,6 +56,7 @@ impl Config {
     fn validate_durations(&self) -> Result<(), ConfigError> {
         let (webhooks, media) = (&self.webhooks, &self.media);
         validate_duration("http.request_timeout", self.http.request_timeout)?;
+        validate_duration("http.keep_alive", self.http.keep_alive)?;
         validate_duration("webhooks.tick", webhooks.tick)?;
         validate_duration("webhooks.timeout", webhooks.timeout)?;
         validate_duration("webhooks.retention", webhooks.retention)?;

@@ -2,7 +2,8 @@
 //!
 //! actix-web has deadlines for the head of a connection's first request and for the time until its next one. Without a deadline
 //! are the heads of later requests, bodies that no handler reads, and responses that the client does not read. They get one
-//! here: while no request is being handled, the client must send or read on within the timeout.
+//! here: while no request is being handled, the client must send or read on within the timeout. Between two requests it may be
+//! silent for longer.
 
 use std::cell::Cell;
 use std::io;
@@ -13,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
+use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
@@ -23,10 +25,19 @@ use super::connections::ConnectionPermit;
 pub struct ClientStream {
     tcp: TcpStream,
     activity: Rc<Activity>,
-    timeout: Duration,
+    timeouts: ClientTimeouts,
     /// Fires at the deadline or before it.
     timer: Pin<Box<Sleep>>,
     _permit: ConnectionPermit,
+}
+
+/// How long a client may keep the server waiting.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientTimeouts {
+    /// While it sends a request or reads a response.
+    pub request: Duration,
+    /// Between two requests.
+    pub keep_alive: Duration,
 }
 
 /// What the server does with a connection. Requests share it with their connection.
@@ -35,6 +46,10 @@ pub struct Activity {
     handling: Cell<usize>,
     /// Since when the server waits for the client, if nothing is being handled.
     waiting_since: Cell<Instant>,
+    /// Whether the last request has a body that was not read to its end.
+    has_unread_body: Cell<bool>,
+    /// Whether the last request was handled and the client has sent nothing since, as far as it is known.
+    is_idle: Cell<bool>,
 }
 
 /// Something of a connection that is being handled. Until this is dropped, the client does not keep the server waiting.
@@ -45,7 +60,20 @@ impl Handling {
     pub fn begin(request: &HttpRequest) -> Option<Self> {
         let activity = request.conn_data::<Rc<Activity>>()?;
         activity.handling.set(activity.handling.get() + 1);
+        activity.has_unread_body.set(announces_body(request.headers()));
         Some(Self(Rc::clone(activity)))
+    }
+}
+
+fn announces_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+    length || headers.contains_key(TRANSFER_ENCODING)
+}
+
+/// Notes that the body of a request was read to its end, so that the connection is idle once the request was handled.
+pub fn note_body_read(request: &HttpRequest) {
+    if let Some(activity) = request.conn_data::<Rc<Activity>>() {
+        activity.has_unread_body.set(false);
     }
 }
 
@@ -53,29 +81,46 @@ impl Drop for Handling {
     fn drop(&mut self) {
         self.0.handling.set(self.0.handling.get() - 1);
         self.0.note_progress();
+        self.0.is_idle.set(!self.0.has_unread_body.get());
     }
 }
 
 impl Activity {
     fn new() -> Rc<Self> {
-        Rc::new(Self { handling: Cell::new(0), waiting_since: Cell::new(Instant::now()) })
+        Rc::new(Self {
+            handling: Cell::new(0),
+            waiting_since: Cell::new(Instant::now()),
+            has_unread_body: Cell::new(false),
+            is_idle: Cell::new(false),
+        })
     }
 
     fn note_progress(&self) {
         self.waiting_since.set(Instant::now());
     }
 
-    fn deadline(&self, timeout: Duration) -> Instant {
-        let since = if self.handling.get() == 0 { self.waiting_since.get() } else { Instant::now() };
-        since + timeout
+    /// The client sends its next request, or has not read all of its response.
+    fn end_idle_time(&self) {
+        if self.is_idle.replace(false) {
+            self.note_progress();
+        }
+    }
+
+    fn deadline(&self, timeouts: ClientTimeouts) -> Instant {
+        match (self.handling.get(), self.is_idle.get()) {
+            (0, false) => self.waiting_since.get() + timeouts.request,
+            (0, true) => self.waiting_since.get() + timeouts.keep_alive,
+            _ => Instant::now() + timeouts.request,
+        }
     }
 }
 
 impl ClientStream {
     /// Wraps a connection that has just been accepted.
     #[must_use]
-    pub fn new(tcp: TcpStream, timeout: Duration, permit: ConnectionPermit) -> Self {
-        Self { tcp, activity: Activity::new(), timeout, timer: Box::pin(sleep(timeout)), _permit: permit }
+    pub fn new(tcp: TcpStream, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
+        let timer = Box::pin(sleep(timeouts.request));
+        Self { tcp, activity: Activity::new(), timeouts, timer, _permit: permit }
     }
 
     /// The client's address.
@@ -95,11 +140,13 @@ impl ClientStream {
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         loop {
             ready!(self.timer.as_mut().poll(context));
-            let deadline = self.activity.deadline(self.timeout);
-            if deadline <= Instant::now() {
+            let (deadline, now) = (self.activity.deadline(self.timeouts), Instant::now());
+            if deadline <= now {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            self.timer.as_mut().reset(deadline);
+            // When the idle time ends, the deadline may come nearer, but not nearer than this.
+            let next = deadline.min(now + self.timeouts.request);
+            self.timer.as_mut().reset(next);
         }
     }
 }
@@ -112,7 +159,10 @@ impl AsyncRead for ClientStream {
     ) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.tcp).poll_read(context, buffer) {
             Poll::Pending => self.poll_deadline(context),
-            ready @ Poll::Ready(_) => ready,
+            ready @ Poll::Ready(_) => {
+                self.activity.end_idle_time();
+                ready
+            }
         }
     }
 }
@@ -120,7 +170,10 @@ impl AsyncRead for ClientStream {
 impl AsyncWrite for ClientStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.tcp).poll_write(context, bytes) {
-            Poll::Pending => self.poll_deadline(context),
+            Poll::Pending => {
+                self.activity.end_idle_time();
+                self.poll_deadline(context)
+            }
             ready @ Poll::Ready(_) => {
                 self.activity.note_progress();
                 ready

@@ -27,6 +27,18 @@ pub enum Caller {
     Anonymous,
 }
 
+impl Caller {
+    /// The project that it belongs to.
+    #[must_use]
+    pub fn project(&self) -> Option<ProjectId> {
+        match self {
+            Self::Key(credential) => Some(credential.project_id.clone()),
+            Self::RoomToken(claims) => Some(claims.room.split().0),
+            Self::Anonymous => None,
+        }
+    }
+}
+
 /// One request that passed the frame's checks of credential, rate and payload.
 pub struct RequestContext {
     /// The declaration of the operation that is called.
@@ -60,12 +72,8 @@ impl RequestContext {
     /// The project whose resources this request can reach.
     #[must_use]
     pub fn project(&self) -> ProjectId {
-        match &self.caller {
-            Caller::Key(credential) => credential.project_id.clone(),
-            Caller::RoomToken(claims) => claims.room.split().0,
-            // A fresh id, which no project has: every lookup by it finds nothing.
-            Caller::Anonymous => ProjectId::new(),
-        }
+        // A fresh id, which no project has: every lookup by it finds nothing.
+        self.caller.project().unwrap_or_default()
     }
 
     /// The recorder of this request's response, for a write whose result renders as `render`. The response is stored in

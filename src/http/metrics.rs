@@ -6,7 +6,9 @@ use actix_web::http::StatusCode;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
 use conclave_media::MediaMetrics;
-use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+
+use super::admission::AdmittedCounts;
 
 /// Upper ends of the latency buckets, in seconds.
 const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.];
@@ -24,6 +26,9 @@ pub struct Metrics {
     pub media: MediaMetrics,
     /// Connections that were closed because too many were open, by limit.
     pub connections_refused: IntCounterVec,
+    requests_admitted: IntGaugeVec,
+    /// Requests that were not admitted, by limit.
+    pub requests_refused: IntCounterVec,
     requests: IntCounterVec,
     latency: HistogramVec,
 }
@@ -42,7 +47,13 @@ impl Metrics {
             "conclave_http_connections_refused_total",
             "Connections closed at once, by the limit they exceed",
         );
+        let admitted =
+            Opts::new("conclave_http_requests_admitted", "Requests that are being handled, or wait for that");
+        let not_admitted =
+            Opts::new("conclave_http_requests_refused_total", "Requests not admitted, by the limit they exceed");
         let metrics = Self {
+            requests_admitted: IntGaugeVec::new(admitted, &["state"])?,
+            requests_refused: IntCounterVec::new(not_admitted, &["limit"])?,
             connections_refused: IntCounterVec::new(refused, &["limit"])?,
             store: StoreMetrics::new(&registry)?,
             actors: ActorMetrics::new(&registry)?,
@@ -52,6 +63,8 @@ impl Metrics {
             registry,
         };
         metrics.registry.register(Box::new(metrics.connections_refused.clone()))?;
+        metrics.registry.register(Box::new(metrics.requests_admitted.clone()))?;
+        metrics.registry.register(Box::new(metrics.requests_refused.clone()))?;
         metrics.registry.register(Box::new(metrics.requests.clone()))?;
         metrics.registry.register(Box::new(metrics.latency.clone()))?;
         Ok(metrics)
@@ -61,6 +74,13 @@ impl Metrics {
     #[must_use]
     pub fn time(&self, operation: &'static str) -> Timed<'_> {
         Timed { metrics: self, operation, since: Instant::now(), answered: false }
+    }
+
+    /// Sets the gauges of admitted requests.
+    pub fn set_admitted(&self, admitted: AdmittedCounts) {
+        for (state, count) in [("running", admitted.running), ("waiting", admitted.waiting)] {
+            self.requests_admitted.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// The metrics in Prometheus' text format.

@@ -11,6 +11,7 @@ use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, Secret};
 
+use super::admission::Admission;
 use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::limits::Limits;
@@ -46,6 +47,8 @@ pub struct AppState {
     pub billing: Option<BillingClient>,
     /// The limits of request rates.
     pub limits: Limits,
+    /// The requests that are admitted.
+    pub admission: Arc<Admission>,
     /// The browser origins that may call.
     pub origins: Origins,
     /// Idempotency keys of requests that are running.

@@ -19,17 +19,28 @@ pub(super) fn raise_limit() {
 
 /// Returns how many connections the API listener may have: as configured, or fewer if the process could not open as many.
 pub(super) fn max_connections(configured: u32) -> usize {
-    let limit = getrlimit(Resource::Nofile).current;
+    let (allowed, problem) = allowed_connections(configured, getrlimit(Resource::Nofile).current);
+    problem.iter().for_each(|problem| log::warn!("{problem}"));
+    allowed
+}
+
+/// Returns why the API listener will have fewer connections than configured; `None` if it will not.
+pub(crate) fn connections_problem(configured: u32) -> Option<String> {
+    allowed_connections(configured, getrlimit(Resource::Nofile).maximum).1
+}
+
+/// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
+fn allowed_connections(configured: u32, limit: Option<u64>) -> (usize, Option<String>) {
     let open_files = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let configured = usize::try_from(configured).unwrap_or(usize::MAX);
     let allowed = within(configured, open_files);
-    if allowed < configured {
-        log::warn!(
+    let problem = || {
+        format!(
             "http.max_connections is {configured}, but only {allowed} are allowed: the process may open {open_files} \
              files (ulimit -n)"
-        );
-    }
-    allowed
+        )
+    };
+    (allowed, (allowed < configured).then(problem))
 }
 
 fn within(configured: usize, open_files: usize) -> usize {

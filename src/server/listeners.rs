@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::HttpService;
 use actix_http::error::DispatchError;
+use actix_http::{HttpService, KeepAlive};
 use actix_server::GracefulShutdownSignal;
 use actix_service::{ServiceFactoryExt, fn_service, map_config};
 use actix_web::App;
@@ -21,7 +21,7 @@ use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
 use crate::config::{Config, ConfigError};
 use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
-use crate::http::client_stream::ClientStream;
+use crate::http::client_stream::{ClientStream, ClientTimeouts};
 use crate::http::connections::Connections;
 use crate::http::state::AppState;
 use crate::http::trace::trace;
@@ -71,12 +71,13 @@ fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr
 pub fn serve(bound: BoundListeners, config: &Config, state: &Arc<AppState>) -> Result<[ServerHandle; 2], CliError> {
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
     let connections = |max| Connections::new(max, proxies.clone(), state.metrics.connections_refused.clone());
+    let timeouts = ClientTimeouts { request: config.http.request_timeout, keep_alive: config.http.keep_alive };
     let api = Listener {
         configure: app::configure,
         workers: config.http.worker_threads(),
         shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
         connections: connections(descriptors::max_connections(config.http.max_connections)),
-        timeout: config.http.request_timeout,
+        timeouts,
     };
     let admin = Listener {
         configure: admin::configure,
@@ -84,7 +85,7 @@ pub fn serve(bound: BoundListeners, config: &Config, state: &Arc<AppState>) -> R
         // The streams of `/debug/events` do not end by themselves, so a stop does not wait for the admin listener.
         shutdown_timeout: 0,
         connections: connections(ADMIN_MAX_CONNECTIONS),
-        timeout: config.http.request_timeout,
+        timeouts,
     };
     let failed = |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
     let api = api.serve(bound.api_socket, state).map_err(failed)?;
@@ -100,7 +101,7 @@ struct Listener {
     shutdown_timeout: u64,
     connections: Arc<Connections>,
     /// See [`ClientStream`].
-    timeout: Duration,
+    timeouts: ClientTimeouts,
 }
 
 impl Listener {
@@ -108,7 +109,7 @@ impl Listener {
     /// close one that is too slow.
     fn serve(self, socket: TcpListener, state: &Arc<AppState>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
-        let Self { configure, connections, timeout, .. } = self;
+        let Self { configure, connections, timeouts, .. } = self;
         // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
         let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
         let server = ActixServer::build().workers(self.workers).max_concurrent_connections(of_worker);
@@ -118,13 +119,14 @@ impl Listener {
             let (state, stopping) = (Arc::clone(&state), stopping.clone());
             let app = App::new().wrap(from_fn(trace)).configure(move |config| configure(config, &state));
             let http = HttpService::build()
+                .keep_alive(KeepAlive::Timeout(timeouts.keep_alive))
                 .client_request_timeout(HEAD_TIMEOUT)
                 .client_disconnect_timeout(DISCONNECT_TIMEOUT)
                 .graceful_shutdown_signal(move || notified(stopping.clone()))
                 .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
                 .h1(map_config(app, |()| AppConfig::default()));
             let connections = Arc::clone(&connections);
-            fn_service(move |stream| ready(accept(stream, timeout, &connections))).and_then(http)
+            fn_service(move |stream| ready(accept(stream, timeouts, &connections))).and_then(http)
         })?;
         Ok(server.run())
     }
@@ -137,12 +139,12 @@ async fn notified(stopping: GracefulShutdownSignal) {
 /// Counts a connection. One that is refused is closed, since it is dropped.
 fn accept(
     stream: TcpStream,
-    timeout: Duration,
+    timeouts: ClientTimeouts,
     connections: &Arc<Connections>,
 ) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
     let peer = stream.peer_addr()?;
     let permit = connections.admit(peer.ip()).map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-    Ok((ClientStream::new(stream, timeout, permit), Some(peer)))
+    Ok((ClientStream::new(stream, timeouts, permit), Some(peer)))
 }
 
 fn spawn(server: ActixServer) -> ServerHandle {

@@ -32,6 +32,7 @@ use crate::http::key_locks::KeyLocks;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
 use crate::livekit_config::LivekitConfigMonitor;
+pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
@@ -119,6 +120,7 @@ impl Server {
         plane.connect(&tree);
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let state = Arc::new(AppState {
+            admission: parts::admission(&config, &metrics),
             store: store.clone(),
             tree: tree.clone(),
             metrics,

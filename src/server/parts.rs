@@ -16,6 +16,7 @@ use conclave_model::address::AddressFilter;
 use crate::billing::BillingClient;
 use crate::config::{Config, Origin};
 use crate::error::CliError;
+use crate::http::admission::{Admission, AdmissionLimits};
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::payload::{self, BodyReader};
 use crate::http::limits::{Limits, Rate};
@@ -71,6 +72,17 @@ pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
     let requests = rate(settings.requests_per_second, settings.burst);
     let exchanges = rate(settings.exchange_per_second, settings.exchange_burst);
     Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
+}
+
+/// Returns the admission of requests.
+pub(super) fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let limits = AdmissionLimits {
+        total: count(config.http.max_requests),
+        running: count(config.limits.project_running),
+        waiting: count(config.limits.project_waiting),
+    };
+    Admission::new(limits, metrics.requests_refused.clone())
 }
 
 /// Returns the reader of request bodies.

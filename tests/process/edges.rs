@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use serde_json::json;
+
 use crate::deployment::{Deployment, Running};
 use crate::support::{WAIT_LIMIT, eventually};
 
@@ -47,6 +49,26 @@ fn where_files_are_few_connections_are_closed_and_the_admin_listener_answers() {
     assert!(!log.contains("Too many open files"), "{log}");
     drop(hanging);
     eventually(|| running.get("/healthz").anonymous().try_send().is_some_and(|answer| answer.status == 200));
+}
+
+#[test]
+fn refusals_of_a_server_that_is_full_are_logged_once_and_not_each() {
+    let deployment = Deployment::new().with("CONCLAVE_HTTP__MAX_REQUESTS", "1");
+    let running = deployment.start();
+    let lock = rusqlite::Connection::open(deployment.data().join("conclave.db")).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::thread::scope(|scope| {
+        let room = scope.spawn(|| running.post("/v1/rooms").json(json!({"name": "a"})).send());
+        let is_running = "conclave_http_requests_admitted{state=\"running\"} 1\n";
+        eventually(|| running.admin("GET", "/metrics").send().text().contains(is_running));
+        for _ in 0..5 {
+            running.get("/v1/rooms").send().expect_error(503, "database_unavailable", None);
+        }
+        drop(lock);
+        room.join().unwrap().expect(201);
+    });
+    let log = deployment.log();
+    assert_eq!((log.matches("http.max_requests").count(), log.matches("list_rooms").count()), (1, 0), "{log}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The frame around every operation, in the order of precedence of decisions section 1.
 //!
-//! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 408, 413 and 415 are decided here. The
-//! operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the operation. An open
+//! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 503 or 429 by admission, 408, 413 and
+//! 415 are decided here. The operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the operation. An open
 //! operation has rates of its own in the same two places: by address, and by secret where a key would be counted.
 
 pub mod credential;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 
+use super::admission::{Admitted, TOTAL_REACHED};
 use super::context::{Caller, RequestContext};
 use super::error::ApiError;
 use super::input::path::segment;
@@ -65,6 +66,7 @@ async fn run_checks(
         }
         (Caller::Anonymous | Caller::RoomToken(_), _) => {}
     }
+    let admitted = state.admission.admit(caller.project())?;
     let body = state.bodies.collect(request, payload).await?;
     let context = RequestContext {
         spec,
@@ -76,15 +78,25 @@ async fn run_checks(
         owner: None,
     };
     if spec.method == Method::Get {
-        return idempotency::run_idempotent(operation, context).await;
+        return run_in_turn(admitted, operation, context).await;
     }
     // A task of its own: a change that has begun runs to its end, also when the client hangs up.
-    actix_web::rt::spawn(idempotency::run_idempotent(operation, context)).await?
+    actix_web::rt::spawn(run_in_turn(admitted, operation, context)).await?
 }
 
-/// Logs a 5xx, once, with the request's id.
+/// Runs the operation when it is the request's turn.
+async fn run_in_turn(
+    admitted: Admitted,
+    operation: &'static Operation,
+    context: RequestContext,
+) -> Result<(Response, bool), ApiError> {
+    let _turn = admitted.turn().await?;
+    idempotency::run_idempotent(operation, context).await
+}
+
+/// Logs a 5xx, once, with the request's id. Admission logs its refusals itself.
 fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
-    if error.status() < 500 {
+    if error.status() < 500 || error.problem.message == TOTAL_REACHED {
         return;
     }
     let id = request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.to_string());

@@ -11,6 +11,8 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::http::client_stream::note_body_read;
+
 /// The contract's cap, in bytes.
 pub const LIMIT: usize = 65_536;
 
@@ -108,7 +110,10 @@ impl BodyReader {
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(BodyError::TooLarge(limit));
         }
-        timeout(self.timeout, self.read(limit, payload)).await.unwrap_or(Err(BodyError::Late(self.timeout)))
+        let read = timeout(self.timeout, self.read(limit, payload)).await;
+        let body = read.unwrap_or(Err(BodyError::Late(self.timeout)))?;
+        note_body_read(request);
+        Ok(body)
     }
 
     async fn read<E>(

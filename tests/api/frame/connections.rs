@@ -99,6 +99,19 @@ fn a_connection_is_closed_when_the_head_of_its_next_request_does_not_arrive() {
 }
 
 #[test]
+fn an_idle_connection_is_kept_for_longer_than_a_slow_one_and_then_closed() {
+    let app = TestApp::start_with(|config| {
+        impatient(config);
+        config.http.keep_alive = 3 * TIMEOUT;
+    });
+    for address in [&app.api, &app.admin] {
+        let started = Instant::now();
+        rest(kept_alive(address));
+        assert!(started.elapsed() > 2 * TIMEOUT, "closed after {:?}", started.elapsed());
+    }
+}
+
+#[test]
 fn a_client_that_does_not_read_its_responses_loses_its_connection() {
     let app = TestApp::start_with(|config| {
         impatient(config);

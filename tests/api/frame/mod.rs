@@ -1,5 +1,6 @@
 //! What holds for every call: credentials, rate limits, bodies, origins, idempotency, and the error envelope.
 
+mod admission;
 mod bodies;
 mod connections;
 mod credentials;
