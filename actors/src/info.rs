@@ -142,6 +142,16 @@ impl ActorInfo {
             diagnostics.history.pop_front();
         }
         diagnostics.history.push_back(HandledMessage { at, message });
+        drop(diagnostics);
+        #[cfg(feature = "faults")]
+        self.reach_fault(message);
+    }
+
+    /// The point at which tests let an actor fail. Its scope is the project; `system` for the root.
+    #[cfg(feature = "faults")]
+    fn reach_fault(&self, message: &str) {
+        let scope = self.project_id.as_ref().map_or("system", ProjectId::as_str);
+        let _ = conclave_model::faults::at(scope, &format!("{}.{message}", self.kind.as_str()));
     }
 
     /// Returns the instant of the last start.

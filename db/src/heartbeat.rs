@@ -10,6 +10,7 @@ use crate::values::args;
 
 const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
 const WRITE: &str = "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
+const RENEW: &str = "UPDATE heartbeat SET at = ?1 WHERE id = 1";
 const DELETE: &str = "DELETE FROM heartbeat WHERE id = 1";
 
 fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
@@ -18,6 +19,11 @@ fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
 
 fn record_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
     tx.sql.put(WRITE, args![tx.now])
+}
+
+/// Records that the server runs, if its start is recorded and its stop is not.
+pub(crate) fn renew_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
+    tx.sql.put(RENEW, args![tx.now])
 }
 
 impl Store {

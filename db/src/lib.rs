@@ -19,6 +19,8 @@ mod deliveries;
 mod destinations;
 mod egresses;
 mod error;
+#[cfg(feature = "faults")]
+mod faults;
 mod health;
 mod heartbeat;
 mod housekeeping;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use conclave_model::{Clock, ProjectId, Timestamp};
 use rusqlite::Connection;
+use tokio::sync::watch;
 
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
@@ -19,7 +20,7 @@ use crate::reader::{Readers, Snapshot};
 use crate::sql::Sql;
 use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Shared, Writer};
+use crate::writer::{Shared, Writer, WriterThread};
 
 /// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,6 +73,7 @@ struct Inner {
     vault: Arc<Vault>,
     writer: Mutex<Option<Arc<Writer>>>,
     writer_thread: Mutex<Option<JoinHandle<()>>>,
+    writer_running: watch::Receiver<()>,
     readers: Readers,
     /// The crash before this server's start; empty until the server has started.
     crash: OnceLock<Option<Crash>>,
@@ -94,13 +96,14 @@ impl Store {
         let connection = open_for_writing(&path, older_schema)?;
         let readers = Readers::start(&path, readers, &metrics.reads_waiting)?;
         let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics };
-        let (writer, thread) = Writer::start(connection, shared, on_commit)?;
+        let (writer, WriterThread { handle, running }) = Writer::start(connection, shared, on_commit)?;
         Ok(Self(Arc::new(Inner {
             path,
             clock,
             vault,
             writer: Mutex::new(Some(Arc::new(writer))),
-            writer_thread: Mutex::new(Some(thread)),
+            writer_thread: Mutex::new(Some(handle)),
+            writer_running: running,
             readers,
             crash: OnceLock::new(),
         })))
@@ -113,6 +116,13 @@ impl Store {
         if thread.is_some_and(|thread| thread.join().is_err()) {
             log::error!("the writer thread had panicked");
         }
+    }
+
+    /// Returns once the writer's thread has ended: after [`Store::close`], or because it panicked. Every write fails from then on.
+    pub async fn writer_ended(&self) {
+        let mut running = self.0.writer_running.clone();
+        // Nothing is ever sent; an error means that the thread has ended.
+        while running.changed().await.is_ok() {}
     }
 
     /// The path of the file.

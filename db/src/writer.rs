@@ -1,7 +1,8 @@
 //! The only writer: a thread that commits all queued jobs in one transaction.
 //!
 //! All jobs of a batch share one fsync. They do not share errors, because each job runs in a savepoint. Replies are sent when the
-//! batch is on disk, not before. A panic in a job fails that job only.
+//! batch is on disk, not before. A panic in a job fails that job only. A panic outside a job ends the thread: what it has
+//! committed and the actors' state may differ then, so the process must end ([`Store::writer_ended`](crate::Store::writer_ended)).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Instant;
 use conclave_model::{Clock, Timestamp};
 use prometheus::IntGauge;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
@@ -75,6 +76,14 @@ pub(crate) struct Writer {
     waiting: IntGauge,
 }
 
+/// The thread as the rest of the store sees it.
+pub(crate) struct WriterThread {
+    /// Waits for its end.
+    pub(crate) handle: JoinHandle<()>,
+    /// Closed when it has ended.
+    pub(crate) running: watch::Receiver<()>,
+}
+
 /// The parts that the thread shares with the rest of the store.
 pub(crate) struct Shared {
     /// The source of time.
@@ -98,15 +107,19 @@ impl Writer {
         connection: Connection,
         shared: Shared,
         hook: CommitHook,
-    ) -> Result<(Self, JoinHandle<()>), StoreError> {
+    ) -> Result<(Self, WriterThread), StoreError> {
         let (queue, jobs) = channel();
+        let (runs, running) = watch::channel(());
         let waiting = shared.metrics.writes_waiting.clone();
         let thread = Thread { connection, shared, hook };
         let handle = thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || thread.run_batches(&jobs))
+            .spawn(move || {
+                let _runs = runs;
+                thread.run_batches(&jobs);
+            })
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok((Self { queue, waiting }, handle))
+        Ok((Self { queue, waiting }, WriterThread { handle, running }))
     }
 
     /// Queues a job and waits until its writes are on disk.
@@ -138,6 +151,8 @@ impl Thread {
             #[allow(clippy::cast_precision_loss)] // At most BATCH.
             metrics.batch.observe(batch.len() as f64);
             let committed = self.commit(&mut batch);
+            #[cfg(feature = "faults")]
+            let _ = crate::faults::reach(&self.connection, "batch ended");
             self.shared.metrics.commit.observe(begun.elapsed().as_secs_f64());
             log::trace!(jobs = batch.len(); "a batch has ended");
             match &committed {
@@ -165,6 +180,8 @@ impl Thread {
     }
 
     fn run_all(&self, batch: &mut [Box<dyn Work>], now: Timestamp) -> Result<Vec<CommittedEvent>, StoreError> {
+        #[cfg(feature = "faults")]
+        crate::faults::reach(&self.connection, "batch begun")?;
         let sql = Sql::new(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
         for work in batch {

@@ -14,6 +14,8 @@ pub mod destination;
 pub mod egress;
 pub mod error;
 pub mod event;
+#[cfg(feature = "faults")]
+pub mod faults;
 pub mod filepath;
 pub mod http_url;
 pub mod idempotency;

@@ -168,6 +168,14 @@ impl Server {
         serde_json::to_string(&line).unwrap_or_default()
     }
 
+    /// Returns once the server cannot go on, with the reason: its actors or the thread that writes have ended by themselves.
+    pub async fn failed(&self) -> &'static str {
+        tokio::select! {
+            () = self.tree.ended() => "the actors ended by themselves",
+            () = self.store.writer_ended() => "the thread that writes to the database ended by itself",
+        }
+    }
+
     /// Stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
     pub async fn stop(self) {
         let [api, admin] = self.listeners;

@@ -14,7 +14,7 @@ use crate::runtime::run_in_system;
 /// Runs a server with the system clock until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// The server could not start, or its actors ended by themselves.
+/// The server could not start, or could not go on.
 pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
     descriptors::raise_limit();
     let options = ServerOptions { config, mode, data, clock: Clock::system() };
@@ -24,19 +24,15 @@ pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let server = Server::start(options).await?;
         print_ready_line(&server);
-        let was_requested = tokio::select! {
-            _ = terminate.recv() => true,
-            _ = interrupt.recv() => true,
-            () = server.tree.ended() => false,
+        let failure = tokio::select! {
+            _ = terminate.recv() => None,
+            _ = interrupt.recv() => None,
+            failure = server.failed() => Some(failure),
         };
         log::info!("stopping");
         server.stop().await;
-        // Without its actors the server could answer nothing useful, so the process ends and its supervisor restarts it.
-        if was_requested {
-            Ok(())
-        } else {
-            Err(CliError::failed("the actors ended by themselves; see the log for the cause"))
-        }
+        // What has failed is rebuilt from the database by a start only, so the process ends and its supervisor restarts it.
+        failure.map_or(Ok(()), |failure| Err(CliError::failed(format!("{failure}; see the log for the cause"))))
     })
 }
 

@@ -14,6 +14,7 @@ mod description;
 mod docs;
 mod event_fields;
 mod every_operation;
+mod faults;
 mod frame;
 mod key_rotation;
 mod livekit;

@@ -32,6 +32,19 @@ pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
     tables.flat_map(toml::Table::keys).filter(own).cloned().collect()
 }
 
+/// Whether a release build of a crate may have a feature: it is a default one, or a dependency that is not for tests has it.
+pub fn may_release_with(root: &Path, folder: &str, feature: &str) -> bool {
+    let manifest = manifest(&root.join(folder));
+    let has = |value: Option<&toml::Value>| {
+        value.and_then(toml::Value::as_array).is_some_and(|list| {
+            list.iter().filter_map(toml::Value::as_str).any(|name| name.rsplit('/').next() == Some(feature))
+        })
+    };
+    let by_default = has(manifest.get("features").and_then(|features| features.get("default")));
+    let tables = ["dependencies", "build-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
+    by_default || tables.flat_map(|table| table.iter()).any(|(_, of)| has(of.get("features")))
+}
+
 fn manifest(folder: &Path) -> toml::Table {
     let text = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
     text.parse().expect("a manifest is TOML")

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use crate::circles::Graph;
-use crate::crates::{LAYERS, dependencies};
+use crate::crates::{LAYERS, dependencies, may_release_with};
 use crate::sources::Crate;
 
 /// The longest file of production code, in lines.
@@ -39,6 +39,17 @@ fn crates_depend_on_each_other_one_way() {
         let unexpected: Vec<_> = found.iter().filter(|name| !layer.may_use.contains(&name.as_str())).collect();
         assert!(unexpected.is_empty(), "{} depends on {unexpected:?}, but may only on {:?}", layer.name, layer.may_use);
     }
+}
+
+#[test]
+fn only_dev_dependencies_switch_on_the_faults_of_tests() {
+    let workspace: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    let shared = workspace["workspace"]["dependencies"].to_string();
+    assert!(!shared.contains("\"faults\""), "{shared}");
+    for layer in &LAYERS {
+        assert!(!may_release_with(&root(), layer.folder, "faults"), "a release build of {} has faults", layer.name);
+    }
+    assert!(workspace["dev-dependencies"].to_string().contains("\"faults\""), "tests have faults");
 }
 
 #[test]

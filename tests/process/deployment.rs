@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use crate::support::{Request, WAIT_LIMIT};
@@ -15,8 +16,8 @@ use crate::support::{Request, WAIT_LIMIT};
 pub struct Deployment {
     dir: tempfile::TempDir,
     environment: Vec<(&'static str, String)>,
-    /// Option of `ulimit` and its value.
-    open_files: Option<(&'static str, u32)>,
+    /// The commands of the shell that becomes the program, if it needs any.
+    setup: Option<String>,
 }
 
 /// A running server process. It is killed when dropped.
@@ -38,7 +39,7 @@ impl Deployment {
             ("CONCLAVE_LIMITS__BURST", "100000".to_owned()),
             ("CONCLAVE_HTTP__WORKERS", "1".to_owned()),
         ];
-        Self { dir: tempfile::tempdir().unwrap(), environment, open_files: None }
+        Self { dir: tempfile::tempdir().unwrap(), environment, setup: None }
     }
 
     /// Adds an environment variable.
@@ -48,17 +49,22 @@ impl Deployment {
     }
 
     /// Limits the open files of the process: `-Sn` the soft limit, `-n` both limits.
-    pub fn with_open_files(mut self, option: &'static str, limit: u32) -> Self {
-        self.open_files = Some((option, limit));
+    pub fn with_open_files(self, option: &'static str, limit: u32) -> Self {
+        self.with_setup(format!("ulimit {option} {limit}"))
+    }
+
+    /// Runs commands in the shell that becomes the program.
+    pub fn with_setup(mut self, commands: impl Into<String>) -> Self {
+        self.setup = Some(commands.into());
         self
     }
 
     /// The command that starts the program.
     fn program(&self) -> Command {
         let program = env!("CARGO_BIN_EXE_conclave");
-        let Some((option, limit)) = self.open_files else { return Command::new(program) };
+        let Some(setup) = &self.setup else { return Command::new(program) };
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", &format!("ulimit {option} {limit} && exec \"$0\" \"$@\""), program]);
+        shell.args(["-c", &format!("{setup} && exec \"$0\" \"$@\""), program]);
         shell
     }
 
@@ -77,6 +83,11 @@ impl Deployment {
 
     /// Starts `conclave dev` and waits for its ready line.
     pub fn start(&self) -> Running {
+        self.start_with(None)
+    }
+
+    /// The same, with an environment variable that this start has and the next one has not.
+    pub fn start_with(&self, variable: Option<(&str, &str)>) -> Running {
         let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
         let mut child = self
             .program()
@@ -85,6 +96,7 @@ impl Deployment {
             .current_dir(self.dir.path())
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(variable)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -117,13 +129,23 @@ impl Running {
         let requested = Instant::now();
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
+        (self.wait_for_exit(), requested.elapsed())
+    }
+
+    /// Waits until the process has ended by itself. Returns the exit code.
+    pub fn wait_for_exit(&mut self) -> Option<i32> {
+        let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), requested.elapsed());
+                return status.code();
             }
-            assert!(requested.elapsed() < WAIT_LIMIT, "the server does not stop");
+            assert!(begun.elapsed() < WAIT_LIMIT, "the server does not stop");
             std::thread::park_timeout(Duration::from_millis(5));
         }
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// Returns the output on stdout after the ready line. The process must have exited.

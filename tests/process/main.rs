@@ -8,6 +8,7 @@ mod support;
 mod crash;
 mod deployment;
 mod edges;
+mod faults;
 mod kills;
 mod secrets;
 mod signals;

@@ -150,6 +150,17 @@ impl TestApp {
         self.restart()
     }
 
+    /// Waits until the app has ended by itself, as a process whose supervisor would restart it now.
+    #[track_caller]
+    pub fn wait_for_end(&self) {
+        eventually(|| self.running.as_ref().is_none_or(|running| running.thread.is_finished()));
+    }
+
+    /// The scope of the faults of the app's database.
+    pub fn database_scope(&self) -> String {
+        self.data().canonicalize().unwrap().join("conclave.db").display().to_string()
+    }
+
     /// The data directory.
     pub fn data(&self) -> &std::path::Path {
         self.data.as_ref().unwrap().path()
@@ -286,7 +297,10 @@ fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot
             project: dev.project_id.to_string(),
         };
         started.send(ready).expect("the test waits");
-        let _ = stopped.await;
+        tokio::select! {
+            _ = stopped => {}
+            failure = server.failed() => println!("the server ends: {failure}"),
+        }
         server.stop().await;
         Ok(())
     });

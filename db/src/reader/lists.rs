@@ -73,6 +73,8 @@ fn until<T>(
     if is_over() {
         return Err(too_slow());
     }
+    #[cfg(feature = "faults")]
+    crate::faults::reach(connection, "list begun")?;
     connection.progress_handler(CHECK_EVERY, Some(is_over))?;
     let result = in_transaction(connection, run);
     connection.progress_handler(0, None::<fn() -> bool>)?;

@@ -42,7 +42,8 @@ impl Handler<Job> for Thread {
 
     fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
         self.waiting.dec();
-        run(self.connection());
+        // A panic would end the thread, and the lane with its last one.
+        let _ = super::caught(|| run(self.connection()));
     }
 }
 
@@ -68,7 +69,7 @@ impl Threads {
         Self { queue, waiting }
     }
 
-    /// Runs a read on one of the threads. It must not panic, which would end the thread.
+    /// Runs a read on one of the threads.
     pub(super) async fn run<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,

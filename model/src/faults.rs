@@ -1,0 +1,90 @@
+//! Faults at named points of the program, for tests.
+//!
+//! Only builds with the feature `faults` have this module and the points; only dev-dependencies switch it on. A point belongs to
+//! a scope, such as a database file or a project, so that servers in one process do not get each other's faults.
+
+#![allow(clippy::panic, reason = "a panic is one of the faults")]
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The environment variable that arms a panic from outside: `point:number`, for the number-th time that the point is reached in
+/// any scope.
+pub const VARIABLE: &str = "FAULT";
+
+/// What happens at a point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The thread panics.
+    Panic,
+    /// The point runs this statement, such as one that makes the commit fail.
+    Sql(&'static str),
+}
+
+#[derive(Debug)]
+struct Armed {
+    /// Absent for any scope.
+    scope: Option<String>,
+    point: String,
+    /// How often the point is reached before the fault happens.
+    after: u32,
+    fault: Fault,
+}
+
+static ARMED: LazyLock<Mutex<Vec<Armed>>> = LazyLock::new(|| Mutex::new(from_environment().into_iter().collect()));
+
+fn armed() -> MutexGuard<'static, Vec<Armed>> {
+    ARMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn from_environment() -> Option<Armed> {
+    let text = std::env::var(VARIABLE).ok()?;
+    let (point, number) = text.rsplit_once(':')?;
+    let after = number.parse::<u32>().ok()?.checked_sub(1)?;
+    Some(Armed { scope: None, point: point.to_owned(), after, fault: Fault::Panic })
+}
+
+/// Lets a fault happen the next time that a point is reached. Armed several times, it happens as often.
+pub fn arm(scope: &str, point: &str, fault: Fault) {
+    armed().push(Armed { scope: Some(scope.to_owned()), point: point.to_owned(), after: 0, fault });
+}
+
+/// Returns the number of faults in a scope that have not happened yet.
+#[must_use]
+pub fn left(scope: &str) -> usize {
+    armed().iter().filter(|armed| armed.scope.as_deref() == Some(scope)).count()
+}
+
+/// Returns the fault that happens now at a point, and disarms it.
+///
+/// # Panics
+/// If the fault is a panic.
+#[must_use]
+pub fn at(scope: &str, point: &str) -> Option<Fault> {
+    let fault = take(scope, point);
+    assert!(fault != Some(Fault::Panic), "a fault at {point}");
+    fault
+}
+
+fn take(scope: &str, point: &str) -> Option<Fault> {
+    let mut all = armed();
+    let matches = |armed: &Armed| armed.scope.as_deref().is_none_or(|of| of == scope) && armed.point == point;
+    let index = all.iter().position(matches)?;
+    if all[index].after > 0 {
+        all[index].after -= 1;
+        return None;
+    }
+    Some(all.remove(index).fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_happens_once_at_its_point_in_its_scope() {
+        arm("here", "begun", Fault::Sql("SELECT 1"));
+        assert_eq!((at("here", "other"), at("there", "begun"), left("here")), (None, None, 1));
+        assert_eq!(at("here", "begun"), Some(Fault::Sql("SELECT 1")));
+        assert_eq!((at("here", "begun"), left("here")), (None, 0));
+    }
+}

@@ -1,0 +1,166 @@
+//! A database that cannot be written or read for a while.
+
+use std::time::{Duration, Instant};
+
+use conclave_model::faults::{Fault, arm, left};
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, Request, Response, TestApp, Watcher, eventually};
+use crate::tools::other_project;
+
+/// A row refers to one that does not exist when the transaction commits.
+const COMMIT_FAILS: Fault = Fault::Sql(
+    "CREATE TEMP TABLE target (id INTEGER PRIMARY KEY);
+     CREATE TEMP TABLE source (id INTEGER REFERENCES target (id) DEFERRABLE INITIALLY DEFERRED);
+     INSERT INTO source VALUES (1)",
+);
+/// The file may not grow.
+const DISK_IS_FULL: Fault = Fault::Sql("PRAGMA max_page_count = 1");
+const DISK_HAS_SPACE: Fault = Fault::Sql("PRAGMA max_page_count = 1000000");
+
+impl TestApp {
+    /// Sends a request whose transaction gets a fault.
+    #[track_caller]
+    fn send_with(&self, fault: Fault, request: Request) -> Response {
+        let scope = self.database_scope();
+        arm(&scope, "batch begun", fault);
+        let answer = request.send();
+        assert_eq!(left(&scope), 0, "nothing was written");
+        answer
+    }
+
+    /// Whether the parts of `/readyz` answer, as of now.
+    fn readiness(&self) -> (u16, Value) {
+        self.advance(Duration::from_secs(1));
+        let answer = self.admin("GET", "/readyz").send();
+        (answer.status, answer.json()["parts"].clone())
+    }
+}
+
+#[track_caller]
+fn assert_unavailable(answer: &Response) {
+    answer.expect_error(503, "database_unavailable", None);
+    assert_eq!(answer.headers["retry-after"], "1");
+}
+
+fn count(app: &TestApp, path: &str, list: &str) -> usize {
+    app.get(path).send().expect(200)[list].as_array().unwrap().len()
+}
+
+#[test]
+fn a_change_whose_commit_fails_is_503_and_leaves_nothing_and_its_retry_runs() {
+    let (app, receiver) = TestApp::start_with_receiver();
+    let watcher = Watcher::open(&app.admin, "");
+    app.room("a");
+    let create = || app.post("/v1/rooms").json(json!({"name": "b"})).idempotency_key("create");
+    assert_unavailable(&app.send_with(COMMIT_FAILS, create()));
+    app.get("/v1/rooms/b").send().expect_error(404, "room_not_found", None);
+    create().send().expect(201);
+
+    let join = app.admin("POST", "/sandbox/join").json(json!({"token": app.token("a", "alice", "host")}));
+    app.send_with(COMMIT_FAILS, join).expect_error(503, "media_unavailable", None);
+    assert_eq!(count(&app, "/v1/sessions", "sessions"), 0);
+    app.join("a", "alice", "host");
+
+    let end = || app.delete("/v1/rooms/a");
+    assert_unavailable(&app.send_with(COMMIT_FAILS, end()));
+    assert_eq!(app.get("/v1/rooms/a").send().expect(200)["status"], "open");
+    assert_eq!(count(&app, "/v1/rooms/a/participants", "participants"), 1);
+    end().send().expect_empty(204);
+
+    let expected = ["room.started", "participant.joined", "participant.left", "room.finished"];
+    assert_eq!(expected.map(|_| watcher.next().event), expected);
+    assert_eq!(app.event_types(&receiver), expected);
+    assert_eq!(watcher.seen(), 0);
+}
+
+#[test]
+fn readyz_is_503_while_commits_fail_and_healthz_is_not() {
+    let app = TestApp::start();
+    app.room("a");
+    arm(&app.database_scope(), "batch begun", COMMIT_FAILS);
+    let (status, parts) = app.readiness();
+    assert_eq!((status, parts), (503, json!({"database": "unavailable", "media": "ok", "actors": "ok"})));
+    app.admin("GET", "/healthz").send().expect(200);
+    assert_eq!(app.readiness().0, 200);
+}
+
+#[test]
+fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_there() {
+    let app = TestApp::start();
+    app.room("before");
+    arm(&app.database_scope(), "batch begun", DISK_IS_FULL);
+    let create = |name: &str| {
+        let body = json!({"name": name, "metadata": {"text": "x".repeat(4_000)}});
+        app.post("/v1/rooms").json(body).send()
+    };
+    let names: Vec<_> = (0..40).map(|number| format!("room-{number}")).collect();
+    // In parallel, so that batches have several.
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let sent: Vec<_> = names.iter().map(|name| scope.spawn(|| create(name))).collect();
+        sent.into_iter().map(|sent| sent.join().unwrap()).collect()
+    });
+    assert!(answers.iter().any(|answer| answer.status == 503), "the file had space");
+    for (name, answer) in names.iter().zip(&answers) {
+        let found = app.get(&format!("/v1/rooms/{name}")).send().status;
+        match answer.status {
+            201 => assert_eq!(found, 200, "{name}"),
+            _ => {
+                assert_unavailable(answer);
+                assert_eq!(found, 404, "{name}");
+            }
+        }
+    }
+    arm(&app.database_scope(), "batch begun", DISK_HAS_SPACE);
+    for (name, answer) in names.iter().zip(&answers) {
+        assert_eq!(create(name).status, if answer.status == 201 { 409 } else { 201 }, "{name}");
+    }
+    assert_eq!(count(&app, "/v1/rooms?limit=200", "rooms"), 41);
+}
+
+#[test]
+fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_are_503() {
+    let (app, receiver) = (TestApp::start(), Receiver::start());
+    let other = other_project(&app, "self_hosted");
+    app.endpoint(&receiver.url);
+    app.room("a");
+    let held = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::thread::scope(|scope| {
+        let refused = scope.spawn(|| app.delete("/v1/rooms/a").send());
+        let started = Instant::now();
+        for key in [&app.key, &other.key] {
+            for path in ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/webhook-deliveries", "/v1/plan"] {
+                app.get(path).bearer(key).send().expect(200);
+            }
+        }
+        app.admin("GET", "/healthz").send().expect(200);
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        let (status, parts) = app.readiness();
+        assert_eq!((status, &parts["database"]), (503, &json!("unavailable")));
+        assert_unavailable(&refused.join().unwrap());
+    });
+    // This one waits, and runs once the lock is released.
+    let waits = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| app.delete("/v1/rooms/a").send());
+        let started = Instant::now();
+        eventually(|| started.elapsed() > Duration::from_millis(200));
+        held.execute_batch("ROLLBACK").unwrap();
+        waits.join().unwrap()
+    });
+    waits.expect_empty(204);
+    assert_eq!(app.readiness().0, 200);
+    assert_eq!(app.event_types(&receiver), ["room.finished"]);
+}
+
+#[test]
+fn a_thread_that_reads_survives_panics_outside_of_the_read() {
+    let app = TestApp::start();
+    app.room("a");
+    // More than there are threads for lists.
+    for _ in 0..6 {
+        arm(&app.database_scope(), "list begun", Fault::Panic);
+        app.get("/v1/rooms").send().expect_error(500, "internal_error", None);
+    }
+    assert_eq!(count(&app, "/v1/rooms", "rooms"), 1);
+}

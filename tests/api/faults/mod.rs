@@ -1,0 +1,8 @@
+//! Faults at named points, which only tests have: what clients see, what recovers, and that nothing is lost or doubled.
+
+mod actors;
+mod database;
+mod messages;
+mod receivers;
+mod world;
+mod writer;

@@ -1,0 +1,79 @@
+//! Receivers of webhooks that misbehave.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{Hanging, Receiver, TestApp};
+
+/// Starts a receiver that treats each request so. Returns its url.
+fn receiver(treat: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+    format!("http://{}/hook", test_http_server::serve(move |_, stream| treat(stream)))
+}
+
+/// Starts a receiver that resets each connection: it closes them with the request unread.
+fn resetting() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = stream.peek(&mut [0]);
+        }
+    });
+    url
+}
+
+/// Writes a byte at a time, over and over, until the sender is gone.
+fn drip(mut stream: TcpStream) {
+    let head = b"HTTP/1.1 200 OK\r\nx-padding: ".iter().chain(std::iter::repeat(&b'x'));
+    for byte in head {
+        if stream.write_all(&[*byte]).is_err() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// Answers with success and a body that does not end.
+fn endless(mut stream: TcpStream) {
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n");
+    while stream.write_all(&[b'x'; 65_536]).is_ok() {}
+}
+
+#[test]
+fn receivers_that_misbehave_in_any_way_delay_no_other_and_are_tried_again() {
+    let app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_secs(1));
+    let (healthy, hanging) = (Receiver::start(), Hanging::start());
+    let garbage = receiver(|mut stream| drop(stream.write_all(b"\x16\x03\x01 220 no HTTP\r\n\r\n")));
+    let endless_head = receiver(|mut stream| while stream.write_all(b"HTTP/1.1 200 OK\r\nx: y\r\n").is_ok() {});
+    let faults = [
+        (resetting(), "connection closed before an answer"),
+        (receiver(drip), "timed out after 1s"),
+        (hanging.url.clone(), "timed out after 1s"),
+        (garbage, "the answer is not valid HTTP"),
+        (endless_head, "the answer is not valid HTTP"),
+        (receiver(endless), ""),
+    ];
+    let ids = faults.each_ref().map(|(url, _)| app.endpoint(url)["id"].clone());
+    app.endpoint(&healthy.url);
+    for room in ["one", "two"] {
+        app.room(room);
+        app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+        app.tick();
+        let ticked = Instant::now();
+        assert_eq!(healthy.types(1), ["room.finished"]);
+        assert!(ticked.elapsed() < Duration::from_millis(900), "{:?}", ticked.elapsed());
+        app.settle();
+    }
+    for ((url, error), id) in faults.iter().zip(&ids) {
+        let deliveries = app.deliveries(&format!("endpoint_id={}", id.as_str().unwrap()));
+        assert_eq!(deliveries.len(), 2, "{url}");
+        for delivery in deliveries {
+            let status = if error.is_empty() { "delivered" } else { "pending" };
+            assert_eq!((&delivery["status"], &delivery["last_error"]), (&json!(status), &json!(error)), "{delivery}");
+        }
+    }
+    app.admin("GET", "/readyz").send().expect(200);
+}

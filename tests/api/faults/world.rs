@@ -1,0 +1,184 @@
+//! An app in which every kind of actor gets every message, through calls that repeat what a failed actor did not answer.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use conclave_model::faults::left;
+use serde_json::{Value, json};
+
+use crate::support::{Receiver, Request, Response, TestApp, WAIT_LIMIT};
+
+/// How long a call may wait for an actor that is rebuilt. An answer that never comes takes longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub struct World {
+    pub app: TestApp,
+    pub receiver: Receiver,
+    /// The ids of the posts, and their events.
+    pub received: Vec<(String, Value)>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self { app: TestApp::start(), receiver: Receiver::start(), received: Vec::new() }
+    }
+
+    /// Sends a request. While it waits, time passes, so that failed actors are rebuilt.
+    #[track_caller]
+    pub fn answer(&self, request: Request) -> Response {
+        let (sender, answer) = mpsc::channel();
+        std::thread::spawn(move || sender.send(request.send()));
+        let started = Instant::now();
+        loop {
+            if let Ok(answer) = answer.recv_timeout(Duration::from_millis(50)) {
+                return answer;
+            }
+            assert!(started.elapsed() < PATIENCE, "a call hangs");
+            self.app.advance(Duration::from_millis(100));
+        }
+    }
+
+    /// Sends a request until it has one of these statuses. A failed actor answers with an error of the server.
+    #[track_caller]
+    pub fn call(&self, request: Request, statuses: &[u16]) -> Response {
+        for _ in 0..20 {
+            let answer = self.answer(request.clone());
+            if statuses.contains(&answer.status) {
+                return answer;
+            }
+            let code = answer.json()["error"]["code"].clone();
+            let is_failure = ["internal_error", "media_unavailable"].map(Value::from).contains(&code);
+            assert!(is_failure, "{}", answer.text());
+            self.app.advance(Duration::from_millis(100));
+        }
+        panic!("the call does not succeed");
+    }
+
+    /// Lets time pass in small steps until `holds`.
+    #[track_caller]
+    pub fn until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
+        let started = Instant::now();
+        while !holds(self) {
+            assert!(started.elapsed() < WAIT_LIMIT, "waited in vain: {}", self.actors());
+            self.pass(Duration::from_millis(500));
+        }
+    }
+
+    pub fn pass(&self, span: Duration) {
+        self.app.advance(span);
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+
+    pub fn room(&self, name: &str, empty_timeout_seconds: u32) {
+        let body = json!({"name": name, "empty_timeout_seconds": empty_timeout_seconds});
+        self.call(self.app.post("/v1/rooms").json(body).idempotency_key(name), &[201]);
+    }
+
+    pub fn join(&self, room: &str, identity: &str, role: &str) -> String {
+        let body = json!({"token": self.app.token(room, identity, role)});
+        let joined = self.call(self.app.admin("POST", "/sandbox/join").json(body), &[201]).json();
+        joined["sid"].as_str().unwrap().to_owned()
+    }
+
+    /// Lets every kind of actor get every message that it gets while rooms are open.
+    pub fn live(&mut self) {
+        let app = &self.app;
+        let endpoint = json!({"url": self.receiver.url});
+        self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        self.room("sibling", 86_400);
+        self.join("sibling", "dora", "host");
+        self.room("stage", 86_400);
+        self.room("idle", 60);
+        let alice = self.join("stage", "alice", "host");
+        self.join("stage", "bob", "guest");
+        let tracks = app.admin("POST", &format!("/sandbox/participants/{alice}/tracks"));
+        let track = self.call(tracks.json(json!({"kind": "audio", "source": "microphone"})), &[201]).json();
+        self.moderate(&track["sid"]);
+        self.follow();
+        self.miss_an_answer();
+        // Two rounds of reconciliation, and the deadline of the idle room.
+        for _ in 0..13 {
+            self.pass(Duration::from_secs(10));
+        }
+        self.until(|world| {
+            let actors = world.actors();
+            let works = |actor: &Value| ["running", "hibernating"].map(Value::from).contains(&actor["status"]);
+            actors["actors"].as_array().unwrap().iter().all(works)
+        });
+    }
+
+    fn actors(&self) -> Value {
+        self.app.admin("GET", "/debug/actors?limit=200").send().expect(200)
+    }
+
+    fn moderate(&self, track: &Value) {
+        let app = &self.app;
+        let of = |path: &str| format!("/v1/rooms/stage/{path}");
+        let mute = json!({"track_sid": track, "muted": true});
+        self.call(app.post(&of("participants/alice/mute")).json(mute), &[200]);
+        self.call(app.post(&of("send-data")).json(json!({"data": "aGk="})), &[200]);
+        self.call(app.post(&of("participants/bob/role")).json(json!({"role": "host"})), &[200]);
+        // It may have been removed although the answer was lost.
+        self.call(app.delete(&of("participants/bob")), &[204, 404]);
+    }
+
+    /// Recordings and ingress endpoints, of which some live on.
+    fn follow(&self) {
+        let app = &self.app;
+        let record = |key: &str| {
+            let start = app.post("/v1/rooms/stage/recordings").json(json!({"type": "room_composite"}));
+            let started = self.call(start.idempotency_key(key), &[201]).json();
+            format!("/v1/recordings/{}", started["egress_id"].as_str().unwrap())
+        };
+        let (first, _) = (record("first"), record("second"));
+        self.pass(Duration::from_secs(1));
+        self.call(app.get(&first), &[200]);
+        self.call(app.post(&format!("{first}/stop")), &[200]);
+        let create = |identity: &str| {
+            let body = json!({"input_type": "rtmp", "participant_identity": identity});
+            self.call(app.post("/v1/rooms/stage/ingress").json(body), &[201]).json()
+        };
+        let (first, second) = (create("camera-1"), create("camera-2"));
+        for ingress in [&first, &second] {
+            let key = ingress["stream_key"].as_str().unwrap();
+            self.call(app.admin("POST", &format!("/sandbox/ingress/{key}/connect")), &[200]);
+        }
+        let path = format!("/v1/ingress/{}", first["ingress_id"].as_str().unwrap());
+        self.call(app.get(&path), &[200]);
+        self.call(app.delete(&path), &[204]);
+    }
+
+    /// A recording whose start has no answer.
+    fn miss_an_answer(&self) {
+        let outage = |seconds: u32| self.app.admin("POST", "/sandbox/outage").json(json!({"seconds": seconds}));
+        self.answer(outage(600)).expect(200);
+        let start = self.app.post("/v1/rooms/stage/recordings").json(json!({"type": "room_composite"}));
+        self.answer(start);
+        self.answer(outage(0)).expect(200);
+    }
+
+    /// Ends the rooms, and waits until everything is delivered.
+    pub fn end(&mut self) {
+        for room in ["stage", "sibling"] {
+            self.call(self.app.delete(&format!("/v1/rooms/{room}")), &[204]);
+        }
+        self.until(|world| {
+            let active = world.app.get("/v1/sessions?active=true").send().expect(200);
+            active["sessions"] == json!([]) && world.app.deliveries("status=pending").is_empty()
+        });
+        let received = self.receiver.drain();
+        self.received.extend(received.iter().map(|post| (post.header("webhook-id").to_owned(), post.json())));
+    }
+
+    /// Deletes the webhook endpoint.
+    pub fn forget_endpoint(&self) {
+        let endpoints = self.app.get("/v1/webhook-endpoints").send().expect(200);
+        let id = endpoints["webhook_endpoints"][0]["id"].as_str().unwrap().to_owned();
+        self.call(self.app.delete(&format!("/v1/webhook-endpoints/{id}")), &[204]);
+    }
+
+    /// Whether no fault is left.
+    pub fn is_over(&self) -> bool {
+        left(&self.app.project) == 0
+    }
+}
