@@ -159,6 +159,12 @@ mod tests {
     }
 
     #[test]
+    fn a_code_lives_for_a_minute_to_thirty_days_and_for_one_day_by_default() {
+        let seconds = [SHORTEST_LIFE, DEFAULT_LIFE, LONGEST_LIFE].map(|life| life.as_secs());
+        assert_eq!(seconds, [60, 86_400, 2_592_000]);
+    }
+
+    #[test]
     fn the_parser_tolerates_nothing() {
         for wrong in [
             "",
