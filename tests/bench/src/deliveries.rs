@@ -19,8 +19,10 @@ use crate::process::Process;
 
 /// The number of receivers.
 const RECEIVERS: usize = 20;
-/// Joins, and leaves, whose events are delivered to each receiver.
-const PAIRS: usize = 1_000;
+/// Participants that join and leave at the same time.
+const PARTICIPANTS: usize = 20;
+/// Joins of each, and leaves, whose events are delivered to each receiver.
+const PAIRS: usize = 50;
 /// The time that the bare loop posts.
 const ROUND: Duration = Duration::from_secs(3);
 
@@ -52,28 +54,38 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 /// Returns how many deliveries the server makes in a second.
 async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Result<f64, BenchError> {
     let server = Process::conclave(conclave, &scratch.join("data"))?;
-    let (mut api, mut admin) = (Connection::open(&server.api()).await?, Connection::open(&server.admin()).await?);
-    let key = server.key();
+    let (mut api, key) = (Connection::open(&server.api()).await?, server.key());
     for url in &receivers.urls {
         api.json(&key, "POST /v1/webhook-endpoints", &json!({"url": url})).await?;
     }
     api.json(&key, "POST /v1/rooms", &json!({"name": "bench"})).await?;
-    let token = json!({"room": "bench", "identity": "user", "role": "host"});
-    let token = api.json(&key, "POST /v1/tokens", &token).await?;
     let (before, started) = (receivers.received.load(Ordering::Relaxed), Instant::now());
-    for _ in 0..PAIRS {
-        let joined = admin.json("", "POST /sandbox/join", &json!({"token": token["token"]})).await?;
-        let leave = format!("POST /sandbox/participants/{}/leave", joined["sid"].as_str().ok_or("no sid")?);
-        admin.json("", &leave, &json!({"clean": true})).await?;
+    let participants = (0..PARTICIPANTS).map(|number| join_and_leave(&server, number));
+    for done in futures_util::future::join_all(participants).await {
+        done?;
     }
-    let wanted = before + (2 * PAIRS * RECEIVERS) as u64;
+    let posts = 2 * PARTICIPANTS * PAIRS * RECEIVERS;
+    let wanted = before + posts as u64;
     while receivers.received.load(Ordering::Relaxed) < wanted {
         if started.elapsed() > Duration::from_secs(60) {
             return Err("the deliveries did not arrive within a minute".into());
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok((2 * PAIRS * RECEIVERS) as f64 / started.elapsed().as_secs_f64())
+    Ok(posts as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Joins and leaves the room again and again.
+async fn join_and_leave(server: &Process, number: usize) -> Result<(), BenchError> {
+    let (mut api, mut admin) = (Connection::open(&server.api()).await?, Connection::open(&server.admin()).await?);
+    let token = json!({"room": "bench", "identity": format!("user-{number}"), "role": "host"});
+    let token = api.json(&server.key(), "POST /v1/tokens", &token).await?;
+    for _ in 0..PAIRS {
+        let joined = admin.json("", "POST /sandbox/join", &json!({"token": token["token"]})).await?;
+        let leave = format!("POST /sandbox/participants/{}/leave", joined["sid"].as_str().ok_or("no sid")?);
+        admin.json("", &leave, &json!({"clean": true})).await?;
+    }
+    Ok(())
 }
 
 impl Receivers {
