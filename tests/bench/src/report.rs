@@ -37,7 +37,7 @@ fn file_name(curve: &Curve) -> String {
     format!("{}.svg", curve.title.to_lowercase().replace(' ', "-"))
 }
 
-/// The date, the processor, the number of cores, the memory and the kernel.
+/// The date, the processor, the number of cores, the memory and the version of the kernel.
 fn machine() -> Result<String, BenchError> {
     let read = |path: &str| std::fs::read_to_string(path);
     let field = |text: &str, name: &str| {
@@ -47,11 +47,13 @@ fn machine() -> Result<String, BenchError> {
     let (processor, memory) =
         (field(&read("/proc/cpuinfo")?, "model name"), field(&read("/proc/meminfo")?, "MemTotal"));
     let kib: f64 = memory.split_whitespace().next().unwrap_or_default().parse()?;
+    let kernel = read("/proc/sys/kernel/osrelease")?;
+    let version: Vec<&str> = kernel.split('.').take(2).collect();
     Ok(format!(
         "Measured on {}: {processor}, {} cores, {:.0} GiB, Linux {}. The load runs on the same cores.",
         jiff::Timestamp::now().strftime("%Y-%m-%d"),
         std::thread::available_parallelism()?,
         kib / 1024.0 / 1024.0,
-        read("/proc/sys/kernel/osrelease")?.trim(),
+        version.join("."),
     ))
 }
