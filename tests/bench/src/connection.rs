@@ -12,6 +12,13 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
+/// A response, in the buffer of its connection.
+pub struct Response<'a> {
+    pub status: u16,
+    pub head: &'a str,
+    pub body: &'a [u8],
+}
+
 /// Returns the bytes of a request.
 pub fn request(key: &str, head: &str, body: &str) -> Vec<u8> {
     let content = if body.is_empty() {
@@ -26,28 +33,37 @@ impl Connection {
     pub async fn open(address: &str) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(64 * 1024) })
+        Ok(Self { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// Sends a request and returns the body of its response, which must be a 2xx.
-    pub async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], BenchError> {
+    /// Sends a request and returns its response, whatever it is.
+    pub async fn send(&mut self, request: &[u8]) -> Result<Response<'_>, BenchError> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
-        loop {
+        let (head, length) = loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 return Err("the server closed the connection".into());
             }
             let Some(head) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") else { continue };
             let text = std::str::from_utf8(&self.buffer[..head])?;
-            if !text.starts_with("HTTP/1.1 20") {
-                return Err(format!("refused: {}", String::from_utf8_lossy(&self.buffer)).into());
-            }
             let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
             let length = length.map_or(Ok(0), str::parse::<usize>)?;
             if self.buffer.len() >= head + 4 + length {
-                return Ok(&self.buffer[head + 4..head + 4 + length]);
+                break (head, length);
             }
+        };
+        let text = std::str::from_utf8(&self.buffer[..head])?;
+        let status = text.get(9..12).ok_or("no status")?.parse()?;
+        Ok(Response { status, head: text, body: &self.buffer[head + 4..head + 4 + length] })
+    }
+
+    /// Sends a request and returns the body of its response, which must be a 2xx.
+    pub async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], BenchError> {
+        let response = self.send(request).await?;
+        if response.status / 100 != 2 {
+            return Err(format!("refused: {} {}", response.head, String::from_utf8_lossy(response.body)).into());
         }
+        Ok(response.body)
     }
 
     /// Sends a request and returns the JSON of its response.

@@ -16,6 +16,7 @@ mod joins;
 mod lists;
 mod load;
 mod metrics;
+mod overload;
 mod plot;
 mod process;
 mod report;
@@ -25,7 +26,7 @@ mod rooms;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use figure::Section;
 
@@ -47,6 +48,15 @@ struct Arguments {
     /// Serves the responses in this file and nothing else: the ceiling of the requests.
     #[arg(long, hide = true)]
     bare: Option<PathBuf>,
+    #[command(subcommand)]
+    test: Option<Test>,
+}
+
+/// What the program does besides benchmarks.
+#[derive(Subcommand)]
+enum Test {
+    /// Asks for ten times what the server serves, and measures what another project notices.
+    Overload(overload::Options),
 }
 
 /// A part of the benchmark.
@@ -78,6 +88,9 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
     if let Some(responses) = &arguments.bare {
         bare::serve(responses)?;
         return Ok(true);
+    }
+    if let Some(Test::Overload(options)) = &arguments.test {
+        return overload::run(&arguments.conclave, options);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sections = Vec::new();

@@ -1,0 +1,322 @@
+//! The test that `scripts/overload` runs: one project asks for ten times what the server serves, another works as always.
+//!
+//! The server runs as a process of its own, as do the clients of the first project, which have the lowest priority: what they
+//! use of the processors is not taken from the server. The second project's clients run in this process. Its quiet latency is
+//! measured while a neighbour with that same priority keeps all processors busy, so that the two differ only in what the server
+//! does. All traffic is on loopback, and time and number of connections are bounded.
+
+mod clients;
+mod idle;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::BenchError;
+use crate::connection::{Connection, request};
+use crate::process::Process;
+use clients::{Latencies, LoadOptions, LoadResult, probe, run_clients};
+use idle::{IdleResult, measure_idle_connections};
+
+/// How many times what the server serves the first project asks for.
+const OVERLOAD: f64 = 10.0;
+/// Connections of the first project, to each listener.
+const CONNECTIONS: usize = 400;
+/// Connections that are enough to find out what the server serves.
+const SERVING_CONNECTIONS: usize = 16;
+/// The share of the second project's latency that is allowed at the first one's full load.
+const SLOWER: f64 = 2.0;
+/// The most memory that the server may have at full load, in KiB.
+const MEMORY: f64 = 256.0 * 1024.0;
+/// What the server may keep of it afterwards, in KiB, besides what it had.
+const KEPT_MEMORY: f64 = 48.0 * 1024.0;
+/// The longest time in which 99 of 100 admitted requests are answered.
+const ADMITTED: Duration = Duration::from_secs(2);
+
+#[derive(Args)]
+pub struct Options {
+    /// Seconds of full load, and of each other measurement.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What this program does when it has started itself.
+#[derive(Subcommand)]
+enum Role {
+    /// Keeps all processors busy.
+    Neighbour,
+    /// The clients of the first project.
+    Clients(LoadOptions),
+}
+
+/// Runs the test, and returns whether the server has kept its promises.
+pub fn run(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
+    match &options.role {
+        Some(Role::Neighbour) => keep_busy(),
+        Some(Role::Clients(options)) => {
+            rustix::process::nice(19)?;
+            println!("{}", serde_json::to_string(&run_clients(options)?)?);
+            Ok(true)
+        }
+        None => test(conclave, options),
+    }
+}
+
+fn keep_busy() -> Result<bool, BenchError> {
+    rustix::process::nice(19)?;
+    let threads = std::thread::available_parallelism()?.get();
+    let spin = || loop {
+        std::hint::spin_loop();
+    };
+    (1..threads).for_each(|_| drop(std::thread::spawn(spin)));
+    spin()
+}
+
+fn test(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
+    let scratch = tempfile::tempdir()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let results = runtime.block_on(measure(conclave, options, scratch.path()))?;
+    let broken = results.broken();
+    if options.json {
+        println!("{:#}", results.to_json(&broken));
+    } else {
+        results.print(&broken);
+    }
+    Ok(broken.is_empty())
+}
+
+/// This program in another role; killed when dropped.
+struct Helper(Child);
+
+impl Helper {
+    fn start(arguments: &[String]) -> Result<Self, BenchError> {
+        let mut command = Command::new(std::env::current_exe()?);
+        Ok(Self(command.arg("overload").args(arguments).stdout(Stdio::piped()).spawn()?))
+    }
+
+    /// Waits for what it prints.
+    async fn output(mut self) -> Result<String, BenchError> {
+        let mut stdout = self.0.stdout.take().ok_or("no stdout")?;
+        let read = move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        };
+        Ok(tokio::task::spawn_blocking(read).await??)
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The server, and the keys of the two projects.
+struct Deployment {
+    server: Process,
+    first: String,
+    second: String,
+}
+
+impl Deployment {
+    fn start(binary: &Path, scratch: &Path) -> Result<Self, BenchError> {
+        let data = scratch.join("data");
+        let server = Process::conclave(binary, &data)?;
+        let command = |arguments: &[&str]| -> Result<Value, BenchError> {
+            let output = Command::new(binary).arg("--data").arg(&data).args(arguments).arg("--json").output()?;
+            Ok(serde_json::from_slice(&output.stdout)?)
+        };
+        let project = command(&["project", "create", "--name", "second"])?;
+        let project = project["project_id"].as_str().ok_or("no project")?.to_owned();
+        let key = command(&["key", "create", &project])?;
+        let (first, second) = (server.key(), key["key"].as_str().ok_or("no key")?.to_owned());
+        Ok(Self { server, first, second })
+    }
+
+    fn clients(&self, connections: usize, rate: f64, seconds: u64) -> Result<Helper, BenchError> {
+        let (api, admin) = (self.server.api(), self.server.admin());
+        Helper::start(&[
+            "clients".into(),
+            format!("--api={api}"),
+            format!("--admin={admin}"),
+            format!("--key={}", self.first),
+            format!("--connections={connections}"),
+            format!("--rate={rate}"),
+            format!("--seconds={seconds}"),
+        ])
+    }
+
+    /// Measures the second project's requests.
+    async fn probe(&self, time: Duration) -> Result<Latencies, BenchError> {
+        probe(&self.server.api(), &self.second, time).await
+    }
+
+    /// The number of actors, by kind and status, and of messages that wait.
+    async fn actors(&self) -> Result<BTreeMap<String, f64>, BenchError> {
+        let mut connection = Connection::open(&self.server.admin()).await?;
+        let body = connection.exchange(&request("", "GET /metrics", "")).await?;
+        let lines = std::str::from_utf8(body)?.lines();
+        let gauges = lines.filter(|line| {
+            ["conclave_actors{", "conclave_actor_mailbox{", "conclave_store_writes"].iter().any(|g| line.starts_with(g))
+        });
+        gauges
+            .map(|line| {
+                let (name, value) = line.rsplit_once(' ').ok_or("no value")?;
+                Ok((name.to_owned(), value.parse()?))
+            })
+            .collect()
+    }
+
+    /// The same, when nothing waits.
+    async fn actors_at_rest(&self) -> Result<BTreeMap<String, f64>, BenchError> {
+        loop {
+            let actors = self.actors().await?;
+            let waiting = |name: &str| !name.starts_with("conclave_actors");
+            if actors.iter().all(|(name, count)| *count == 0.0 || !waiting(name)) {
+                return Ok(actors);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until there are no more actors than before. Returns those that are more after a minute.
+    async fn settle(&self, before: &BTreeMap<String, f64>) -> Result<Vec<String>, BenchError> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let now = self.actors().await?;
+            let differing = now.iter().filter(|(name, count)| before.get(*name).is_none_or(|before| before < count));
+            let differing: Vec<_> = differing.map(|(name, count)| format!("{name} {count}")).collect();
+            if differing.is_empty() || Instant::now() > until {
+                return Ok(differing);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+struct Results {
+    /// What the server serves, in requests a second.
+    served: f64,
+    quiet: Latencies,
+    with_neighbour: Latencies,
+    full_load: Latencies,
+    afterwards: Latencies,
+    clients: LoadResult,
+    seconds: u64,
+    /// Resident memory before, at most, and afterwards.
+    memory: [f64; 3],
+    /// Counts of actors and messages that are higher than before.
+    other_actors: Vec<String>,
+    idle: IdleResult,
+}
+
+async fn measure(conclave: &Path, options: &Options, scratch: &Path) -> Result<Results, BenchError> {
+    let deployment = Deployment::start(conclave, scratch)?;
+    let (seconds, time) = (options.seconds, Duration::from_secs(options.seconds));
+    let warm_up = deployment.clients(SERVING_CONNECTIONS, 1e6, 5)?.output().await?;
+    let served = serde_json::from_str::<LoadResult>(&warm_up)?.served() as f64 / 5.0;
+    let quiet = deployment.probe(time).await?;
+    let actors = deployment.actors_at_rest().await?;
+    let before = deployment.server.resident()?;
+    let neighbour = Helper::start(&["neighbour".into()])?;
+    let with_neighbour = deployment.probe(time).await?;
+    drop(neighbour);
+    let clients = deployment.clients(CONNECTIONS, OVERLOAD * served, seconds)?;
+    let (full_load, most) = tokio::join!(deployment.probe(time), most_memory(&deployment.server, time));
+    let clients = serde_json::from_str(&clients.output().await?)?;
+    let other_actors = deployment.settle(&actors).await?;
+    let neighbour = Helper::start(&["neighbour".into()])?;
+    let afterwards = deployment.probe(time).await?;
+    drop(neighbour);
+    let memory = [before, most?, deployment.server.resident()?];
+    let idle = measure_idle_connections(&deployment, time).await?;
+    Ok(Results {
+        served,
+        quiet,
+        with_neighbour,
+        full_load: full_load?,
+        afterwards,
+        clients,
+        seconds,
+        memory,
+        other_actors,
+        idle,
+    })
+}
+
+async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchError> {
+    let (until, mut most) = (Instant::now() + time, 0.0_f64);
+    while Instant::now() < until {
+        most = most.max(server.resident()?);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(most)
+}
+
+impl Results {
+    /// The promises that are broken.
+    fn broken(&self) -> Vec<String> {
+        let [before, most, after] = self.memory;
+        let slower = |what: &str, seen: &Latencies, limit: f64| {
+            let kinds = seen.p99().into_iter().zip(self.with_neighbour.p99());
+            let slow = kinds.filter(|((_, seen), (_, quiet))| seen.as_secs_f64() > limit * quiet.as_secs_f64());
+            slow.map(|((kind, seen), (_, quiet))| format!("{what}: p99 of {kind} {seen:.1?}, quiet {quiet:.1?}"))
+                .collect::<Vec<_>>()
+        };
+        let mut broken = slower("at full load", &self.full_load, SLOWER);
+        broken.extend(slower("afterwards", &self.afterwards, SLOWER));
+        let mut check = |holds: bool, what: &str| broken.extend((!holds).then(|| what.to_owned()));
+        check(self.full_load.refused == 0, "requests of the second project are refused");
+        check(self.clients.without_retry_after == 0, "refusals without Retry-After");
+        check(self.clients.other() == 0, "responses other than 2xx, 429 and 503");
+        check(self.clients.admitted_p99() <= ADMITTED, "admitted requests take too long");
+        check(most <= MEMORY, "too much memory at full load");
+        check(after <= before + KEPT_MEMORY, "memory is kept afterwards");
+        check(self.other_actors.is_empty(), "there are more actors afterwards");
+        check(self.idle.lost == 0, "idle connections are closed");
+        check(self.idle.probe.refused == 0, "requests are refused while connections are idle");
+        broken
+    }
+
+    fn to_json(&self, broken: &[String]) -> Value {
+        json!({
+            "served_per_second": self.served, "quiet": self.quiet.to_json(), "neighbour": self.with_neighbour.to_json(),
+            "full_load": self.full_load.to_json(), "afterwards": self.afterwards.to_json(),
+            "clients": self.clients.to_json(self.seconds), "memory": self.memory,
+            "other_actors": self.other_actors, "idle": self.idle.to_json(), "broken": broken,
+        })
+    }
+
+    fn print(&self, broken: &[String]) {
+        println!("The server serves {:.0} requests/s of the first project.", self.served);
+        println!(
+            "\n{:<34} {:>9} {:>9} {:>9} {:>9} {:>8}",
+            "the second project", "read p50", "p99", "write p50", "p99", "refused"
+        );
+        self.quiet.print("quiet");
+        self.with_neighbour.print("quiet, with a busy neighbour");
+        self.full_load.print("at the first project's full load");
+        self.afterwards.print("afterwards, with a busy neighbour");
+        self.idle.probe.print(&format!("{} idle connections", self.idle.connections));
+        println!("\nthe first project, over {CONNECTIONS} connections");
+        self.clients.print(self.seconds);
+        let [before, most, after] = self.memory.map(|kib| (kib / 1024.0).round());
+        println!("\nmemory: {before} MiB before, at most {most} MiB at full load, {after} MiB afterwards");
+        println!("an idle connection takes {:.1} KiB, {} are lost", self.idle.kib_each, self.idle.lost);
+        println!("kinds of actors with more afterwards: {}", self.other_actors.len());
+        self.other_actors.iter().for_each(|actors| println!("  {actors}"));
+        println!("\nbroken promises: {}", broken.len());
+        broken.iter().for_each(|promise| println!("  {promise}"));
+    }
+}
