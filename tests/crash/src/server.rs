@@ -57,6 +57,8 @@ pub struct Running {
 impl Deployment {
     pub fn new(binary: PathBuf) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
+        // The server starts in another directory, from which a relative path would lead elsewhere.
+        let binary = std::path::absolute(binary).expect("a path of a program");
         Self(Arc::new(Inner { binary, dir, address: RwLock::default(), lifetimes: Mutex::default() }))
     }
 
