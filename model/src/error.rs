@@ -147,12 +147,14 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// The underlying error, for the log only: never sent, never a secret.
     pub cause: Option<Box<str>>,
+    /// Whether it was logged where it arose, so that it is not logged for each request.
+    pub is_logged: bool,
 }
 
 impl Problem {
     /// Returns a problem without a field.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), field: None, retry_after: None, cause: None }
+        Self { code, message: message.into(), field: None, retry_after: None, cause: None, is_logged: false }
     }
 
     /// Sets the field.
@@ -173,6 +175,13 @@ impl Problem {
     #[must_use]
     pub fn because(mut self, cause: impl ToString) -> Self {
         self.cause = Some(cause.to_string().into());
+        self
+    }
+
+    /// Marks a problem that was logged where it arose.
+    #[must_use]
+    pub fn logged(mut self) -> Self {
+        self.is_logged = true;
         self
     }
 

@@ -22,8 +22,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two warnings about requests that were refused.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
-/// The message of a refusal at the total limit. It is logged here, not for each of many requests.
-pub const TOTAL_REACHED: &str = "the server has as many requests as it takes; see Retry-After";
 /// The number of maps that projects are spread over, so that requests rarely wait for each other at a lock.
 const SHARDS: usize = 64;
 
@@ -103,7 +101,9 @@ impl AdmissionLimit {
 impl From<AdmissionLimit> for Problem {
     fn from(limit: AdmissionLimit) -> Self {
         let (code, message) = match limit {
-            AdmissionLimit::Total => (ErrorCode::DatabaseUnavailable, TOTAL_REACHED),
+            AdmissionLimit::Total => {
+                (ErrorCode::DatabaseUnavailable, "the server has as many requests as it takes; see Retry-After")
+            }
             AdmissionLimit::Waiting => {
                 (ErrorCode::RateLimited, "too many requests of the project wait for their turn; see Retry-After")
             }
@@ -139,7 +139,7 @@ impl Admission {
         let mut admitted = Admitted { admission: Arc::clone(self), project: None };
         if self.total.fetch_add(1, Ordering::Relaxed) >= self.limits.total {
             self.warn();
-            return Err(self.refuse(AdmissionLimit::Total));
+            return Err(self.refuse(AdmissionLimit::Total).logged());
         }
         if let Some(id) = project {
             let turns = self.count(&id).ok_or_else(|| self.refuse(AdmissionLimit::Waiting))?;

@@ -1,8 +1,9 @@
 //! The frame around every operation, in the order of precedence of decisions section 1.
 //!
 //! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 503 or 429 by admission, 408, 413 and
-//! 415 are decided here. The operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the operation. An open
-//! operation has rates of its own in the same two places: by address, and by secret where a key would be counted.
+//! 415 are decided here. The operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the
+//! operation. An open operation has rates of its own in the same two places: by address, and by secret where a key would be
+//! counted.
 
 pub mod credential;
 pub mod idempotency;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 
-use super::admission::{Admitted, TOTAL_REACHED};
+use super::admission::Admitted;
 use super::context::{Caller, RequestContext};
 use super::error::ApiError;
 use super::input::path::segment;
@@ -94,9 +95,9 @@ async fn run_in_turn(
     idempotency::run_idempotent(operation, context).await
 }
 
-/// Logs a 5xx, once, with the request's id. Admission logs its refusals itself.
+/// Logs a 5xx, once, with the request's id.
 fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
-    if error.status() < 500 || error.problem.message == TOTAL_REACHED {
+    if error.status() < 500 || error.problem.is_logged {
         return;
     }
     let id = request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.to_string());
