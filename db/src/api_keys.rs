@@ -3,7 +3,7 @@
 use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
-use crate::credential::{self, Credential};
+use crate::credential::Credential;
 use crate::error::StoreError;
 use crate::projects::no_such_project;
 use crate::sql::{Row, Sql};
@@ -46,9 +46,8 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
-        self.read_snapshot(move |mut snapshot| {
-            let prefix = key.prefix();
-            let found = snapshot.credential(&prefix, |sql| credential::find(sql, &prefix))?;
+        self.read_snapshot(move |snapshot| {
+            let found = snapshot.credential(&key.prefix())?;
             // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
             Ok(found.filter(|(hash, _)| *hash == key.hash()).map(|(_, credential)| credential))
         })

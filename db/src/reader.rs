@@ -60,7 +60,7 @@ impl Readers {
     /// The same, for a read that uses what the snapshot remembers.
     pub(crate) async fn snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         self.point_reads.read(run).await
@@ -90,23 +90,15 @@ fn in_transaction<T>(
     connection: &Connection,
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    begin(connection)?;
-    let result = caught(|| run(Sql::new(connection)));
-    end(connection);
-    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
-}
-
-fn begin(connection: &Connection) -> Result<(), StoreError> {
-    Sql::new(connection).put("BEGIN", &[])
-}
-
-fn end(connection: &Connection) {
     let sql = Sql::new(connection);
+    sql.put("BEGIN", &[])?;
+    let result = caught(|| run(sql));
     if let Err(error) = sql.put("COMMIT", &[]) {
         log::error!("a read transaction did not end: {error}");
         // It must end, or the connection reads an old state for ever.
         let _ = sql.put("ROLLBACK", &[]);
     }
+    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
 }
 
 /// Runs something that may panic; `None` if it does.

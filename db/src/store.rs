@@ -168,7 +168,7 @@ impl Store {
     /// Reads a few rows by their keys, some of which the snapshot may remember.
     pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         self.0.readers.snapshot(run).await

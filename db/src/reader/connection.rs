@@ -9,7 +9,7 @@ use r2d2::{ManageConnection, Pool, PooledConnection};
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::credential::Credential;
+use crate::credential::{self, Credential};
 use crate::error::StoreError;
 use crate::sql::Sql;
 
@@ -26,19 +26,17 @@ pub(super) type Pooled = PooledConnection<Manager>;
 /// A connection that reads.
 pub(super) struct ReadConnection {
     pub(super) sqlite: Connection,
-    memory: Memory,
+    pub(super) memory: Memory,
 }
 
-/// What was found in a snapshot of the database. It is forgotten with the first commit after it, whoever makes it, so it is never
-/// older than what a query would find.
+/// What was found in a snapshot of the database. The first commit after it, of this process or another, clears it, so it is
+/// never older than the result of a query.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     /// SQLite's number of the snapshot; it differs on each connection.
     version: i64,
-    credentials: HashMap<ApiKeyPrefix, Remembered>,
+    credentials: HashMap<ApiKeyPrefix, (ApiKeyHash, Credential)>,
 }
-
-type Remembered = Option<(ApiKeyHash, Credential)>;
 
 /// The state of the database that a point read sees.
 pub(crate) struct Snapshot<'c> {
@@ -46,7 +44,7 @@ pub(crate) struct Snapshot<'c> {
     memory: &'c mut Memory,
 }
 
-/// Opens connections.
+/// Opens the connections of the pool.
 pub(super) struct Manager(SqliteConnectionManager);
 
 impl ManageConnection for Manager {
@@ -66,45 +64,32 @@ impl ManageConnection for Manager {
     }
 }
 
-impl ReadConnection {
-    /// The snapshot of the transaction that is open. The first query of a transaction fixes its snapshot; this is one.
-    pub(super) fn snapshot(&mut self) -> Result<Snapshot<'_>, StoreError> {
-        let sql = Sql::new(&self.sqlite);
+impl Memory {
+    /// Returns the snapshot of the transaction that is open. The first query of a transaction fixes its snapshot; this is one.
+    pub(super) fn snapshot<'c>(&'c mut self, sql: Sql<'c>) -> Result<Snapshot<'c>, StoreError> {
         let version = sql.value("PRAGMA data_version", &[])?;
-        if self.memory.version != version {
-            self.memory.version = version;
-            self.memory.credentials.clear();
+        if self.version != version {
+            self.version = version;
+            self.credentials.clear();
         }
-        Ok(Snapshot { sql, memory: &mut self.memory })
+        Ok(Snapshot { sql, memory: self })
     }
 }
 
 impl Snapshot<'_> {
-    /// The same snapshot for another read.
-    pub(super) fn reborrow(&mut self) -> Snapshot<'_> {
-        Snapshot { sql: self.sql, memory: self.memory }
-    }
-
-    /// Returns the credential of a key, which every request asks for: from memory if it was found in this snapshot, or else by
-    /// `find`.
-    pub(crate) fn credential(
-        &mut self,
-        prefix: &ApiKeyPrefix,
-        find: impl FnOnce(Sql<'_>) -> Result<Remembered, StoreError>,
-    ) -> Result<Remembered, StoreError> {
+    /// Returns the credential of a key with its hash, from memory if it was found in this snapshot before.
+    pub(crate) fn credential(&mut self, prefix: &ApiKeyPrefix) -> Result<Option<(ApiKeyHash, Credential)>, StoreError> {
         let credentials = &mut self.memory.credentials;
         if let Some(found) = credentials.get(prefix) {
-            return Ok(found.clone());
+            return Ok(Some(found.clone()));
         }
-        let found = find(self.sql)?;
+        // An unknown key is not kept: a client that tries many keys would displace the valid ones.
+        let Some(found) = credential::find(self.sql, prefix)? else { return Ok(None) };
         if credentials.len() == CREDENTIALS {
             credentials.clear();
         }
-        // An unknown key is not remembered: whoever sends one after the other would displace the others.
-        if found.is_some() {
-            credentials.insert(prefix.clone(), found.clone());
-        }
-        Ok(found)
+        credentials.insert(prefix.clone(), found.clone());
+        Ok(Some(found))
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::connection::{Connections, ReadConnection, Snapshot};
 use super::threads::Threads;
-use super::{begin, caught, end};
+use super::{caught, in_transaction};
 use crate::error::StoreError;
 
 /// The number of queues. Threads beyond that share them, which does no harm.
@@ -26,7 +26,7 @@ thread_local! {
 }
 
 /// A read, boxed for the queue. It sends its result through its own channel.
-type Job = Box<dyn FnOnce(Result<Snapshot<'_>, StoreError>) + Send>;
+type Job = Box<dyn FnOnce(Result<&mut Snapshot<'_>, StoreError>) + Send>;
 
 /// A handle to the lane.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl PointReads {
     /// Runs a read. It sees everything that was committed before.
     pub(super) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
@@ -82,18 +82,18 @@ impl PointReads {
 
 /// Runs reads in one transaction.
 fn run_all(connection: &mut ReadConnection, jobs: Vec<Job>) {
-    if let Err(error) = begin(&connection.sqlite) {
-        return refuse(jobs, &error);
-    }
-    match connection.snapshot() {
-        Ok(mut snapshot) => {
-            for job in jobs {
-                let _ = caught(|| job(Ok(snapshot.reborrow())));
-            }
+    let ReadConnection { sqlite, memory } = connection;
+    let mut jobs = jobs.into_iter();
+    let run = in_transaction(sqlite, |sql| {
+        let mut snapshot = memory.snapshot(sql)?;
+        for job in jobs.by_ref() {
+            let _ = caught(|| job(Ok(&mut snapshot)));
         }
-        Err(error) => refuse(jobs, &error),
+        Ok(())
+    });
+    if let Err(error) = run {
+        refuse(jobs, &error);
     }
-    end(&connection.sqlite);
 }
 
 fn refuse(jobs: impl IntoIterator<Item = Job>, error: &StoreError) {

@@ -83,7 +83,7 @@ impl Threads {
         answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 
-    /// Queues a read whose result is not awaited. It must not panic, which would end the thread.
+    /// Queues a read whose result is not awaited.
     pub(super) fn run_detached(&self, run: impl FnOnce(Result<&mut ReadConnection, StoreError>) + Send + 'static) {
         self.waiting.inc();
         log::trace!("a read is handed to a thread");
