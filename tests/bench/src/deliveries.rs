@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use conclave_actors::delivery::sender::{DeliveryRequest, Sender};
 use conclave_model::address::AddressFilter;
 use conclave_model::{DeliveryId, Secret, Timestamp};
+use futures_util::future::try_join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::BenchError;
 use crate::connection::Connection;
 use crate::figure::{Figure, Section, Unit, thousands};
+use crate::participant::Participant;
 use crate::process::Process;
 
 /// The number of receivers.
@@ -32,7 +34,7 @@ struct Receivers {
     received: Arc<AtomicU64>,
 }
 
-/// Measures deliveries.
+/// Measures how many deliveries are posted in a second.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let receivers = Receivers::start()?;
     let before = receivers.post_in_a_loop();
@@ -61,9 +63,7 @@ async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Resu
     api.json(&key, "POST /v1/rooms", &json!({"name": "bench"})).await?;
     let (before, started) = (receivers.received.load(Ordering::Relaxed), Instant::now());
     let participants = (0..PARTICIPANTS).map(|number| join_and_leave(&server, number));
-    for done in futures_util::future::join_all(participants).await {
-        done?;
-    }
+    try_join_all(participants).await?;
     let posts = 2 * PARTICIPANTS * PAIRS * RECEIVERS;
     let wanted = before + posts as u64;
     while receivers.received.load(Ordering::Relaxed) < wanted {
@@ -77,13 +77,10 @@ async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Resu
 
 /// Joins and leaves the room again and again.
 async fn join_and_leave(server: &Process, number: usize) -> Result<(), BenchError> {
-    let (mut api, mut admin) = (Connection::open(&server.api()).await?, Connection::open(&server.admin()).await?);
-    let token = json!({"room": "bench", "identity": format!("user-{number}"), "role": "host"});
-    let token = api.json(&server.key(), "POST /v1/tokens", &token).await?;
+    let mut participant = Participant::new(server, "bench", &format!("user-{number}")).await?;
     for _ in 0..PAIRS {
-        let joined = admin.json("", "POST /sandbox/join", &json!({"token": token["token"]})).await?;
-        let leave = format!("POST /sandbox/participants/{}/leave", joined["sid"].as_str().ok_or("no sid")?);
-        admin.json("", &leave, &json!({"clean": true})).await?;
+        let sid = participant.join().await?;
+        participant.leave(&sid).await?;
     }
     Ok(())
 }

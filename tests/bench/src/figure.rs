@@ -11,7 +11,7 @@ pub struct Section {
     pub curves: Vec<Curve>,
 }
 
-/// A result.
+/// A measured value with its bound.
 pub struct Figure {
     pub name: String,
     pub value: f64,

@@ -1,17 +1,16 @@
 //! Joins and leaves through the sandbox, with their sessions and events, compared with SQLite writing the same rows.
 
-use std::cell::RefCell;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use rusqlite::{Connection as Database, params};
-use serde_json::{Value, json};
-use tokio::task::LocalSet;
+use serde_json::json;
 
 use crate::connection::Connection;
 use crate::figure::{Figure, Section, Unit, thousands};
 use crate::load::Sample;
+use crate::participant::Participant;
 use crate::process::Process;
 use crate::{BenchError, metrics};
 
@@ -28,20 +27,20 @@ const ROUNDS: usize = 3;
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let data = scratch.join("data");
     let server = Process::conclave(conclave, &data)?;
-    let tokens = tokens(&server).await?;
+    create_rooms(&server).await?;
     let ceiling_file = scratch.join("ceiling.db");
     prepare_ceiling(&data.join("conclave.db"), &ceiling_file)?;
     let (mut ceiling, mut rounds) = (0.0, Vec::new());
     for _ in 0..ROUNDS {
-        rounds.push(join_and_leave(&server, &tokens).await?);
+        rounds.push(join_and_leave(&server).await?);
         let batch = metrics::mean_batch(&server.admin()).await?;
         ceiling += write_rows(&ceiling_file, batch.round() as usize)? / ROUNDS as f64;
     }
     let seen = rounds.into_iter().reduce(Sample::and).ok_or("no round")?;
     let rates = format!("{} of {} changes/s", thousands(seen.rate()), thousands(ceiling));
     let ratio = Figure::new("join and leave", seen.rate() / ceiling, Unit::Ratio).at_least(0.25).note(rates);
-    let p99 = Figure::new("join and leave, p99", seen.quantile(0.99), Unit::Milliseconds);
-    let p99 = p99.note(format!("median {:.2} ms", seen.quantile(0.5)));
+    let p99 = Figure::new("join and leave, p99", seen.percentile(99.0), Unit::Milliseconds);
+    let p99 = p99.note(format!("median {:.2} ms", seen.percentile(50.0)));
     Ok(Section {
         title: "Joins and leaves",
         about: "64 participants join and leave 8 rooms through the sandbox; each change writes a session and an event. The \
@@ -51,49 +50,38 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// A token for each participant.
-async fn tokens(server: &Process) -> Result<Vec<String>, BenchError> {
-    let (mut api, key) = (Connection::open(&server.api()).await?, server.key());
-    let mut tokens = Vec::new();
-    for number in 0..PARTICIPANTS {
-        let room = format!("room-{}", number % ROOMS);
-        if number < ROOMS {
-            api.json(&key, "POST /v1/rooms", &json!({"name": room})).await?;
-        }
-        let token = json!({"room": room, "identity": format!("user-{number}"), "role": "host"});
-        let token = api.json(&key, "POST /v1/tokens", &token).await?;
-        tokens.push(token["token"].as_str().ok_or("no token")?.to_owned());
+/// Creates the rooms.
+async fn create_rooms(server: &Process) -> Result<(), BenchError> {
+    let mut api = Connection::open(&server.api()).await?;
+    for number in 0..ROOMS {
+        api.json(&server.key(), "POST /v1/rooms", &json!({"name": format!("room-{number}")})).await?;
     }
-    Ok(tokens)
+    Ok(())
 }
 
-async fn join_and_leave(server: &Process, tokens: &[String]) -> Result<Sample, BenchError> {
-    let (seen, tasks) = (Rc::new(RefCell::new(Vec::new())), LocalSet::new());
-    let until = Instant::now() + ROUND;
-    let handles: Vec<_> = tokens
-        .iter()
-        .map(|token| {
-            let (admin, token, seen) = (server.admin(), token.clone(), Rc::clone(&seen));
-            tasks.spawn_local(async move {
-                let mut connection = Connection::open(&admin).await?;
-                while Instant::now() < until {
-                    let begun = Instant::now();
-                    let joined = connection.json("", "POST /sandbox/join", &json!({"token": token})).await?;
-                    let joined_at = Instant::now();
-                    let sid = joined["sid"].as_str().ok_or("no sid")?;
-                    let leave = format!("POST /sandbox/participants/{sid}/leave");
-                    let _: Value = connection.json("", &leave, &json!({"clean": true})).await?;
-                    seen.borrow_mut().extend([joined_at - begun, joined_at.elapsed()]);
-                }
-                Ok::<_, BenchError>(())
-            })
-        })
-        .collect();
-    tasks.await;
-    for handle in handles {
-        handle.await??;
+/// Lets all participants join and leave for a time.
+async fn join_and_leave(server: &Process) -> Result<Sample, BenchError> {
+    let mut participants = Vec::new();
+    for number in 0..PARTICIPANTS {
+        let (room, identity) = (format!("room-{}", number % ROOMS), format!("user-{number}"));
+        participants.push(Participant::new(server, &room, &identity).await?);
     }
-    Ok(Sample::new(seen.take(), ROUND))
+    let until = Instant::now() + ROUND;
+    let latencies = try_join_all(participants.into_iter().map(|participant| repeat(participant, until))).await?;
+    Ok(Sample::new(latencies.concat(), ROUND))
+}
+
+/// Returns the time of each join and leave.
+async fn repeat(mut participant: Participant, until: Instant) -> Result<Vec<Duration>, BenchError> {
+    let mut latencies = Vec::new();
+    while Instant::now() < until {
+        let begun = Instant::now();
+        let sid = participant.join().await?;
+        let joined = Instant::now();
+        participant.leave(&sid).await?;
+        latencies.extend([joined - begun, joined.elapsed()]);
+    }
+    Ok(latencies)
 }
 
 /// Copies the server's database, so that the ceiling has the same tables, indexes and rows.

@@ -1,7 +1,6 @@
 //! Lists of a project with a million sessions and a million deliveries, and how they grow until there.
 
 use std::path::Path;
-use std::time::Instant;
 
 use serde_json::json;
 
@@ -9,13 +8,15 @@ use crate::BenchError;
 use crate::connection::{Connection, request};
 use crate::figure::{Curve, Figure, Section, Unit};
 use crate::fill::Filler;
-use crate::load::Sample;
+use crate::load::{self, Sample};
 use crate::process::Process;
 
 /// The numbers of sessions, and of deliveries, at which costs are measured.
 const SIZES: [u32; 5] = [1, 100, 10_000, 100_000, 1_000_000];
 /// Requests of each kind, one after the other.
 const REQUESTS: usize = 200;
+/// Requests before them that are not measured.
+const WARM_UP: usize = 5;
 /// How many rows the deep pages skip.
 const OFFSETS: [u32; 6] = [0, 100, 1_000, 10_000, 100_000, 500_000];
 
@@ -58,7 +59,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         let server = Process::conclave(conclave, &data)?;
         for (name, points) in &mut lines {
             let (_, path) = LISTS.iter().find(|(list, _)| list == name).ok_or("no such list")?;
-            points.push((f64::from(size), page(&server, path).await?.quantile(0.5)));
+            points.push((f64::from(size), page(&server, path).await?.percentile(50.0)));
         }
         if size == SIZES[SIZES.len() - 1] {
             figures = all_lists(&server).await?;
@@ -81,8 +82,8 @@ async fn all_lists(server: &Process) -> Result<Vec<Figure>, BenchError> {
     let mut figures = Vec::new();
     for (name, path) in LISTS {
         let sample = page(server, path).await?;
-        let p99 = Figure::new(format!("{name}, p99"), sample.quantile(0.99), Unit::Milliseconds).under(5.0);
-        figures.push(p99.note(format!("median {:.2} ms", sample.quantile(0.5))));
+        let p99 = Figure::new(format!("{name}, p99"), sample.percentile(99.0), Unit::Milliseconds).under(5.0);
+        figures.push(p99.note(format!("median {:.2} ms", sample.percentile(50.0))));
     }
     Ok(figures)
 }
@@ -93,7 +94,7 @@ async fn deep_pages(server: &Process) -> Result<Vec<(&'static str, Vec<(f64, f64
         let mut points = Vec::new();
         for offset in OFFSETS {
             let sample = some(server, &format!("{path}?offset={offset}"), 10).await?;
-            points.push((f64::from(offset.max(1)), sample.quantile(0.5)));
+            points.push((f64::from(offset.max(1)), sample.percentile(50.0)));
         }
         lines.push((name, points));
     }
@@ -103,18 +104,7 @@ async fn deep_pages(server: &Process) -> Result<Vec<(&'static str, Vec<(f64, f64
 async fn page(server: &Process, path: &str) -> Result<Sample, BenchError> {
     some(server, path, REQUESTS).await
 }
-
 async fn some(server: &Process, path: &str, requests: usize) -> Result<Sample, BenchError> {
-    let mut connection = Connection::open(&server.api()).await?;
-    let (request, begun) = (request(&server.key(), &format!("GET {path}"), ""), Instant::now());
-    let mut latencies = Vec::with_capacity(requests);
-    // The first reads fill the page cache.
-    for number in 0..requests + 5 {
-        let sent = Instant::now();
-        connection.exchange(&request).await?;
-        if number >= 5 {
-            latencies.push(sent.elapsed());
-        }
-    }
-    Ok(Sample::new(latencies, begun.elapsed()))
+    let request = request(&server.key(), &format!("GET {path}"), "");
+    load::one_after_the_other(&server.api(), (WARM_UP, requests), |_| request.clone()).await
 }

@@ -20,8 +20,7 @@ pub struct Sample {
 
 impl Sample {
     /// Takes latencies that were seen in a time.
-    pub fn new(mut latencies: Vec<Duration>, time: Duration) -> Self {
-        latencies.sort_unstable();
+    pub fn new(latencies: Vec<Duration>, time: Duration) -> Self {
         Self { latencies, seconds: time.as_secs_f64() }
     }
 
@@ -30,11 +29,9 @@ impl Sample {
         self.latencies.len() as f64 / self.seconds
     }
 
-    /// The latency in milliseconds that this part of all responses kept.
-    pub fn quantile(&self, part: f64) -> f64 {
-        let last = self.latencies.len().saturating_sub(1);
-        let at = (last as f64 * part).round() as usize;
-        self.latencies.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)
+    /// The latency in milliseconds within which this percentage of all responses came.
+    pub fn percentile(&self, percent: f64) -> f64 {
+        percentile(&self.latencies, percent).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)
     }
 
     /// Joins two samples of the same load.
@@ -42,6 +39,34 @@ impl Sample {
         let seconds = self.seconds + other.seconds;
         Self::new([self.latencies, other.latencies].concat(), Duration::from_secs_f64(seconds))
     }
+}
+
+/// Returns the time that this percentage of all times do not exceed; `None` without times.
+pub fn percentile<T: Copy + Ord>(times: &[T], percent: f64) -> Option<T> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let place = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied()
+}
+
+/// Sends requests one after the other, after some that are not measured: the first ones fill caches.
+pub async fn one_after_the_other(
+    address: &str,
+    (warm_up, requests): (usize, usize),
+    next: impl Fn(usize) -> Vec<u8>,
+) -> Result<Sample, BenchError> {
+    let mut connection = Connection::open(address).await?;
+    for number in 0..warm_up {
+        connection.exchange(&next(number)).await?;
+    }
+    let (mut latencies, begun) = (Vec::with_capacity(requests), Instant::now());
+    for number in warm_up..warm_up + requests {
+        let request = next(number);
+        let sent = Instant::now();
+        connection.exchange(&request).await?;
+        latencies.push(sent.elapsed());
+    }
+    Ok(Sample::new(latencies, begun.elapsed()))
 }
 
 /// Sends requests over some connections for a time. `next` gives the bytes of the next request of a connection.
@@ -77,4 +102,16 @@ pub async fn run(
         handle.await??;
     }
     Ok(Sample::new(seen.take(), time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_one_of_the_times() {
+        let times: Vec<u32> = (1..=200).rev().collect();
+        assert_eq!([0.0, 50.0, 99.0, 100.0].map(|percent| percentile(&times, percent)), [1, 100, 198, 200].map(Some));
+        assert_eq!(percentile::<u32>(&[], 50.0), None);
+    }
 }

@@ -17,6 +17,7 @@ mod lists;
 mod load;
 mod metrics;
 mod overload;
+mod participant;
 mod plot;
 mod process;
 mod report;

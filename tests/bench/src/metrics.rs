@@ -1,16 +1,26 @@
-//! What the server says of itself at `/metrics`.
+//! What the server reports of itself at `/metrics`.
+
+use std::collections::BTreeMap;
 
 use crate::BenchError;
 use crate::connection::{Connection, request};
 
-/// The mean number of jobs in a batch of writes so far.
-pub async fn mean_batch(admin: &str) -> Result<f64, BenchError> {
+/// Returns the value of each metric, by its name with its labels.
+pub async fn read(admin: &str) -> Result<BTreeMap<String, f64>, BenchError> {
     let mut connection = Connection::open(admin).await?;
     let body = connection.exchange(&request("", "GET /metrics", "")).await?;
-    let text = std::str::from_utf8(body)?;
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).ok_or("no such metric");
-        line.and_then(|value| value.parse::<f64>().map_err(|_| "no number"))
-    };
+    let lines = std::str::from_utf8(body)?.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').ok_or("no value")?;
+            Ok((name.to_owned(), value.parse()?))
+        })
+        .collect()
+}
+
+/// The mean number of jobs in a batch of writes so far.
+pub async fn mean_batch(admin: &str) -> Result<f64, BenchError> {
+    let metrics = read(admin).await?;
+    let value = |name: &str| metrics.get(name).copied().ok_or("no such metric");
     Ok(value("conclave_store_batch_jobs_sum")? / value("conclave_store_batch_jobs_count")?)
 }

@@ -50,8 +50,8 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         let ratio = Figure::new(operation.name, seen.rate() / ceiling.rate(), Unit::Ratio).at_least(operation.ratio);
         let rates = format!("{} of {} requests/s", thousands(seen.rate()), thousands(ceiling.rate()));
         figures.push(ratio.note(rates));
-        let p99 = Figure::new(format!("{}, p99", operation.name), seen.quantile(0.99), Unit::Milliseconds);
-        let p99 = p99.note(format!("median {:.2} ms", seen.quantile(0.5)));
+        let p99 = Figure::new(format!("{}, p99", operation.name), seen.percentile(99.0), Unit::Milliseconds);
+        let p99 = p99.note(format!("median {:.2} ms", seen.percentile(50.0)));
         figures.push(if operation.name == "create_room" { p99.under(20.0) } else { p99 });
     }
     Ok(Section {

@@ -9,13 +9,15 @@ use crate::BenchError;
 use crate::connection::{Connection, request};
 use crate::figure::{Curve, Figure, Section, Unit};
 use crate::fill::Filler;
-use crate::load::Sample;
+use crate::load;
 use crate::process::Process;
 
 /// The numbers of open rooms at which costs are measured.
 const SIZES: [u32; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
 /// Requests of each kind, one after the other.
 const REQUESTS: usize = 300;
+/// Requests before them that are not measured.
+const WARM_UP: usize = 20;
 /// How long idle CPU is measured.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -41,7 +43,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 
     let mut lines: Vec<(&str, Vec<(f64, f64)>)> = GROWING.map(|(name, ..)| (name, Vec::new())).into();
     let (mut figures, mut filled) = (Vec::new(), 1);
-    for (round, size) in (0_u64..).zip(SIZES) {
+    for (round, size) in SIZES.into_iter().enumerate() {
         Filler::open(&data)?.open_rooms(size.saturating_sub(filled))?;
         filled = filled.max(size);
         let (server, ready) = start(conclave, &data).await?;
@@ -49,8 +51,10 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
             figures = at_rest(&server, (ready, empty), size).await?;
         }
         for (line, (_, head, body)) in lines.iter_mut().zip(GROWING) {
-            let sample = one_after_the_other(&server, head, body, round).await?;
-            line.1.push((f64::from(size), sample.quantile(0.5)));
+            let key = server.key();
+            let next = |number| request(&key, head, &body.replace("{n}", &format!("-{round}-{number}")));
+            let sample = load::one_after_the_other(&server.api(), (WARM_UP, REQUESTS), next).await?;
+            line.1.push((f64::from(size), sample.percentile(50.0)));
         }
         server.stop()?;
     }
@@ -102,17 +106,4 @@ async fn settled_memory(server: &Process) -> Result<f64, BenchError> {
         }
         memory = now;
     }
-}
-
-async fn one_after_the_other(server: &Process, head: &str, body: &str, round: u64) -> Result<Sample, BenchError> {
-    let (mut connection, key) = (Connection::open(&server.api()).await?, server.key());
-    let (mut latencies, begun) = (Vec::with_capacity(REQUESTS), Instant::now());
-    for number in 0..REQUESTS {
-        let body = body.replace("{n}", &format!("-{round}-{number}"));
-        let request = request(&key, head, &body);
-        let sent = Instant::now();
-        connection.exchange(&request).await?;
-        latencies.push(sent.elapsed());
-    }
-    Ok(Sample::new(latencies, begun.elapsed()))
 }

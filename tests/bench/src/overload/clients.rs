@@ -12,6 +12,7 @@ use tokio::task::LocalSet;
 
 use crate::BenchError;
 use crate::connection::{Connection, request};
+use crate::load;
 
 /// Requests a second of the project that works as always.
 const PROBE_RATE: f64 = 100.0;
@@ -114,10 +115,7 @@ impl LoadResult {
 }
 
 fn percentile(times: &[u32], percent: f64) -> Duration {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    let place = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-    Duration::from_micros(sorted.get(place.saturating_sub(1)).copied().unwrap_or(0).into())
+    Duration::from_micros(load::percentile(times, percent).unwrap_or(0).into())
 }
 
 fn spread(times: &[u32]) -> Value {

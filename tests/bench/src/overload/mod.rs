@@ -17,9 +17,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::BenchError;
-use crate::connection::{Connection, request};
 use crate::process::Process;
+use crate::{BenchError, metrics};
 use clients::{Latencies, LoadOptions, LoadResult, probe, run_clients};
 use idle::{IdleResult, measure_idle_connections};
 
@@ -164,18 +163,10 @@ impl Deployment {
 
     /// The number of actors, by kind and status, and of messages that wait.
     async fn actors(&self) -> Result<BTreeMap<String, f64>, BenchError> {
-        let mut connection = Connection::open(&self.server.admin()).await?;
-        let body = connection.exchange(&request("", "GET /metrics", "")).await?;
-        let lines = std::str::from_utf8(body)?.lines();
-        let gauges = lines.filter(|line| {
-            ["conclave_actors{", "conclave_actor_mailbox{", "conclave_store_writes"].iter().any(|g| line.starts_with(g))
-        });
-        gauges
-            .map(|line| {
-                let (name, value) = line.rsplit_once(' ').ok_or("no value")?;
-                Ok((name.to_owned(), value.parse()?))
-            })
-            .collect()
+        let mut metrics = metrics::read(&self.server.admin()).await?;
+        let counted = ["conclave_actors{", "conclave_actor_mailbox{", "conclave_store_writes"];
+        metrics.retain(|name, _| counted.iter().any(|counted| name.starts_with(counted)));
+        Ok(metrics)
     }
 
     /// The same, when nothing waits.
