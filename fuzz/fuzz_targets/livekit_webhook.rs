@@ -59,7 +59,7 @@ impl ReportSink for Sink {
     }
 }
 
-/// A plane that calls nobody, and what it has reported.
+/// A LiveKit plane of which only the intake of webhooks is used, and the reports that it has made.
 struct Target {
     plane: LivekitPlane,
     sink: Arc<Sink>,
