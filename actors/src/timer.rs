@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_model::{Clock, Timestamp};
+use conclave_model::{Alarm, Clock, Timestamp};
 use ractor::Message;
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -16,9 +16,7 @@ use crate::mailbox::Mailbox;
 #[derive(Debug)]
 pub struct Timer {
     name: &'static str,
-    fires_at: Timestamp,
-    /// The monotonic time at which it fires at the latest.
-    latest: Duration,
+    alarm: Alarm,
     task: JoinHandle<()>,
 }
 
@@ -40,27 +38,28 @@ impl Timer {
         to: &Mailbox<M>,
         message: M,
     ) -> Self {
-        let latest = clock.monotonic().saturating_add(fires_at.since(clock.now()));
+        // Set before the task begins to run: the clock may be set back in between.
+        let alarm = clock.alarm(fires_at);
         let (clock, to) = (clock.clone(), to.clone());
         let task = tokio::spawn(async move {
-            clock.sleep_until(fires_at).await;
+            clock.sleep(alarm).await;
             // The actor may have stopped.
             let _ = to.cast(message);
         });
-        Self { name, fires_at, latest, task }
+        Self { name, alarm, task }
     }
 
     /// Returns how far the clock was set back since the timer was armed: how long before its instant it has fired. Zero if it
     /// has not fired, or at its instant.
     #[must_use]
     pub fn set_back(&self, clock: &Clock) -> Duration {
-        if clock.monotonic() < self.latest { Duration::ZERO } else { self.fires_at.since(clock.now()) }
+        if clock.monotonic() < self.alarm.latest { Duration::ZERO } else { self.alarm.at.since(clock.now()) }
     }
 
     /// Returns the timer for the debug endpoint.
     #[must_use]
     pub fn view(&self) -> TimerView {
-        TimerView { name: self.name, fires_at: self.fires_at }
+        TimerView { name: self.name, fires_at: self.alarm.at }
     }
 }
 

@@ -29,6 +29,16 @@ struct ManualTime {
     monotonic: Duration,
 }
 
+/// An instant to sleep until. The alarm is due once the clock has reached the instant, or as much time has passed as was left until
+/// then when the alarm was set. The latter comes first when the clock is set back: nobody waits for a clock to catch up.
+#[derive(Debug, Clone, Copy)]
+pub struct Alarm {
+    /// The instant by the wall clock.
+    pub at: Timestamp,
+    /// The monotonic time at which the alarm is due at the latest.
+    pub latest: Duration,
+}
+
 impl Clock {
     /// Returns the clock of the machine.
     #[must_use]
@@ -83,24 +93,41 @@ impl Clock {
         }
     }
 
-    /// Returns once the clock has reached `deadline`, or as much time has passed as was left until then. The latter comes first
-    /// when the clock is set back: a sleeper never waits for a clock to catch up.
-    pub async fn sleep_until(&self, deadline: Timestamp) {
-        let latest = self.monotonic().saturating_add(deadline.since(self.now()));
+    /// Returns the alarm for the instant `at`, set now.
+    #[must_use]
+    pub fn alarm(&self, at: Timestamp) -> Alarm {
+        let (now, monotonic) = match &self.0 {
+            Source::System { .. } => (self.now(), self.monotonic()),
+            // One reading, so that no step or advance comes between the two.
+            Source::Manual(time) => {
+                let time = *time.borrow();
+                (Timestamp::from_millis(time.wall), time.monotonic)
+            }
+        };
+        Alarm { at, latest: monotonic.saturating_add(at.since(now)) }
+    }
+
+    /// Returns once the alarm is due.
+    pub async fn sleep(&self, alarm: Alarm) {
         match &self.0 {
             Source::System { .. } => loop {
-                let left = deadline.since(self.now()).min(latest.saturating_sub(self.monotonic()));
+                let left = alarm.at.since(self.now()).min(alarm.latest.saturating_sub(self.monotonic()));
                 if left.is_zero() {
                     return;
                 }
                 tokio::time::sleep(left.min(LONGEST_NAP)).await;
             },
             Source::Manual(now) => {
-                let is_over = |now: &ManualTime| now.wall >= deadline.millis() || now.monotonic >= latest;
+                let is_due = |now: &ManualTime| now.wall >= alarm.at.millis() || now.monotonic >= alarm.latest;
                 // An error means that the clock is gone, and with it everybody who could move it.
-                let _ = now.subscribe().wait_for(is_over).await;
+                let _ = now.subscribe().wait_for(is_due).await;
             }
         }
+    }
+
+    /// Sleeps until an alarm for `deadline` is due that is set when the sleep begins.
+    pub async fn sleep_until(&self, deadline: Timestamp) {
+        self.sleep(self.alarm(deadline)).await;
     }
 }
 
@@ -140,6 +167,15 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         sleeper.await.unwrap();
         assert_eq!(clock.now(), Timestamp::from_millis(505_000));
+    }
+
+    #[tokio::test]
+    async fn an_alarm_is_set_when_it_is_made_and_not_when_the_sleep_begins() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000_000));
+        let alarm = clock.alarm(clock.now().after(Duration::from_secs(5)));
+        clock.step(-500_000);
+        clock.advance(Duration::from_secs(5));
+        tokio::time::timeout(Duration::from_secs(5), clock.sleep(alarm)).await.unwrap();
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub mod timestamp;
 pub mod usage;
 pub mod webhook;
 
-pub use clock::Clock;
+pub use clock::{Alarm, Clock};
 pub use error::{ErrorCode, Problem};
 pub use ids::*;
 pub use secret::Secret;
