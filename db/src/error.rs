@@ -43,6 +43,11 @@ impl StoreError {
         Err(Self::Refused(problem))
     }
 
+    /// The error for a write after [`Store::close`](crate::Store::close).
+    pub(crate) fn closed() -> Self {
+        Self::Unavailable("the store is closed".into())
+    }
+
     /// The error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
     pub(crate) fn not_sealed(error: &VaultError) -> Self {
         Self::Unavailable(error.to_string())

@@ -14,6 +14,7 @@
 
 mod api_keys;
 mod codes;
+mod commit_count;
 mod credential;
 mod deliveries;
 mod destinations;
@@ -67,6 +68,7 @@ pub use idempotency::StoredResponse;
 pub use ingresses::{IngressFilter, NewIngress};
 pub use metrics::StoreMetrics;
 pub use outbox::{CommitHook, CommittedEvent};
+pub use reader::SNAPSHOT_AGE;
 pub use role_changes::NewRoleChange;
 pub use room_roles::TokenContext;
 pub use room_rows::{ConnectedParticipant, RoomSnapshot};

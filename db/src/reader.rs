@@ -5,27 +5,32 @@
 //! - A **list** finds a page of a project's rows for a client. Lists have threads and a deadline ([`lists`]).
 //! - A **bulk read** reads all rows of a kind: what the actors start from, a check of the file, a backup ([`threads`]).
 //!
-//! Each read is a transaction that begins when it runs, so it sees everything that was committed before it was requested.
+//! A read sees everything that this process had committed when it was requested, and what other processes had committed
+//! [`SNAPSHOT_AGE`] before.
 
 mod connection;
+mod held_snapshot;
 mod lists;
 mod point_reads;
 mod threads;
+mod transaction;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use conclave_model::ProjectId;
 use prometheus::IntGauge;
-use rusqlite::Connection;
 
+use crate::commit_count::CommitCount;
 use crate::error::StoreError;
 use crate::sql::Sql;
 pub(crate) use connection::Snapshot;
 use connection::open;
+pub use held_snapshot::SNAPSHOT_AGE;
 use lists::Lists;
 use point_reads::PointReads;
 use threads::Threads;
+use transaction::run_in_transaction;
 
 /// The number of threads for bulk reads: a long one, such as a backup, leaves one to the others.
 const BULK_THREADS: usize = 2;
@@ -41,11 +46,16 @@ pub(crate) struct Readers {
 impl Readers {
     /// Opens the connections and starts the threads. Needs a running actix system. `point_readers` is the number of threads that
     /// make point reads.
-    pub(crate) fn start(path: &Path, point_readers: usize, waiting: &IntGauge) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        path: &Path,
+        point_readers: usize,
+        commits: CommitCount,
+        waiting: &IntGauge,
+    ) -> Result<Self, StoreError> {
         let connections = open(path, point_readers + lists::THREADS + BULK_THREADS)?;
         let threads = |count| Threads::start(&connections, count, waiting.clone());
         let (lists, bulk) = (Lists::new(threads(lists::THREADS)), threads(BULK_THREADS));
-        Ok(Self { point_reads: PointReads::new(connections, bulk.clone()), lists, bulk })
+        Ok(Self { point_reads: PointReads::new(connections, bulk.clone(), commits), lists, bulk })
     }
 
     /// Runs a point read on the thread of the caller.
@@ -66,6 +76,11 @@ impl Readers {
         self.point_reads.read(run).await
     }
 
+    /// Ends the transactions that point reads share, so that none keeps the write-ahead log from being emptied.
+    pub(crate) fn end_snapshots(&self) {
+        self.point_reads.end_snapshots();
+    }
+
     /// Runs the query of a project's list.
     pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
@@ -81,24 +96,8 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.bulk.run(move |connection| in_transaction(connection, run)).await
+        self.bulk.run(move |connection| run_in_transaction(connection, run)).await
     }
-}
-
-/// Runs a read in a transaction of its own. A panic fails this read only.
-fn in_transaction<T>(
-    connection: &Connection,
-    run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let sql = Sql::new(connection);
-    sql.put("BEGIN", &[])?;
-    let result = caught(|| run(sql));
-    if let Err(error) = sql.put("COMMIT", &[]) {
-        log::error!("a read transaction did not end: {error}");
-        // It must end, or the connection reads an old state for ever.
-        let _ = sql.put("ROLLBACK", &[]);
-    }
-    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
 }
 
 /// Runs something that may panic; `None` if it does.

@@ -91,12 +91,15 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
 }
 
 impl Store {
-    /// Creates a room, with the deadline at which it ends if no participant joins.
-    ///
-    /// # Errors
-    /// Refused when the name was used before or the template does not exist.
-    pub async fn create_room(&self, new: NewRoom, record: Option<ResponseRecorder<Room>>) -> Result<Room, StoreError> {
-        self.write(move |tx| {
+    /// Creates a room, with the deadline at which it ends if no participant joins. `done` takes it, on the thread of the writer; it
+    /// takes a refusal when the name was used before or the template does not exist.
+    pub fn create_room(
+        &self,
+        new: NewRoom,
+        record: Option<ResponseRecorder<Room>>,
+        done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
+    ) {
+        let create = move |tx: &mut Tx<'_>| {
             let template_id = resolve_template(tx.sql, &new)?;
             let room = Room {
                 id: RoomId::new(),
@@ -115,8 +118,8 @@ impl Store {
             insert(tx, &room)?;
             tx.store_response(record.as_ref(), &room)?;
             Ok(room)
-        })
-        .await
+        };
+        self.write_then(create, done);
     }
 
     /// Reads a room, open or ended.

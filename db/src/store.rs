@@ -12,6 +12,7 @@ use conclave_model::{Clock, ProjectId, Timestamp};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
+use crate::commit_count::CommitCount;
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
 use crate::migrate;
@@ -94,8 +95,9 @@ impl Store {
         let StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics } = options;
         let vault = Arc::new(vault);
         let connection = open_for_writing(&path, older_schema)?;
-        let readers = Readers::start(&path, readers, &metrics.reads_waiting)?;
-        let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics };
+        let commits = CommitCount::default();
+        let readers = Readers::start(&path, readers, commits.clone(), &metrics.reads_waiting)?;
+        let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), commits, metrics };
         let (writer, WriterThread { handle, running }) = Writer::start(connection, shared, on_commit)?;
         Ok(Self(Arc::new(Inner {
             path,
@@ -112,6 +114,7 @@ impl Store {
     /// Runs the queued writes and closes the writer. Later writes fail as unavailable. Blocks until then.
     pub fn close(&self) {
         drop(self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.0.readers.end_snapshots();
         let thread = self.0.writer_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             log::error!("the writer thread had panicked");
@@ -149,11 +152,27 @@ impl Store {
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        let writer = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match writer {
+        match self.writer() {
             Some(writer) => writer.write(run).await,
-            None => Err(StoreError::Unavailable("the store is closed".into())),
+            None => Err(StoreError::closed()),
         }
+    }
+
+    /// Writes, and gives the result to `done` on the thread of the writer. Where many writes have one receiver, each wakes no task
+    /// of its own. `done` must not block.
+    pub(crate) fn write_then<T, F>(&self, run: F, done: impl FnOnce(Result<T, StoreError>) + Send + 'static)
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.writer() {
+            Some(writer) => writer.write_then(run, done),
+            None => done(Err(StoreError::closed())),
+        }
+    }
+
+    fn writer(&self) -> Option<Arc<Writer>> {
+        self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads a few rows by their keys.

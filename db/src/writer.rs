@@ -4,6 +4,7 @@
 //! batch is on disk, not before. A panic in a job fails that job only. A panic outside a job ends the thread: what it has
 //! committed and the actors' state may differ then, so the process must end ([`Store::writer_ended`](crate::Store::writer_ended)).
 
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,6 +16,7 @@ use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
+use crate::commit_count::CommitCount;
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
 use crate::outbox::{CommitHook, CommittedEvent};
@@ -38,16 +40,36 @@ enum JobOutcome {
     Rollback,
 }
 
-struct Job<F, T> {
+struct Job<F, T, D: FnOnce(Result<T, StoreError>)> {
     run: Option<F>,
     result: Option<Result<T, StoreError>>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
+    done: Done<T, D>,
 }
 
-impl<F, T> Work for Job<F, T>
+/// What takes a job's result, on the thread. If there is none, because the thread panicked, it takes an error.
+struct Done<T, D: FnOnce(Result<T, StoreError>)>(Option<D>, PhantomData<fn(T)>);
+
+impl<T, D: FnOnce(Result<T, StoreError>)> Done<T, D> {
+    fn take(mut self, result: Result<T, StoreError>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl<T, D: FnOnce(Result<T, StoreError>)> Drop for Done<T, D> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(StoreError::closed()));
+        }
+    }
+}
+
+impl<F, T, D> Work for Job<F, T, D>
 where
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
     T: Send,
+    D: FnOnce(Result<T, StoreError>) + Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
         let Some(run) = self.run.take() else { return JobOutcome::Rollback };
@@ -65,8 +87,7 @@ where
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
             (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),
         };
-        // The caller may have stopped waiting; the write remains.
-        let _ = self.reply.send(result);
+        self.done.take(result);
     }
 }
 
@@ -90,6 +111,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// The keys that encrypt secrets.
     pub(crate) vault: Arc<Vault>,
+    /// The number of commits, for the readers.
+    pub(crate) commits: CommitCount,
     /// The counters of batches, commits and the queue.
     pub(crate) metrics: StoreMetrics,
 }
@@ -129,15 +152,26 @@ impl Writer {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let closed = || StoreError::Unavailable("the store is closed".into());
+        self.write_then(run, move |result| {
+            // The caller may have stopped waiting; the write remains.
+            let _ = reply.send(result);
+        });
+        answer.await.map_err(|_| StoreError::closed())?
+    }
+
+    /// Queues a job. `done` takes its result once its writes are on disk; it must not block.
+    pub(crate) fn write_then<T, F, D>(&self, run: F, done: D)
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+        D: FnOnce(Result<T, StoreError>) + Send + 'static,
+    {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
-        let queued = self.queue.send(Box::new(Job { run: Some(run), result: None, reply }));
-        queued.map_err(|_| {
+        let job = Job { run: Some(run), result: None, done: Done(Some(done), PhantomData) };
+        if self.queue.send(Box::new(job)).is_err() {
             self.waiting.dec();
-            closed()
-        })?;
-        answer.await.map_err(|_| closed())?
+        }
     }
 }
 
@@ -176,6 +210,7 @@ impl Thread {
             // After some errors SQLite has rolled back already; this then fails, which does no harm.
             let _ = self.sql("ROLLBACK");
         }
+        self.shared.commits.add();
         ran
     }
 

@@ -60,6 +60,16 @@ fn new_room(project: &ProjectId, name: &str) -> NewRoom {
     }
 }
 
+async fn create_room(
+    store: &Store,
+    new: NewRoom,
+    recorder: Option<ResponseRecorder<Room>>,
+) -> Result<Room, StoreError> {
+    let (done, created) = tokio::sync::oneshot::channel();
+    store.create_room(new, recorder, move |room| done.send(room).unwrap());
+    created.await.unwrap()
+}
+
 fn participant(identity: &str, sid: &str) -> Participant {
     Participant {
         sid: sid.parse().unwrap(),
@@ -92,9 +102,9 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
     let (store, _) = open(&dir, &clock());
     let project = project(&store).await;
     let (a, b, c) = tokio::join!(
-        store.create_room(new_room(&project, "a"), None),
-        store.create_room(new_room(&project, "a"), None),
-        store.create_room(new_room(&project, "b"), None),
+        create_room(&store, new_room(&project, "a"), None),
+        create_room(&store, new_room(&project, "a"), None),
+        create_room(&store, new_room(&project, "b"), None),
     );
     assert!(a.is_ok() && c.is_ok());
     assert_eq!(code(b), ErrorCode::RoomExists);
@@ -107,7 +117,7 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
-    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
 
     let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
@@ -126,7 +136,7 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
-    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_2"), clock.now()).await.unwrap();
     assert_eq!(joined.participants.len(), 1);
@@ -141,7 +151,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
-    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     let alice = || participant("alice", "PA_1");
     store.record_join(project.clone(), room.id, alice(), clock.now()).await.unwrap();
     clock.advance(Duration::from_secs(30));
@@ -169,7 +179,7 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
-    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     let ended = store.end_room(project.clone(), room.id).await.unwrap();
     assert_eq!((ended.status, ended.empty_deadline), (RoomStatus::Ended, None));
@@ -187,9 +197,9 @@ async fn the_number_of_open_rooms_follows_creations_and_ends() {
     let (store, _) = open(&dir, &clock);
     let (project, other) = (project(&store).await, project(&store).await);
     let open_rooms = async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
-    let first = store.create_room(new_room(&project, "a"), None).await.unwrap();
-    store.create_room(new_room(&project, "b"), None).await.unwrap();
-    assert_eq!(code(store.create_room(new_room(&project, "a"), None).await), ErrorCode::RoomExists);
+    let first = create_room(&store, new_room(&project, "a"), None).await.unwrap();
+    create_room(&store, new_room(&project, "b"), None).await.unwrap();
+    assert_eq!(code(create_room(&store, new_room(&project, "a"), None).await), ErrorCode::RoomExists);
     assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (2, 0));
     for _ in 0..2 {
         store.end_room(project.clone(), first.id).await.unwrap();
@@ -213,7 +223,7 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
         let record = IdempotencyRecord::new(slot.clone(), [7; 32], true);
         let render = |room: &Room| Response { status: 201, body: room.name.as_str().as_bytes().to_vec() };
         let recorder = ResponseRecorder { record: record.clone(), render };
-        store.create_room(new_room(&project, "a"), Some(recorder)).await.unwrap();
+        create_room(&store, new_room(&project, "a"), Some(recorder)).await.unwrap();
         assert!(record.is_stored());
         store.close();
     }
@@ -237,7 +247,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         .await
         .unwrap();
     assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
-    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
 
     let due = store.due_deliveries(project.clone(), endpoint.id, clock.now(), 50).await.unwrap();
@@ -268,7 +278,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
     let project = project(&store).await;
-    let room = store.create_room(new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     let new = NewIngress {
         project_id: project.clone(),
         room: room.id,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conclave_db::{OlderSchema, Store, StoreMetrics};
+use conclave_db::{OlderSchema, SNAPSHOT_AGE, Store, StoreMetrics};
 use conclave_model::Clock;
 use prometheus::Registry;
 
@@ -45,6 +45,8 @@ where
 {
     let result = operation(store).await;
     store.close();
+    // A server that runs beside this command sees the change before the command ends.
+    tokio::time::sleep(2 * SNAPSHOT_AGE).await;
     Ok(result?)
 }
 

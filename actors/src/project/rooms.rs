@@ -31,7 +31,8 @@ fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
 }
 
 impl ProjectActor {
-    /// Counts the room against the plan's limit and writes it in a spawned task, so that rooms created at once share an fsync.
+    /// Counts the room against the plan's limit and writes it. The writer sends the result, so that rooms created at once share an
+    /// fsync.
     pub(super) fn create_room(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -48,10 +49,9 @@ impl ProjectActor {
             return;
         }
         state.pending_rooms += 1;
-        let (context, me, path) = (Arc::clone(&self.context), me.clone(), self.path.clone());
-        tokio::spawn(async move {
-            let result = Box::new(context.store.create_room(new, recorder).await);
-            if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated { result, reply }) {
+        let (me, path) = (me.clone(), self.path.clone());
+        self.context.store.create_room(new, recorder, move |result| {
+            if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated { result: Box::new(result), reply }) {
                 answer_without_project(message, &path);
             }
         });

@@ -9,6 +9,7 @@ use r2d2::{ManageConnection, Pool, PooledConnection};
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::{Connection, OpenFlags};
 
+use super::transaction;
 use crate::credential::{self, Credential};
 use crate::error::StoreError;
 use crate::sql::Sql;
@@ -64,15 +65,25 @@ impl ManageConnection for Manager {
     }
 }
 
-impl Memory {
-    /// Returns the snapshot of the transaction that is open. The first query of a transaction fixes its snapshot; this is one.
-    pub(super) fn snapshot<'c>(&'c mut self, sql: Sql<'c>) -> Result<Snapshot<'c>, StoreError> {
-        let version = sql.value("PRAGMA data_version", &[])?;
-        if self.version != version {
-            self.version = version;
-            self.credentials.clear();
+impl ReadConnection {
+    /// Begins a transaction. What was found in an older snapshot is forgotten.
+    pub(super) fn begin_snapshot(&mut self) -> Result<(), StoreError> {
+        transaction::begin(&self.sqlite)?;
+        let version = self.sqlite.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.memory.version != version {
+            self.memory = Memory { version, ..Memory::default() };
         }
-        Ok(Snapshot { sql, memory: self })
+        Ok(())
+    }
+
+    /// The snapshot of the transaction that is open.
+    pub(super) fn snapshot(&mut self) -> Snapshot<'_> {
+        Snapshot { sql: Sql::new(&self.sqlite), memory: &mut self.memory }
+    }
+
+    /// Ends the transaction, if one is open.
+    pub(super) fn end_snapshot(&self) {
+        transaction::end(&self.sqlite);
     }
 }
 

@@ -10,8 +10,8 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::in_transaction;
 use super::threads::Threads;
+use super::transaction::run_in_transaction;
 use crate::error::StoreError;
 use crate::sql::Sql;
 
@@ -76,7 +76,7 @@ fn until<T>(
     #[cfg(feature = "faults")]
     crate::faults::reach(connection, "list begun")?;
     connection.progress_handler(CHECK_EVERY, Some(is_over))?;
-    let result = in_transaction(connection, run);
+    let result = run_in_transaction(connection, run);
     connection.progress_handler(0, None::<fn() -> bool>)?;
     result.map_err(|error| if is_over() { too_slow() } else { error })
 }

@@ -1,18 +1,20 @@
-//! The lane of point reads: the reads that the tasks of a thread ask for in one round of its scheduler share a transaction.
+//! The lane of point reads: the reads that the tasks of a thread ask for in one round of its scheduler run together, in a
+//! [`HeldSnapshot`].
 //!
-//! To begin and end a read transaction takes several system calls and a lock that all connections share, which is more than
-//! most of these reads take. So a task queues its read and yields. The first task that runs again runs all reads that were
-//! queued meanwhile, on its own thread: another thread would have to be woken.
+//! A task queues its read and yields. The first task that runs again runs all reads that were queued meanwhile, on its own
+//! thread: another thread would have to be woken.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::caught;
 use super::connection::{Connections, ReadConnection, Snapshot};
+use super::held_snapshot::{HeldSnapshot, SNAPSHOT_AGE};
 use super::threads::Threads;
-use super::{caught, in_transaction};
+use crate::commit_count::CommitCount;
 use crate::error::StoreError;
 
 /// The number of queues. Threads beyond that share them, which does no harm.
@@ -34,15 +36,31 @@ pub(super) struct PointReads {
     connections: Connections,
     /// Where reads run when more threads read than there are connections.
     spare: Threads,
-    queues: Arc<[Mutex<Vec<Job>>]>,
+    commits: CommitCount,
+    queues: Arc<[Queue]>,
+}
+
+/// The reads of a thread.
+#[derive(Default)]
+struct Queue {
+    jobs: Mutex<Vec<Job>>,
+    idle: Mutex<Idle>,
+}
+
+/// What a thread keeps between two rounds.
+#[derive(Default)]
+struct Idle {
+    snapshot: Option<HeldSnapshot>,
+    /// Whether a task waits to end the snapshot.
+    has_timer: bool,
 }
 
 impl PointReads {
-    pub(super) fn new(connections: Connections, spare: Threads) -> Self {
-        Self { connections, spare, queues: (0..QUEUES).map(|_| Mutex::default()).collect() }
+    pub(super) fn new(connections: Connections, spare: Threads, commits: CommitCount) -> Self {
+        Self { connections, spare, commits, queues: (0..QUEUES).map(|_| Queue::default()).collect() }
     }
 
-    /// Runs a read. It sees everything that was committed before.
+    /// Runs a read. It sees everything that this process has committed before.
     pub(super) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -54,50 +72,103 @@ impl PointReads {
             let _ = reply.send(snapshot.and_then(run));
         });
         let queue = THREAD.with(|thread| thread % QUEUES);
-        self.queue(queue, |jobs| jobs.push(job));
+        self.queues[queue].jobs().push(job);
         tokio::task::yield_now().await;
         self.run_queued(queue);
         answer.await.map_err(|_| StoreError::Fault("a read panicked".into()))?
     }
 
-    fn queue<T>(&self, queue: usize, change: impl FnOnce(&mut Vec<Job>) -> T) -> T {
-        change(&mut self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner))
+    /// Ends the transactions that are held.
+    pub(super) fn end_snapshots(&self) {
+        self.queues.iter().for_each(|queue| drop(queue.idle().snapshot.take()));
     }
 
     /// Runs what is queued. Nothing is, if a task that ran before this one has done it.
     fn run_queued(&self, queue: usize) {
-        let jobs = self.queue(queue, mem::take);
+        let jobs = mem::take(&mut *self.queues[queue].jobs());
         if jobs.is_empty() {
             return;
         }
-        match self.connections.try_get() {
-            Some(mut connection) => run_all(&mut connection, jobs),
-            None => self.spare.run_detached(move |connection| match connection {
-                Ok(connection) => run_all(connection, jobs),
+        match self.snapshot(queue) {
+            Ok(Some(mut held)) => {
+                run_all(&mut held.snapshot(), jobs);
+                self.keep(queue, held);
+            }
+            Ok(None) => self.spare.run_detached(move |connection| match connection {
+                Ok(connection) => run_apart(connection, jobs),
                 Err(error) => refuse(jobs, &error),
             }),
+            Err(error) => refuse(jobs, &error),
+        }
+    }
+
+    /// Returns the snapshot of the last round if it is current, or else a new one; `None` if no connection is free.
+    fn snapshot(&self, queue: usize) -> Result<Option<HeldSnapshot>, StoreError> {
+        let held = self.queues[queue].idle().snapshot.take();
+        if let Some(current) = held.filter(|held| held.is_current(&self.commits)) {
+            return Ok(Some(current));
+        }
+        self.connections.try_get().map(|connection| HeldSnapshot::begin(connection, &self.commits)).transpose()
+    }
+
+    /// Keeps a snapshot for the next round. A task ends it when it is too old.
+    fn keep(&self, queue: usize, held: HeldSnapshot) {
+        let mut idle = self.queues[queue].idle();
+        let other = idle.snapshot.replace(held);
+        if !mem::replace(&mut idle.has_timer, true) {
+            tokio::spawn(end_when_old(Arc::clone(&self.queues), queue));
+        }
+        // Ended after the lock is released: another thread with the same queue has kept it.
+        drop(idle);
+        drop(other);
+    }
+}
+
+impl Queue {
+    fn jobs(&self) -> MutexGuard<'_, Vec<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a queue's snapshot once no round has renewed it, since the write-ahead log cannot be reused meanwhile.
+async fn end_when_old(queues: Arc<[Queue]>, queue: usize) {
+    loop {
+        tokio::time::sleep(SNAPSHOT_AGE).await;
+        let mut idle = queues[queue].idle();
+        if idle.snapshot.as_ref().is_none_or(|held| !held.is_young()) {
+            idle.has_timer = false;
+            let old = idle.snapshot.take();
+            drop(idle);
+            drop(old);
+            return;
         }
     }
 }
 
-/// Runs reads in one transaction.
-fn run_all(connection: &mut ReadConnection, jobs: Vec<Job>) {
-    let ReadConnection { sqlite, memory } = connection;
-    let mut jobs = jobs.into_iter();
-    let run = in_transaction(sqlite, |sql| {
-        let mut snapshot = memory.snapshot(sql)?;
-        for job in jobs.by_ref() {
-            let _ = caught(|| job(Ok(&mut snapshot)));
-        }
-        Ok(())
-    });
-    if let Err(error) = run {
-        refuse(jobs, &error);
+/// Runs reads in a transaction of their own, on a spare thread.
+fn run_apart(connection: &mut ReadConnection, jobs: Vec<Job>) {
+    match connection.begin_snapshot() {
+        Ok(()) => run_all(&mut connection.snapshot(), jobs),
+        Err(error) => refuse(jobs, &error),
+    }
+    connection.end_snapshot();
+}
+
+fn run_all(snapshot: &mut Snapshot<'_>, jobs: Vec<Job>) {
+    for job in jobs {
+        let _ = caught(|| job(Ok(&mut *snapshot)));
     }
 }
 
-fn refuse(jobs: impl IntoIterator<Item = Job>, error: &StoreError) {
+fn refuse(jobs: Vec<Job>, error: &StoreError) {
     for job in jobs {
         job(Err(StoreError::Unavailable(error.to_string())));
     }
 }
+
+#[cfg(test)]
+mod tests;

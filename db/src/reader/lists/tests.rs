@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::{EACH_PROJECT, THREADS};
 use crate::StoreError;
+use crate::commit_count::CommitCount;
 use crate::reader::Readers;
 use crate::sql::Sql;
 
@@ -28,7 +29,7 @@ fn list_one(sql: Sql<'_>, _: &ProjectId) -> Result<i64, StoreError> {
 fn readers(dir: &tempfile::TempDir) -> Readers {
     let path = dir.path().join("test.db");
     Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
-    Readers::start(&path, 1, &IntGauge::new("waiting", "Waiting").unwrap()).unwrap()
+    Readers::start(&path, 1, CommitCount::default(), &IntGauge::new("waiting", "Waiting").unwrap()).unwrap()
 }
 
 /// Lists that hold their threads until `release` is dropped.
