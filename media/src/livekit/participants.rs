@@ -70,12 +70,12 @@ impl Participants {
     /// no request could name it. If this fails, reconciliation repeats it.
     pub async fn remove_invalid(&self, room: &NamespacedRoom, identity: &str) {
         let shown = sanitized(identity);
-        log::warn!(room = room.as_str(), identity = shown; "a participant whose identity is not allowed is removed");
+        log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed is removed");
         let request = selector(room, identity);
         if let Err(error) = self.client.call(calls::remove_participant(&request)).await
             && !error.is_not_found()
         {
-            log::warn!(room = room.as_str(), identity = shown; "a participant whose identity is not allowed was not removed: {error}");
+            log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed was not removed: {error}");
         }
     }
 
