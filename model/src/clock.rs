@@ -135,6 +135,11 @@ impl Clock {
 mod tests {
     use super::*;
 
+    /// Waits for a sleeper that has been woken.
+    async fn woken(sleeper: tokio::task::JoinHandle<()>) {
+        tokio::time::timeout(Duration::from_secs(10), sleeper).await.expect("it was woken").unwrap();
+    }
+
     #[tokio::test]
     async fn a_sleeper_wakes_when_the_clock_is_moved_past_its_deadline() {
         let clock = Clock::manual(Timestamp::from_millis(1_000));
@@ -147,7 +152,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_secs(1));
-        sleeper.await.unwrap();
+        woken(sleeper).await;
         assert_eq!(clock.now(), deadline);
     }
 
@@ -165,7 +170,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_secs(1));
-        sleeper.await.unwrap();
+        woken(sleeper).await;
         assert_eq!(clock.now(), Timestamp::from_millis(505_000));
     }
 
@@ -179,11 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn a_step_moves_the_time_of_day_and_not_the_monotonic_time() {
+    fn a_step_moves_the_time_of_day_and_an_advance_the_monotonic_time_too() {
         let clock = Clock::manual(Timestamp::from_millis(1_000));
         let before = clock.monotonic();
         clock.step(60_000);
         assert_eq!((clock.now().millis(), clock.monotonic()), (61_000, before));
+        clock.advance(Duration::from_secs(2));
+        assert_eq!((clock.now().millis(), clock.monotonic()), (63_000, before + Duration::from_secs(2)));
     }
 
     #[test]

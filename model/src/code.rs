@@ -187,6 +187,13 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_is_a_whole_group() {
+        for wrong in ["abc", "abcde", "abc0", "ab-d", ""] {
+            assert!(wrong.parse::<RoomCodePrefix>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn a_code_is_usable_until_it_is_disabled_expired_or_used_up() {
         let at = Timestamp::from_millis;
         let code = RoomCodeRecord {

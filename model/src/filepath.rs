@@ -98,6 +98,7 @@ mod tests {
     fn the_default_name_says_room_and_time() {
         let path = FilePath::timestamped(&"standup".parse().unwrap(), Timestamp::from_millis(1_700_000_000_123), false);
         assert_eq!(path.as_str(), "standup-20231114T221320.123Z.mp4");
+        assert_eq!(path.to_string(), path.as_str());
     }
 
     proptest! {

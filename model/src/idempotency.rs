@@ -144,8 +144,19 @@ mod tests {
             refused: None,
         };
         let record = IdempotencyRecord::new(slot, [0; 32], false);
+        assert!(!record.is_stored());
         record.clone().mark_stored();
         assert!(record.is_stored());
+        let caller = ParticipantCaller::new(&"standup".parse().unwrap(), &"alice".parse().unwrap());
+        assert_eq!(record.made_by(Some(caller.clone())).made_by, Some(caller));
+    }
+
+    #[test]
+    fn a_key_and_a_caller_read_as_text_and_a_response_is_stored_for_a_day() {
+        assert_eq!("k 1".parse::<IdempotencyKey>().unwrap().as_str(), "k 1");
+        let caller = ParticipantCaller::new(&"standup".parse().unwrap(), &"alice".parse().unwrap());
+        assert_eq!(caller.as_str(), "standup/alice");
+        assert_eq!(RETENTION.as_secs(), 86_400);
     }
 
     proptest! {

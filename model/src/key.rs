@@ -137,6 +137,26 @@ mod tests {
         assert!(parsed.hash() == key.hash());
         assert_eq!(parsed.prefix().as_str(), &key.reveal()[..12]);
         assert!(!format!("{key:?}").contains(&key.reveal()[12..]));
+        assert!(key.hash() != ApiKey::generate(Environment::Live).hash());
+    }
+
+    #[test]
+    fn what_has_not_the_shape_of_a_key_is_refused() {
+        let random = "a".repeat(43);
+        assert!(format!("vk_test_{random}").parse::<ApiKey>().is_ok());
+        for wrong in [format!("vk_test_{random}a"), format!("vk_test_{}-", &random[1..]), format!("vk_prod_{random}")] {
+            assert_eq!(wrong.parse::<ApiKey>().err(), Some(ParseApiKeyError), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_the_environment_and_four_ascii_characters() {
+        for good in ["vk_live_ab12", "vk_test_ab12"] {
+            assert_eq!(good.parse::<ApiKeyPrefix>().unwrap().to_string(), good);
+        }
+        for wrong in ["vk_live_ab1", "vk_live_ab123", "vk_prod_ab12", "vk_live_ab\u{e9}"] {
+            assert_eq!(wrong.parse::<ApiKeyPrefix>(), Err(ParseApiKeyError), "{wrong}");
+        }
     }
 
     proptest! {

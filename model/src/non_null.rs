@@ -47,3 +47,20 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
         T::deserialize(MapAccessDeserializer::new(map))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_read_from_an_object_and_from_nothing_else() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Size {
+            width: u32,
+        }
+        let read = |json| serde_json::from_str::<Object<Size>>(json).map(|Object(size)| size.width);
+        assert_eq!(read(r#"{"width":640}"#).unwrap(), 640);
+        let refusal = read("[640]").unwrap_err().to_string();
+        assert!(refusal.contains("expected an object"), "{refusal}");
+    }
+}

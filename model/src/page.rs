@@ -78,6 +78,14 @@ mod tests {
     }
 
     #[test]
+    fn a_page_is_cut_out_of_a_complete_list_with_its_order() {
+        let page = Page::from_all(vec![1, 2, 3, 4], PageRequest { limit: 2, offset: 1 });
+        assert_eq!((page.items, page.has_more), (vec![2, 3], true));
+        let last = Page::from_all(vec![1, 2, 3, 4], PageRequest { limit: 2, offset: 2 });
+        assert_eq!((last.items, last.has_more), (vec![3, 4], false));
+    }
+
+    #[test]
     fn cutting_past_the_end_gives_an_empty_last_page() {
         let page = Page::from_all(vec![1, 2, 3], PageRequest { limit: 2, offset: 7 });
         assert_eq!((page.items.len(), page.has_more), (0, false));

@@ -174,3 +174,34 @@ pub struct Track {
     #[schema(nullable = false)]
     pub mime_type: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorders_and_agents_keep_no_room_open_and_recorders_have_no_session() {
+        use ParticipantKind as K;
+        let kinds = |rule: fn(K) -> bool| K::ALL.iter().copied().filter(|kind| rule(*kind)).collect::<Vec<_>>();
+        assert_eq!(kinds(K::keeps_room), [K::Standard, K::Ingress, K::Sip]);
+        assert_eq!(kinds(K::makes_session), [K::Standard, K::Ingress, K::Sip, K::Agent]);
+    }
+
+    #[test]
+    fn a_role_is_read_from_its_attribute() {
+        let participant = |role: &str| Participant {
+            sid: "PA_1".parse().unwrap(),
+            identity: "alice".parse().unwrap(),
+            name: String::new(),
+            state: ParticipantState::Active,
+            kind: ParticipantKind::from("standard"),
+            metadata: String::new(),
+            attributes: BTreeMap::from([(ROLE_ATTRIBUTE.to_owned(), role.to_owned())]),
+            is_publisher: false,
+            joined_at: None,
+            tracks: vec![],
+        };
+        assert_eq!(participant("host").role(), Some("host".parse().unwrap()));
+        assert_eq!(participant("not a role").role(), None);
+    }
+}

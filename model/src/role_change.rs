@@ -54,3 +54,30 @@ pub struct RoleChanged {
     /// The participant after the change, as the media plane reports it.
     pub participant: Participant,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_the_participant_or_the_key_that_made_it() {
+        let change = |changed_by| RoleChange {
+            id: RoleChangeId::new(),
+            room: "standup".parse().unwrap(),
+            participant_identity: "alice".parse().unwrap(),
+            participant_sid: "PA_1".parse().unwrap(),
+            role: "host".parse().unwrap(),
+            previous_role: None,
+            changed_by,
+            created_at: Timestamp::from_millis(0),
+        };
+        let (bob, prefix): (Identity, ApiKeyPrefix) = ("bob".parse().unwrap(), "vk_live_abcd".parse().unwrap());
+        let by_participant = change(ChangedBy::Identity(bob.clone()));
+        assert_eq!(
+            (by_participant.changed_by_identity(), by_participant.changed_by_api_key_prefix()),
+            (Some(&bob), None)
+        );
+        let by_server = change(ChangedBy::ApiKey(prefix.clone()));
+        assert_eq!((by_server.changed_by_identity(), by_server.changed_by_api_key_prefix()), (None, Some(&prefix)));
+    }
+}

@@ -91,4 +91,27 @@ mod tests {
         assert_eq!(unjoined_deadline(at, 0), at.after(Duration::from_secs(300)));
         assert_eq!(unjoined_deadline(at, 7), at.after(Duration::from_secs(7)));
     }
+
+    #[test]
+    fn a_deadline_is_past_when_it_is_reached_or_further_away_than_the_timeout() {
+        let at = |seconds: i64| Timestamp::from_millis(seconds * 1_000);
+        let room = |empty_deadline| Room {
+            id: RoomId::new(),
+            project_id: ProjectId::new(),
+            name: "standup".parse().unwrap(),
+            max_participants: 0,
+            empty_timeout_seconds: 60,
+            metadata: None,
+            status: RoomStatus::Open,
+            template_id: None,
+            created_at: at(0),
+            started_at: None,
+            ended_at: None,
+            empty_deadline,
+        };
+        let is_past = |deadline| room(Some(at(deadline))).is_past_deadline(at(100));
+        assert!(is_past(99) && is_past(100) && !is_past(101));
+        assert!(!is_past(160) && is_past(161), "a clock that was ahead set it");
+        assert!(!room(None).is_past_deadline(at(100)));
+    }
 }

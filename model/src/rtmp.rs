@@ -169,6 +169,7 @@ mod tests {
         ] {
             let url = RtmpUrl::parse(text).expect(text);
             assert_eq!((url.reveal(), url.redacted()), (text, shown));
+            assert!(shown.contains(url.host()) && (text.contains('[') || url.host().ends_with("example.com")));
             assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown:?}"));
         }
     }

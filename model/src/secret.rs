@@ -51,14 +51,19 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
 /// Returns `len` characters drawn uniformly from `alphabet`; bytes beyond its largest multiple are discarded.
 #[must_use]
 pub fn random_text(len: usize, alphabet: &[u8]) -> String {
-    let limit = 256 - 256 % alphabet.len();
     let mut text = String::with_capacity(len);
     while text.len() < len {
         let drawn: [u8; 32] = random_bytes();
-        let fair = drawn.iter().map(|b| *b as usize).filter(|b| *b < limit);
-        text.extend(fair.take(len - text.len()).map(|b| alphabet[b % alphabet.len()] as char));
+        text.extend(fair_characters(&drawn, alphabet).take(len - text.len()));
     }
     text
+}
+
+/// Returns the characters that random bytes stand for. Each character has the same number of bytes; those that are left have none.
+fn fair_characters(drawn: &[u8], alphabet: &[u8]) -> impl Iterator<Item = char> {
+    let limit = 256 - 256 % alphabet.len();
+    let fair = drawn.iter().map(|b| usize::from(*b)).filter(move |b| *b < limit);
+    fair.map(|b| alphabet[b % alphabet.len()] as char)
 }
 
 /// Digits and letters, the alphabet of API keys and sids.
@@ -81,6 +86,23 @@ mod tests {
     #[test]
     fn debug_output_does_not_contain_the_secret() {
         assert_eq!(format!("{:?}", Secret::new("whsec_abc")), "***");
+    }
+
+    #[test]
+    fn each_character_is_drawn_from_equally_many_bytes() {
+        let every_byte: Vec<u8> = (0..=255).collect();
+        for (alphabet, bytes) in [(BASE62, 4), (UNAMBIGUOUS, 8)] {
+            let drawn: Vec<char> = fair_characters(&every_byte, alphabet).collect();
+            for character in alphabet {
+                assert_eq!(drawn.iter().filter(|drawn| **drawn == char::from(*character)).count(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn secrets_are_equal_if_their_texts_are() {
+        assert_eq!(Secret::new("a"), Secret::new("a"));
+        assert_ne!(Secret::new("a"), Secret::new("b"));
     }
 
     #[test]

@@ -50,3 +50,27 @@ pub struct SessionTrack {
     /// The instant at which publishing ended; `None` before.
     pub ended_at: Option<Timestamp>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_lasts_until_its_end_or_until_now() {
+        let at = |millis: i64| Timestamp::from_millis(1_000_000 + millis);
+        let session = |left_at| Session {
+            id: SessionId::new(),
+            project_id: ProjectId::new(),
+            room: "standup".parse().unwrap(),
+            participant_identity: "alice".parse().unwrap(),
+            participant_sid: "PA_1".parse().unwrap(),
+            kind: ParticipantKind::Standard,
+            role: None,
+            joined_at: at(0),
+            left_at,
+            track_count: 0,
+        };
+        assert_eq!(session(None).duration_seconds(at(9_999)), 9);
+        assert_eq!(session(Some(at(5_000))).duration_seconds(at(9_999)), 5);
+    }
+}

@@ -88,7 +88,9 @@ mod tests {
         let refusal = serde_json::from_str::<Text>(r#""a\u0000b""#).unwrap_err().to_string();
         assert_eq!(refusal, "must not contain U+0000");
         for accepted in ["", "a\nb", "ü 😀", "\u{1}"] {
-            assert_eq!(accepted.parse::<Text>().map(String::from), Ok(accepted.to_owned()));
+            let text: Text = accepted.parse().unwrap();
+            assert_eq!((text.as_str(), &*text, text.as_ref()), (accepted, accepted, accepted));
+            assert_eq!((text.to_string(), String::from(text)), (accepted.to_owned(), accepted.to_owned()));
         }
     }
 

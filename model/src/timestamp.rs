@@ -116,6 +116,16 @@ mod tests {
     }
 
     #[test]
+    fn an_instant_outside_the_years_1970_to_9999_is_brought_into_them() {
+        assert_eq!([i64::MIN, -1, 0, 1].map(|millis| Timestamp::from_millis(millis).millis()), [0, 0, 0, 1]);
+        let last = 253_402_207_200_000;
+        assert_eq!(
+            [last - 1, last, last + 1, i64::MAX].map(|millis| Timestamp::from_millis(millis).millis()),
+            [last - 1, last, last, last]
+        );
+    }
+
+    #[test]
     fn an_offset_is_taken_and_brought_to_utc() {
         let at: Timestamp = "2023-11-15T00:13:20+02:00".parse().unwrap();
         assert_eq!(at, Timestamp::from_millis(1_700_000_000_000));

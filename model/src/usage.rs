@@ -289,6 +289,22 @@ mod tests {
     }
 
     #[test]
+    fn only_an_allowed_project_can_start_work() {
+        let code = |decision: QuotaDecision| decision.ensure_can_start_work().map_err(|problem| problem.code);
+        assert_eq!(code(QuotaDecision::Allowed), Ok(()));
+        assert_eq!(code(QuotaDecision::Suspended), Err(ErrorCode::QuotaExceeded));
+        assert_eq!(code(QuotaDecision::BlockSpent), Err(ErrorCode::QuotaExceeded));
+        assert_eq!(code(QuotaDecision::WalletEmpty), Err(ErrorCode::InsufficientBalance));
+    }
+
+    #[test]
+    fn ninety_seconds_are_one_and_a_half_minutes_and_cost_two_above_the_block() {
+        assert!((minutes(Duration::from_secs(90)) - 1.5).abs() < f64::EPSILON);
+        let price = |past: u64| overage_ugx(&plan(Some(5)), Duration::from_secs(600 + past));
+        assert_eq!([0, 1, 60, 90].map(price), [0, 5, 5, 10]);
+    }
+
+    #[test]
     fn a_billing_service_decides_about_the_wallet_and_about_nothing_else() {
         let words = [BillingVerdict::Ok, BillingVerdict::InsufficientBalance, BillingVerdict::Suspended];
         for ledger in [QuotaDecision::Allowed, QuotaDecision::WalletEmpty] {

@@ -103,5 +103,6 @@ mod tests {
         let waits: Vec<_> =
             (1..=5).map(|n| schedule.next_attempt(n, at).map(|next| next.since(at).as_secs())).collect();
         assert_eq!(waits, [Some(60), Some(300), Some(1_800), Some(7_200), None]);
+        assert_eq!((schedule.next_attempt(0, at), schedule.longest_delay().as_secs()), (None, 7_200));
     }
 }

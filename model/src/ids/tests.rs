@@ -24,6 +24,31 @@ fn a_guest_is_an_identity_with_eight_random_characters() {
     assert_ne!(guest, Identity::guest());
 }
 
+#[test]
+fn new_ids_of_projects_parse_and_differ() {
+    let (one, another) = (ProjectId::new(), ProjectId::new());
+    assert_eq!(one.as_str().parse(), Ok(one.clone()));
+    assert_ne!(one, another);
+}
+
+#[test]
+fn the_characters_and_the_length_of_an_id_are_both_checked() {
+    let long = "x".repeat(256);
+    for good in ["a.b", "$web", "my-bucket_1", &long[1..]] {
+        assert!(good.parse::<BucketName>().is_ok(), "{good}");
+    }
+    for bad in ["", "a/b", &long] {
+        assert!(bad.parse::<BucketName>().is_err(), "{bad}");
+    }
+    assert!("alice.b@example-1.org_".parse::<Identity>().is_ok() && "alice b".parse::<Identity>().is_err());
+    assert!("PA_1#".parse::<ParticipantSid>().is_ok() && "PA 1".parse::<ParticipantSid>().is_err());
+    assert!(long[127..].parse::<ParticipantSid>().is_err() && long[127..].parse::<RoomName>().is_err());
+    for bad in ["prj_0123456789a", "prj_0123456789abc", "prj_0123456789ag", "tpl_0123456789ab", "0123456789ab"] {
+        assert!(bad.parse::<ProjectId>().is_err() && format!("{bad}.room").parse::<NamespacedRoom>().is_err(), "{bad}");
+    }
+    assert!("prj_0123456789ab.".parse::<NamespacedRoom>().is_err());
+}
+
 proptest! {
     #[test]
     fn a_room_name_is_exactly_its_pattern(text in "\\PC{0,140}") {

@@ -250,5 +250,12 @@ mod tests {
         assert_eq!(publish.allowed, [PublishKind::Screen, PublishKind::Data]);
         assert_eq!(publish.sources(), [TrackSource::ScreenShare, TrackSource::ScreenShareAudio]);
         assert!(publish.allows_media() && publish.allows_data());
+        for (allowed, media, data) in
+            [("[]", false, false), (r#"["data"]"#, false, true), (r#"["audio"]"#, true, false)]
+        {
+            let input: RoleInput = serde_json::from_str(&format!(r#"{{"publish":{{"allowed":{allowed}}}}}"#)).unwrap();
+            let publish = input.with_defaults(name()).unwrap().publish;
+            assert_eq!((publish.allows_media(), publish.allows_data()), (media, data), "{allowed}");
+        }
     }
 }

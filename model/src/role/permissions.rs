@@ -65,3 +65,18 @@ impl RolePermissions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_permission_allows_itself_and_no_other() {
+        for granted in Permission::ALL {
+            let json = format!(r#"{{"{granted}":true}}"#);
+            let role: RolePermissions = serde_json::from_str(&json).unwrap();
+            let allowed: Vec<_> = Permission::ALL.iter().filter(|permission| role.allows(**permission)).collect();
+            assert_eq!(allowed, [granted]);
+        }
+    }
+}
