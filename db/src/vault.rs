@@ -193,6 +193,27 @@ mod tests {
     }
 
     #[test]
+    fn a_vault_tells_its_keys_apart_and_whether_they_are_rotated() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("encryption.key");
+        let vault = Vault::open(Some(&path), &secret()).unwrap();
+        let sealed = vault.seal_always(b"x", "test").unwrap();
+        assert!(vault.has_key() && !vault.is_rotating() && !vault.is_derived(&sealed.key_id));
+        assert_eq!(vault.key_id().as_ref(), Some(&sealed.key_id));
+        let (old, new) = vault.begin_rotation().unwrap().unwrap();
+        assert_eq!((old, Some(new), vault.is_rotating()), (sealed.key_id.clone(), vault.key_id(), true));
+        vault.end_rotation().unwrap();
+        assert!(!vault.is_rotating());
+        let later = Vault::open(Some(&path), &secret()).unwrap();
+        assert!(matches!(later.open_sealed(&sealed, "test"), Err(VaultError::Unopenable(id)) if id == sealed.key_id));
+
+        let keyless = Vault::open(None, &secret()).unwrap();
+        assert!(!keyless.has_key() && !keyless.is_rotating() && keyless.key_id().is_none());
+        assert!(keyless.is_derived(&keyless.seal_always(b"x", "test").unwrap().key_id));
+        assert!(keyless.begin_rotation().unwrap().is_none() && keyless.end_rotation().is_ok());
+    }
+
+    #[test]
     fn a_damaged_secret_is_not_opened() {
         let vault = Vault::open(None, &secret()).unwrap();
         let mut sealed = vault.seal_always(b"hello", "test").unwrap();

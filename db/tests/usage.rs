@@ -1,0 +1,135 @@
+//! The usage of a project by day and by month, and what is taken from its balance for past months.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_db::{NewRoom, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
+use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
+use conclave_model::project::Environment;
+use conclave_model::usage::Day;
+use conclave_model::{Clock, ProjectId, RoomId, Secret};
+
+/// A project with one room, on a clock that the tests move.
+struct Fixture {
+    store: Store,
+    clock: Clock,
+    project: ProjectId,
+    room: RoomId,
+    _dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    async fn new(start: &str) -> Self {
+        let (dir, clock) = (tempfile::tempdir().unwrap(), Clock::manual(start.parse().unwrap()));
+        let store = Store::open(StoreOptions {
+            path: dir.path().join("conclave.db"),
+            older_schema: OlderSchema::Migrate,
+            clock: clock.clone(),
+            vault: Vault::open(None, &Secret::new("media")).unwrap(),
+            on_commit: Box::new(|_| {}),
+            readers: 1,
+            metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+        })
+        .unwrap();
+        let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;
+        let new = NewRoom {
+            project_id: project.clone(),
+            name: "standup".parse().unwrap(),
+            max_participants: 0,
+            empty_timeout_seconds: 60,
+            metadata: None,
+            template_id: None,
+        };
+        let (done, created) = tokio::sync::oneshot::channel();
+        store.create_room(new, None, move |room| done.send(room).unwrap());
+        let room = created.await.unwrap().unwrap().id;
+        Self { store, clock, project, room, _dir: dir }
+    }
+
+    async fn join(&self, identity: &str) {
+        let participant = Participant {
+            sid: format!("PA_{identity}").parse().unwrap(),
+            identity: identity.parse().unwrap(),
+            name: String::new(),
+            state: ParticipantState::Active,
+            kind: ParticipantKind::Standard,
+            metadata: String::new(),
+            attributes: BTreeMap::new(),
+            is_publisher: false,
+            joined_at: None,
+            tracks: vec![],
+        };
+        self.store.record_join(self.project.clone(), self.room, participant, self.clock.now()).await.unwrap();
+    }
+
+    async fn leave(&self, identity: &str) {
+        let sid = format!("PA_{identity}").parse().unwrap();
+        self.store.record_leave(self.project.clone(), self.room, sid, self.clock.now(), true).await.unwrap();
+    }
+
+    /// Lets a participant stay in the room for some minutes.
+    async fn stay(&self, identity: &str, minutes: u64) {
+        self.join(identity).await;
+        self.clock.advance(Duration::from_secs(minutes * 60));
+        self.leave(identity).await;
+    }
+
+    /// The minutes and the sessions of each day.
+    async fn days(&self, from: &str, to: &str) -> Vec<(u64, u32)> {
+        let (from, to): (Day, Day) = (from.parse().unwrap(), to.parse().unwrap());
+        let days = self.store.usage_days(self.project.clone(), from, to).await.unwrap();
+        days.iter().map(|day| (day.participant_time.as_secs() / 60, day.sessions)).collect()
+    }
+
+    /// The minutes of the current month, the balance, and whether the months before are settled.
+    async fn month(&self) -> (u64, i64, bool) {
+        let month = self.store.month_use(self.project.clone()).await.unwrap();
+        (month.participant_time.as_secs() / 60, month.balance_ugx, month.settled)
+    }
+}
+
+/// Ten minutes are included, each further one costs five shillings.
+fn plan() -> Plan {
+    Plan {
+        display_name: String::new(),
+        price_ugx: 0,
+        limits: PlanLimits { participant_minutes_per_month: Some(10), ..PlanLimits::default() },
+        features: PlanFeatures::default(),
+        overage_ugx_per_minute: Some(5),
+    }
+}
+
+#[actix::test]
+async fn open_and_closed_sessions_count_on_each_day_that_they_touch_and_in_the_month() {
+    let fixture = Fixture::new("2026-03-14T22:00:00Z").await;
+    fixture.stay("alice", 60).await;
+    fixture.join("bob").await;
+    fixture.clock.advance(Duration::from_secs(90 * 60));
+    let days = [(0, 0), (60 + 60, 2), (30, 0), (0, 0)];
+    assert_eq!(fixture.days("2026-03-13", "2026-03-16").await, days);
+    assert_eq!(fixture.month().await, (150, 0, true));
+    fixture.leave("bob").await;
+    assert_eq!(fixture.days("2026-03-13", "2026-03-16").await, days);
+    assert_eq!(fixture.month().await, (150, 0, true));
+}
+
+#[actix::test]
+async fn the_overage_of_past_months_is_taken_from_the_balance_once() {
+    let fixture = Fixture::new("2026-03-31T20:00:00Z").await;
+    fixture.stay("alice", 60).await;
+    // Into the next month, whose first day begins with the rest of this session.
+    fixture.clock.advance(Duration::from_secs(2 * 60 * 60));
+    fixture.stay("bob", 90).await;
+    assert_eq!(fixture.month().await, (30, 0, false));
+    for _ in 0..2 {
+        fixture.store.settle_months(fixture.project.clone(), plan()).await.unwrap();
+        assert_eq!(fixture.month().await, (30, -5 * (60 + 60 - 10), true));
+    }
+    fixture.clock.advance(Duration::from_secs(61 * 24 * 60 * 60));
+    assert_eq!(fixture.month().await, (0, -550, false));
+    fixture.store.settle_months(fixture.project.clone(), plan()).await.unwrap();
+    assert_eq!(fixture.month().await, (0, -550 - 5 * (30 - 10), true));
+}
