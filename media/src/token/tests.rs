@@ -89,6 +89,16 @@ fn a_refreshed_token_has_the_same_claims_and_a_later_end() {
 }
 
 #[test]
+fn a_refreshed_token_keeps_the_kind_and_has_an_id_of_its_own() {
+    let mut agent = minimal_payload();
+    agent["kind"] = json!("agent");
+    let claims = signer().verify(&signed(&agent), NOW).unwrap();
+    let refreshed = [(); 2].map(|()| payload_of(&signer().refresh(&claims, claims.expires_at, NOW).unwrap().token));
+    assert_eq!((&refreshed[0]["kind"], &refreshed[0]["nbf"]), (&json!("agent"), &json!(1_700_000_000)));
+    assert_ne!(refreshed[0]["jti"], refreshed[1]["jti"]);
+}
+
+#[test]
 fn a_token_is_valid_from_its_first_second_until_its_last() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let at = |millis| signer().verify(minted.token.reveal(), Timestamp::from_millis(millis)).map(|_| ());
@@ -102,6 +112,10 @@ fn a_token_is_valid_from_its_first_second_until_its_last() {
 fn absent_grants_have_livekits_defaults() {
     let claims = signer().verify(&signed(&minimal_payload()), NOW).unwrap();
     assert_eq!((claims.grants, claims.room_config), (Grants::default(), None));
+    let mut unlimited = minimal_payload();
+    unlimited["roomConfig"] = json!({"emptyTimeout": 7, "maxParticipants": 0});
+    let config = signer().verify(&signed(&unlimited), NOW).unwrap().room_config.unwrap();
+    assert_eq!((config.empty_timeout_seconds, config.max_participants), (7, None));
     let mut listener = minimal_payload();
     listener["video"]["canPublish"] = json!(false);
     let grants = signer().verify(&signed(&listener), NOW).unwrap().grants;

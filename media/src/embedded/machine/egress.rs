@@ -101,6 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::port::Report;
 
     fn room() -> NamespacedRoom {
         "prj_0123456789ab.standup".parse().unwrap()
@@ -141,6 +142,43 @@ mod tests {
         let status = |id| machine.egress(&room(), id).unwrap().status;
         assert_eq!((status(&active), status(&starting)), (EgressStatus::Complete, EgressStatus::Aborted));
         assert_eq!(machine.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_status_that_an_egress_cannot_change_to_is_reported_and_changes_nothing() {
+        let (mut machine, now) = (Machine::default(), Timestamp::from_millis(0));
+        let id = machine.start_egress(room(), now).egress_id;
+        machine.set_egress_status(&id, EgressStatus::Complete, None, now).unwrap();
+        machine.take_reports();
+        let error = Some("late".to_owned());
+        let state = machine.set_egress_status(&id, EgressStatus::Active, error.clone(), now).unwrap();
+        assert_eq!((state.status, state.error), (EgressStatus::Complete, None));
+        let reports = machine.take_reports();
+        let [Report { event: MediaEvent::Egress(reported), .. }] = &reports[..] else { panic!("{reports:?}") };
+        assert_eq!((reported.status, &reported.error), (EgressStatus::Active, &error));
+    }
+
+    #[test]
+    fn only_egresses_that_have_not_ended_are_running() {
+        let (mut machine, now) = (Machine::default(), Timestamp::from_millis(0));
+        let (running, ended) = (machine.start_egress(room(), now), machine.start_egress(room(), now));
+        machine.set_egress_status(&ended.egress_id, EgressStatus::Failed, None, now);
+        assert_eq!(machine.running_egresses(), [(room(), running)]);
+    }
+
+    #[test]
+    fn the_egress_that_ended_first_is_dropped_at_capacity() {
+        let (mut machine, now) = (Machine::default(), Timestamp::from_millis(0));
+        let running = machine.start_egress(room(), now).egress_id;
+        let mut ended = Vec::new();
+        for _ in 0..=1_000 {
+            let id = machine.start_egress(room(), now).egress_id;
+            machine.set_egress_status(&id, EgressStatus::Failed, None, now);
+            ended.push(id);
+        }
+        let is_kept = |id| machine.egress(&room(), id).is_some();
+        assert_eq!(ended.iter().map(is_kept).collect::<Vec<_>>(), [&[false][..], &[true; 1_000]].concat());
+        assert!(is_kept(&running));
     }
 
     #[test]

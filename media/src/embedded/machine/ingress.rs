@@ -168,7 +168,8 @@ mod tests {
         let sid = connect(&mut machine, &key);
         assert_eq!(event_names(&mut machine), ["joined", "published", "published", "publishing"]);
         let encoder = machine.participant(&room(), &"encoder".parse().unwrap()).unwrap();
-        assert_eq!((encoder.sid, encoder.kind, encoder.name.as_str()), (sid, ParticipantKind::Ingress, "Encoder"));
+        assert_eq!((&encoder.sid, encoder.kind, encoder.name.as_str()), (&sid, ParticipantKind::Ingress, "Encoder"));
+        assert!(!machine.active_or_left(&sid).unwrap().grants.can_subscribe, "an encoder receives nothing");
         let again = machine.begin_connect(&key, now());
         assert!(
             matches!(again, Ok(EncoderConnection::AlreadyConnected(state)) if state.status == IngressStatus::Publishing)

@@ -113,6 +113,16 @@ fn an_aborted_join_leaves_no_state() {
 }
 
 #[test]
+fn a_join_that_is_refused_after_its_room_was_closed_leaves_no_inbox() {
+    let mut machine = Machine::default();
+    let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
+    machine.close_room(&room(), NOW);
+    assert!(machine.active_or_left(&sid).is_ok());
+    machine.abort_join(&sid);
+    assert!(machine.active_or_left(&sid).is_err());
+}
+
+#[test]
 fn a_full_room_accepts_only_participants_that_replace_themselves() {
     let mut machine = Machine::default();
     let first = join(&mut machine, claims(&room(), "alice", Some(1)));
@@ -252,6 +262,42 @@ fn subscriptions_follow_the_rules_of_the_room() {
     assert_eq!(machine.subscriptions(&bob), []);
     machine.close_room(&room(), NOW);
     assert!(machine.rooms.is_empty() && machine.subscriptions(&alice).is_empty());
+}
+
+#[test]
+fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    machine.publish(&alice, camera(), NOW).unwrap();
+    let mut unsubscribed = claims(&room(), "bob", None);
+    unsubscribed.grants.can_subscribe = false;
+    let unsubscribed = join(&mut machine, unsubscribed);
+    let joining = machine.begin_join(claims(&room(), "carol", None), NOW).unwrap();
+    assert_eq!((machine.subscriptions(&unsubscribed), machine.subscriptions(&joining)), (vec![], vec![]));
+    machine.complete_join(&joining);
+    assert_eq!(machine.subscriptions(&joining).len(), 1);
+}
+
+#[test]
+fn a_room_is_occupied_while_it_has_members_and_not_by_its_rules() {
+    let mut machine = Machine::default();
+    let guest: RoleName = "guest".parse().unwrap();
+    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, None)]));
+    assert_eq!(machine.occupied_rooms(), []);
+    let sid = joined(&mut machine, "alice");
+    assert_eq!(machine.occupied_rooms(), [room()]);
+    machine.leave(&sid, true, NOW).unwrap();
+    assert_eq!(machine.occupied_rooms(), []);
+}
+
+#[test]
+fn an_id_that_is_in_use_is_not_given_again() {
+    let tried = std::cell::RefCell::new(Vec::new());
+    let id: ParticipantSid = unused_id("PA_", |id: &ParticipantSid| {
+        tried.borrow_mut().push(id.clone());
+        tried.borrow().len() < 3
+    });
+    assert_eq!((tried.borrow().len(), tried.borrow().last()), (3, Some(&id)));
 }
 
 #[test]

@@ -78,3 +78,22 @@ fn check_claims(claims: &WebhookClaims, signer: &TokenSigner, now: Timestamp) ->
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::Secret;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_accepted_from_a_minute_before_it_is_valid_until_a_minute_after_it_has_expired() {
+        let signer = TokenSigner::new("APIkey", &Secret::new("secret"));
+        let claims = json!({"iss": "APIkey", "nbf": 1_000, "exp": 1_300, "sha256": ""});
+        let token = signer.encode(&claims).unwrap();
+        let at = |millis| verify_token(&signer, token.reveal(), Timestamp::from_millis(millis)).map(|_| ());
+        assert_eq!(at(939_999), Err(VerifyWebhookError::Token(TokenError::NotYetValid)));
+        assert_eq!((at(940_000), at(1_359_999)), (Ok(()), Ok(())));
+        assert_eq!(at(1_360_000), Err(VerifyWebhookError::Token(TokenError::Expired)));
+    }
+}

@@ -197,3 +197,106 @@ impl<'a> Object<'a> {
         pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(fields: &Value) -> WebhookEvent {
+        WebhookEvent::from_json(fields.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    #[allow(deprecated)]
+    fn every_field_of_a_participant_and_its_tracks_is_read() {
+        let read = event(&json!({"event": "participant_left", "participant": {
+            "sid": "PA_1", "identity": "alice", "name": "Alice", "state": "DISCONNECTED", "kind": "AGENT", "metadata": "{}",
+            "attributes": {"svc.role": "host", "odd": 7}, "joinedAt": "12", "joinedAtMs": "12345", "isPublisher": true,
+            "disconnectReason": "SIGNAL_CLOSE",
+            "tracks": [7, {"sid": "TR_1", "type": "VIDEO", "name": "cam", "muted": true, "width": 640, "height": "360",
+                           "simulcast": true, "source": "CAMERA", "mimeType": "video/VP8",
+                           "codecs": [{"mimeType": "video/AV1", "layers": [{}, {}]}]}]}}));
+        let codec = proto::SimulcastCodecInfo {
+            mime_type: "video/AV1".into(),
+            layers: vec![proto::VideoLayer::default(); 2],
+            ..Default::default()
+        };
+        let track = proto::TrackInfo {
+            sid: "TR_1".into(),
+            r#type: proto::TrackType::Video.into(),
+            name: "cam".into(),
+            muted: true,
+            width: 640,
+            height: 360,
+            simulcast: true,
+            source: proto::TrackSource::Camera.into(),
+            mime_type: "video/VP8".into(),
+            codecs: vec![codec],
+            ..Default::default()
+        };
+        let expected = proto::ParticipantInfo {
+            sid: "PA_1".into(),
+            identity: "alice".into(),
+            name: "Alice".into(),
+            state: proto::participant_info::State::Disconnected.into(),
+            kind: proto::participant_info::Kind::Agent.into(),
+            metadata: "{}".into(),
+            attributes: [("svc.role".to_owned(), "host".to_owned())].into(),
+            joined_at: 12,
+            joined_at_ms: 12_345,
+            is_publisher: true,
+            disconnect_reason: proto::DisconnectReason::SignalClose.into(),
+            tracks: vec![track],
+            ..Default::default()
+        };
+        assert_eq!(read.participant(), expected);
+    }
+
+    #[test]
+    fn every_field_of_an_egress_and_an_ingress_is_read() {
+        let read = event(&json!({"event": "egress_ended", "id": "EV_1", "createdAt": "7",
+            "egressInfo": {"egressId": "EG_1", "roomName": "r", "status": "EGRESS_FAILED", "error": "no disk",
+                           "errorCode": 507, "startedAt": "5", "endedAt": 6},
+            "ingressInfo": {"ingressId": "IN_1", "inputType": "WHIP_INPUT", "reusable": true,
+                            "state": {"status": "ENDPOINT_ERROR", "error": "no picture"}}}));
+        assert_eq!((read.name(), read.id(), read.created_at(), read.room()), ("egress_ended", "EV_1", 7, "r"));
+        let egress = proto::EgressInfo {
+            egress_id: "EG_1".into(),
+            room_name: "r".into(),
+            status: proto::EgressStatus::EgressFailed.into(),
+            error: "no disk".into(),
+            error_code: 507,
+            started_at: 5,
+            ended_at: 6,
+            ..Default::default()
+        };
+        assert_eq!(read.egress(), egress);
+        let state = proto::IngressState {
+            status: proto::ingress_state::Status::EndpointError.into(),
+            error: "no picture".into(),
+            ..Default::default()
+        };
+        let ingress = proto::IngressInfo {
+            ingress_id: "IN_1".into(),
+            room_name: "r".into(),
+            input_type: proto::IngressInput::WhipInput.into(),
+            reusable: true,
+            state: Some(state),
+            ..Default::default()
+        };
+        assert_eq!(read.ingress(), ingress);
+    }
+
+    #[test]
+    fn a_field_of_another_type_or_of_a_value_to_come_has_its_zero_value() {
+        let read = event(&json!({"event": "track_published", "createdAt": {}, "room": [], "publishKbps": -1,
+            "publishMaxKbps": "many", "participant": {"identity": 7, "state": "TO_COME", "kind": 99_999_999_999_i64,
+            "isPublisher": "yes", "joinedAt": 1.5, "attributes": [], "tracks": {}}}));
+        assert_eq!((read.created_at(), read.room(), read.identity(), read.publish_kbps()), (0, "", "", (0, 0)));
+        assert_eq!(read.participant(), proto::ParticipantInfo::default());
+        assert_eq!((read.track(), read.id()), (proto::TrackInfo::default(), ""));
+        assert!(WebhookEvent::from_json(b"{\"event\": \"\"}").is_none() && WebhookEvent::from_json(b"[]").is_none());
+    }
+}
