@@ -40,3 +40,22 @@ impl Turns {
         self.0.available_permits()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_is_given_when_one_of_those_that_are_taken_ends() {
+        let turns = Turns::default();
+        assert_eq!(turns.free(), AT_ONCE);
+        let mut taken: Vec<_> = (0..AT_ONCE).map(|_| turns.next().now_or_never().flatten().unwrap()).collect();
+        assert_eq!(turns.free(), 0);
+        assert!(turns.next().now_or_never().is_none(), "it waits");
+        taken.pop();
+        assert_eq!(turns.free(), 1);
+        assert!(turns.next().now_or_never().flatten().is_some());
+    }
+}

@@ -152,6 +152,13 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_is_final_when_its_room_has_ended_or_it_was_deleted() {
+        let is_final = |status: &IngressStatus| status.is_final();
+        let last: Vec<_> = IngressStatus::ALL.iter().copied().filter(is_final).collect();
+        assert_eq!(last, [IngressStatus::Complete, IngressStatus::Deleted]);
+    }
+
+    #[test]
     fn a_hash_shows_nothing() {
         assert_eq!(format!("{:?}", StreamKeyHash::from_key("key")), "StreamKeyHash");
     }

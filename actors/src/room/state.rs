@@ -148,3 +148,6 @@ impl RoomState {
         Inspection { timers: self.empty_timer.iter().map(Timer::view).collect(), state }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,14 +18,14 @@ use serde_json::json;
 use super::fixture::{Fixture, run, wait_until};
 
 /// The delay before a failed child is rebuilt for the first time.
-const DELAY: Duration = Duration::from_millis(100);
+pub const DELAY: Duration = Duration::from_millis(100);
 
 impl Fixture {
     async fn record(&self, room: &str) -> Room {
         self.store.room(self.project.clone(), room.parse().unwrap()).await.unwrap()
     }
 
-    async fn start_recording(&self) -> EgressId {
+    pub async fn start_recording(&self) -> EgressId {
         let source = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both };
         let filepath: conclave_model::filepath::FilePath = "stage.mp4".parse().unwrap();
         let wanted = StartEgressRequest {
@@ -45,7 +45,7 @@ impl Fixture {
         self.tree.start_egress(self.project.clone(), wanted, None).await.unwrap().egress_id
     }
 
-    async fn create_ingress(&self) -> IngressId {
+    pub async fn create_ingress(&self) -> IngressId {
         let ingress = IngressRequest {
             room: self.room("stage"),
             max_participants: None,
@@ -58,24 +58,24 @@ impl Fixture {
         self.tree.create_ingress(self.project.clone(), wanted).await.unwrap().ingress.ingress_id
     }
 
-    async fn egress(&self, id: &EgressId) -> Egress {
+    pub async fn egress(&self, id: &EgressId) -> Egress {
         self.store.egress(self.project.clone(), EgressKind::Recording, id.clone()).await.unwrap()
     }
 
-    async fn ingress(&self, id: &IngressId) -> Ingress {
+    pub async fn ingress(&self, id: &IngressId) -> Ingress {
         self.store.ingress(self.project.clone(), id.clone()).await.unwrap()
     }
 
-    async fn refresh_egress(&self, id: &EgressId) -> Result<Egress, TreeError> {
+    pub async fn refresh_egress(&self, id: &EgressId) -> Result<Egress, TreeError> {
         self.tree.refresh_egress(self.project.clone(), id.clone()).await
     }
 
-    async fn refresh_ingress(&self, id: &IngressId) -> Result<Ingress, TreeError> {
+    pub async fn refresh_ingress(&self, id: &IngressId) -> Result<Ingress, TreeError> {
         self.tree.refresh_ingress(self.project.clone(), id.clone()).await
     }
 
     /// Sets the state on the media plane without a report.
-    fn set_egress(&self, id: &EgressId, status: EgressStatus) -> EgressState {
+    pub fn set_egress(&self, id: &EgressId, status: EgressStatus) -> EgressState {
         let mut egresses = self.plane.egresses.lock().unwrap();
         let egress = egresses.iter_mut().find(|egress| egress.egress_id == *id).unwrap();
         egress.status = status;
@@ -83,7 +83,7 @@ impl Fixture {
         egress.clone()
     }
 
-    fn set_ingress(&self, id: &IngressId, status: IngressStatus) -> IngressState {
+    pub fn set_ingress(&self, id: &IngressId, status: IngressStatus) -> IngressState {
         let mut ingresses = self.plane.ingresses.lock().unwrap();
         let ingress = ingresses.iter_mut().find(|ingress| ingress.ingress_id == *id).unwrap();
         ingress.status = status;
@@ -91,16 +91,16 @@ impl Fixture {
     }
 
     /// Returns the project's child with this path; `None` if it does not exist.
-    async fn child(&self, path: &str) -> Option<ActorView> {
+    pub async fn child(&self, path: &str) -> Option<ActorView> {
         self.tree.actor(&format!("{}/{path}", self.project)).await
     }
 
-    async fn child_until(&self, path: &str, holds: impl Fn(Option<&ActorView>) -> bool) -> Option<ActorView> {
+    pub async fn child_until(&self, path: &str, holds: impl Fn(Option<&ActorView>) -> bool) -> Option<ActorView> {
         wait_until(async || self.child(path).await, |child| holds(child.as_ref())).await
     }
 
     /// Lets a call fail a child. Returns the child as it waits to be rebuilt.
-    async fn fail_by<T>(&self, path: &str, question: impl Future<Output = Result<T, TreeError>>) -> ActorView {
+    pub async fn fail_by<T>(&self, path: &str, question: impl Future<Output = Result<T, TreeError>>) -> ActorView {
         let before = self.child(path).await.unwrap().restarts;
         self.plane.panics.store(1, Ordering::SeqCst);
         let answer = question.await;
@@ -121,11 +121,11 @@ impl Fixture {
     }
 }
 
-fn egress_path(id: &EgressId) -> String {
+pub fn egress_path(id: &EgressId) -> String {
     format!("egress/{id}")
 }
 
-fn ingress_path(id: &IngressId) -> String {
+pub fn ingress_path(id: &IngressId) -> String {
     format!("ingress/{id}")
 }
 

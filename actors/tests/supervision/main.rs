@@ -7,4 +7,5 @@ mod commands;
 mod fixture;
 mod followed;
 mod plane;
+mod polls;
 mod rooms;
