@@ -53,7 +53,8 @@ fn an_actor_shows_its_common_fields_and_its_own_state() {
         "mailbox": room["mailbox"], "handled": room["handled"],
         "timers": [{"name": "empty_timeout", "fires_at": "2026-03-01T12:05:00.000Z"}],
         "state": {
-            "status": "open", "participants": {}, "holders": {}, "empty_deadline": "2026-03-01T12:05:00.000Z"
+            "status": "open", "participants": {}, "holders": {}, "reserved": [],
+            "empty_deadline": "2026-03-01T12:05:00.000Z"
         }
     });
     assert_eq!(*room, expected);

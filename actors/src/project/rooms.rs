@@ -130,7 +130,9 @@ impl ProjectActor {
                 self.deliver_report::<RunningEgress>(state, id, message);
             }
             MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, (ingress, report.at), answer),
-            MediaEvent::ParticipantJoined(_) | MediaEvent::InvalidIdentity if !state.rooms.contains(&room) => {
+            MediaEvent::JoinRequested { .. } | MediaEvent::ParticipantJoined(_) | MediaEvent::InvalidIdentity
+                if !state.rooms.contains(&room) =>
+            {
                 self.refuse_join(room, answer);
             }
             _ => self.forward_to_room(me, state, &room, RoomMsg::Report { report, answer }),

@@ -114,7 +114,9 @@ impl MediaCalls {
 /// Returns the participant that an event is about.
 fn subject(event: &MediaEvent) -> Option<&Identity> {
     match event {
-        MediaEvent::ParticipantJoined(participant) => Some(&participant.identity),
+        MediaEvent::JoinRequested { participant, .. } | MediaEvent::ParticipantJoined(participant) => {
+            Some(&participant.identity)
+        }
         MediaEvent::ParticipantLeft { participant, .. }
         | MediaEvent::JoinAborted { participant }
         | MediaEvent::TrackPublished { participant, .. }

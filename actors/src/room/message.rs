@@ -71,6 +71,8 @@ pub enum RoomMsg {
     },
     /// The empty timer fired. The state decides whether the room ends. A room that was woken for this holds a turn.
     EmptyTimeout(Option<Turn>),
+    /// The time of a reserved seat may be over.
+    ReservationExpired,
     /// Reconcile the records with the media plane.
     Reconcile,
     /// The media plane's participants, for reconciliation.
@@ -91,7 +93,11 @@ impl RoomMsg {
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
             Self::MediaCallEnded { outcome, .. } => outcome.into_iter().for_each(|outcome| outcome.answer_as_ended()),
-            Self::EmptyTimeout(_) | Self::Reconcile | Self::Observed(_) | Self::Inspect(_) => {}
+            Self::EmptyTimeout(_)
+            | Self::ReservationExpired
+            | Self::Reconcile
+            | Self::Observed(_)
+            | Self::Inspect(_) => {}
         }
     }
 
@@ -106,6 +112,7 @@ impl RoomMsg {
             Self::SendData { .. } => "send_data",
             Self::MediaCallEnded { .. } => "media_call_ended",
             Self::EmptyTimeout(_) => "empty_timeout",
+            Self::ReservationExpired => "reservation_expired",
             Self::Reconcile => "reconcile",
             Self::Observed(_) => "observed",
             Self::Inspect(_) => "inspect",

@@ -5,6 +5,7 @@
 //! persisted with its events before the actor acts on it, so the actor can be rebuilt from the database at any moment.
 //!
 //! - [`message`], [`requests`], [`state`]: the messages, the requests of callers, and the state.
+//! - [`admission`]: whether a participant may join, and seats for those that are connecting ([`reservations`]).
 //! - [`reports`]: joins, leaves and tracks as the media plane reports them; the end of the room.
 //! - [`commands`], [`roles`]: commands that call the media plane, in spawned tasks; [`media_calls`] keeps their order.
 //! - [`reconcile`]: repairs what lost reports left behind.
@@ -12,10 +13,12 @@
 //! Limits: a join waits for the media plane if the room's template has subscription rules, and so do the messages behind it.
 //!
 //! Supervision: the project actor starts it for a room with participants and for a message to the room, and rebuilds it after
-//! a failure. It stops when the room has ended, and when the room is empty and no call is running: the room then
-//! hibernates, which takes no more memory than a deadline that the project keeps.
+//! a failure. It stops when the room has ended, and when the room is empty, no call is running and no seat is reserved: the
+//! room then hibernates, which takes no more memory than a deadline that the project keeps. Reserved seats are not in the
+//! database: an actor that is rebuilt has none, and decides again when a participant has joined.
 
 mod absences;
+mod admission;
 mod commands;
 mod media_calls;
 mod message;
@@ -24,6 +27,7 @@ mod outcome;
 mod reconcile;
 mod reports;
 mod requests;
+mod reservations;
 mod roles;
 mod state;
 
@@ -75,6 +79,7 @@ impl RoomActor {
                 Box::pin(self.media_call_ended(state, call, outcome.map(|outcome| *outcome))).await;
             }
             RoomMsg::EmptyTimeout(_turn) => Box::pin(self.end_if_empty(me, state)).await,
+            RoomMsg::ReservationExpired => self.drop_expired_reservations(me, state),
             RoomMsg::Reconcile => self.observe(state),
             RoomMsg::Observed(observation) => Box::pin(self.repair(me, state, *observation)).await,
             RoomMsg::Barrier(barrier) => barrier.pass(),

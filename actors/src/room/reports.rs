@@ -1,15 +1,14 @@
 //! Joins, leaves and tracks as the media plane reports them, and the end of the room.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::event::ParticipantRef;
 use conclave_model::participant::Participant;
-use conclave_model::role::Role;
-use conclave_model::{ErrorCode, RoleName, Timestamp};
+use conclave_model::{ErrorCode, Timestamp};
 
+use super::admission::role_is_full;
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
 use crate::mailbox::Mailbox;
@@ -35,6 +34,9 @@ impl RoomActor {
         let (project, id) = (state.room.project_id.clone(), state.room.id);
         let (store, at) = (&self.context.store, report.at);
         let written = match report.event {
+            MediaEvent::JoinRequested { participant, reserves_seat } => {
+                return self.request_join(me, state, &participant, reserves_seat).await;
+            }
             MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, Join::Reported { at }).await;
             }
@@ -43,7 +45,10 @@ impl RoomActor {
                 let left = store.record_leave(project, id, participant.sid, at, clean).await;
                 left.map(|left| self.apply_leave(me, state, left))
             }
-            MediaEvent::JoinAborted { participant } => store.record_join_aborted(project, id, participant, at).await,
+            MediaEvent::JoinAborted { participant } => {
+                state.reservations.release(&participant.sid);
+                store.record_join_aborted(project, id, participant, at).await
+            }
             MediaEvent::TrackPublished { participant, track } => {
                 store.record_track(project, id, participant, track, true, at).await
             }
@@ -76,6 +81,7 @@ impl RoomActor {
         let roles = self.context.store.room_roles(project.clone(), state.room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         if role_is_full(state, &participant, &roles) {
+            state.reservations.release(&participant.sid);
             let at = self.joined_at(&participant, join);
             return self.refuse_join(state, &participant, at).await;
         }
@@ -178,7 +184,7 @@ impl RoomActor {
         Ok(())
     }
 
-    fn report_error(&self, error: &StoreError) -> ReportError {
+    pub(super) fn report_error(&self, error: &StoreError) -> ReportError {
         match error {
             StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => ReportError::RoomEnded,
             error => {
@@ -186,14 +192,5 @@ impl RoomActor {
                 ReportError::Unavailable
             }
         }
-    }
-}
-
-fn role_is_full(state: &RoomState, participant: &Participant, roles: &BTreeMap<RoleName, Role>) -> bool {
-    let Some(role) = participant.role().and_then(|name| roles.get(&name)) else { return false };
-    match usize::try_from(role.max_peer_count.get()) {
-        Err(_) => true,
-        Ok(0) => false,
-        Ok(cap) => state.holders(&role.name, &participant.identity) >= cap,
     }
 }

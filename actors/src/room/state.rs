@@ -1,6 +1,6 @@
 //! The state of a room actor, and its snapshot for the debug endpoint.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::ready;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use serde_json::json;
 use super::absences::Absences;
 use super::media_calls::MediaCalls;
 use super::message::RoomMsg;
+use super::reservations::Reservations;
 use crate::inspection::{Inspect, Inspection};
 use crate::timer::{Timer, TimerView};
 
@@ -27,7 +28,8 @@ pub(crate) struct HibernatingRoom {
 impl Inspect for HibernatingRoom {
     fn inspect(&self, _: Duration) -> BoxFuture<'_, Option<Inspection>> {
         let deadline = self.deadline;
-        let state = json!({"status": "open", "participants": {}, "holders": {}, "empty_deadline": deadline});
+        let state =
+            json!({"status": "open", "participants": {}, "holders": {}, "reserved": [], "empty_deadline": deadline});
         let timers = vec![TimerView { name: "empty_timeout", fires_at: deadline }];
         ready(Some(Inspection { timers, state })).boxed()
     }
@@ -41,6 +43,8 @@ pub struct RoomState {
     pub(super) end_failed: bool,
     pub(super) calls: MediaCalls,
     pub(super) absences: Absences,
+    pub(super) reservations: Reservations,
+    pub(super) reservation_timer: Option<Timer>,
     /// Joins that may not be complete on the media plane, with the monotonic time at which they were written.
     recent_joins: HashMap<ParticipantSid, Duration>,
 }
@@ -55,12 +59,15 @@ impl RoomState {
             end_failed: false,
             calls: MediaCalls::default(),
             absences: Absences::default(),
+            reservations: Reservations::default(),
+            reservation_timer: None,
             recent_joins: HashMap::new(),
         }
     }
 
     /// Applies a join that was written.
     pub(super) fn joined(&mut self, sid: ParticipantSid, at: Duration, now: RoomSnapshot) {
+        self.reservations.release(&sid);
         self.recent_joins.insert(sid, at);
         self.refresh(now);
     }
@@ -77,9 +84,11 @@ impl RoomState {
         self.room.status == RoomStatus::Open
     }
 
-    /// Whether nothing happens before a message or the deadline: the room is open and empty, and no call is running.
+    /// Whether nothing happens before a message or the deadline: the room is open and empty, no call is running, and no
+    /// seat is reserved.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some() && self.calls.is_empty()
+        let is_waiting = self.calls.is_empty() && self.reservations.is_empty();
+        self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some() && is_waiting
     }
 
     /// Whether the room should have ended, and the store did not answer.
@@ -92,9 +101,12 @@ impl RoomState {
         RoomSnapshot { room: *self.room, participants: self.participants }
     }
 
-    /// Counts the holders of a role. `except` does not count: a join of that identity replaces the connected one.
+    /// Counts the identities that hold a role or have a reserved seat of it. `except` does not count: a join of that
+    /// identity replaces the connected one.
     pub(super) fn holders(&self, role: &RoleName, except: &Identity) -> usize {
-        self.participants.iter().filter(|p| p.role.as_ref() == Some(role) && p.identity != *except).count()
+        let connected = self.participants.iter().filter(|p| p.role.as_ref() == Some(role)).map(|p| &p.identity);
+        let seated = connected.chain(self.reservations.holders(role)).filter(|identity| *identity != except);
+        seated.collect::<HashSet<_>>().len()
     }
 
     /// Whether this join is connected.
@@ -142,10 +154,12 @@ impl RoomState {
             "status": self.room.status.as_str(),
             "participants": participants,
             "holders": holders,
+            "reserved": self.reservations.identities(),
             "empty_deadline": self.room.empty_deadline,
             "template_id": self.room.template_id,
         });
-        Inspection { timers: self.empty_timer.iter().map(Timer::view).collect(), state }
+        let timers = self.empty_timer.iter().chain(&self.reservation_timer);
+        Inspection { timers: timers.map(Timer::view).collect(), state }
     }
 }
 

@@ -35,6 +35,7 @@ pub struct Fixture {
     pub plane: Arc<FaultyPlane>,
     pub turns: Turns,
     pub project: ProjectId,
+    pub relay: EventRelay,
     _dir: tempfile::TempDir,
 }
 
@@ -70,7 +71,7 @@ impl Fixture {
             let new = NewRoom { template_id: Some(template.id.clone()), ..room(&project, name) };
             tree.create_room(new, None, None).await.unwrap();
         }
-        Self { tree, store, clock, plane, turns, project, _dir: dir }
+        Self { tree, store, clock, plane, turns, project, relay, _dir: dir }
     }
 
     pub fn room(&self, name: &str) -> NamespacedRoom {
@@ -146,7 +147,11 @@ fn template(project: &ProjectId) -> NewTemplate {
         project_id: project.clone(),
         name: "brittle".parse().unwrap(),
         region: Region::Auto,
-        roles: BTreeMap::from([role("host", "{}"), role("guest", r#"{"subscribe": {"to_roles": ["host"]}}"#)]),
+        roles: BTreeMap::from([
+            role("host", "{}"),
+            role("guest", r#"{"subscribe": {"to_roles": ["host"]}}"#),
+            role("soloist", r#"{"max_peer_count": 1}"#),
+        ]),
     }
 }
 

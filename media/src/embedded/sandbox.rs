@@ -76,8 +76,8 @@ impl From<ReportError> for SandboxError {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
-            // This plane admits no other identities.
-            ReportError::InvalidIdentity | ReportError::Unavailable => Self::Unavailable,
+            // This plane admits no other identities, and a join of the sandbox is not asked for beforehand.
+            ReportError::InvalidIdentity | ReportError::RoleRemoved | ReportError::Unavailable => Self::Unavailable,
         }
     }
 }

@@ -169,13 +169,16 @@ impl WebhookReceiver {
     async fn complete(&self, report: PendingReport) -> Option<WebhookOutcome> {
         match report.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
             Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
-            Err(error @ (ReportError::RoomEnded | ReportError::RoleFull | ReportError::InvalidIdentity)) => {
-                match &report.joined {
-                    Some(Joined::Participant(sid)) => self.remove_refused(&report.room, sid, error).await,
-                    Some(Joined::Invalid(identity)) => self.participants.remove_invalid(&report.room, identity).await,
-                    None => {}
-                }
-            }
+            Err(
+                error @ (ReportError::RoomEnded
+                | ReportError::RoleFull
+                | ReportError::RoleRemoved
+                | ReportError::InvalidIdentity),
+            ) => match &report.joined {
+                Some(Joined::Participant(sid)) => self.remove_refused(&report.room, sid, error).await,
+                Some(Joined::Invalid(identity)) => self.participants.remove_invalid(&report.room, identity).await,
+                None => {}
+            },
             Ok(()) if report.affects_subscriptions => self.subscriptions.spawn_apply(&report.room),
             // An unknown room is left to others who use the same LiveKit.
             Ok(()) | Err(ReportError::UnknownRoom) => {}

@@ -21,6 +21,16 @@ pub struct Report {
 /// An event in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaEvent {
+    /// A participant wants to connect: a question, which leaves no record. It is answered as the report of its join would
+    /// be, and refused if nothing can be written now.
+    JoinRequested {
+        /// The participant that is joining.
+        participant: Box<Participant>,
+        /// Whether a seat of its role is kept for it, for 60 seconds at most. Its report of
+        /// [`ParticipantJoined`](Self::ParticipantJoined) takes the seat, and that of
+        /// [`JoinAborted`](Self::JoinAborted) releases it.
+        reserves_seat: bool,
+    },
     /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown and
     /// may be another server's.
     ParticipantJoined(Box<Participant>),
@@ -85,6 +95,9 @@ pub enum ReportError {
     /// The participant's role has its maximum of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
+    /// The room's template no longer has the participant's role.
+    #[error("the room has no such role any more")]
+    RoleRemoved,
     /// The contract does not allow the participant's identity.
     #[error("the contract does not allow the identity")]
     InvalidIdentity,

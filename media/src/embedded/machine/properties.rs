@@ -186,7 +186,7 @@ impl Model {
                     prop_assert_ne!(*exceeded, limit.exceeded, "exceeded and cleared alternate");
                     *exceeded = limit.exceeded;
                 }
-                MediaEvent::InvalidIdentity | MediaEvent::JoinAborted { .. } => {
+                MediaEvent::JoinRequested { .. } | MediaEvent::InvalidIdentity | MediaEvent::JoinAborted { .. } => {
                     prop_assert!(false, "the machine admits each join or reports nothing");
                 }
                 // These have their own property test.

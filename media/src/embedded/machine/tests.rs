@@ -73,6 +73,7 @@ pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, Participan
         MediaEvent::PublishLimit { participant, limit } => {
             (if limit.exceeded { "exceeded" } else { "cleared" }, participant.sid)
         }
+        MediaEvent::JoinRequested { participant, .. } => ("requested", participant.sid.clone()),
         MediaEvent::InvalidIdentity | MediaEvent::Egress(_) | MediaEvent::Ingress(_) => {
             panic!("not about a participant: {report:?}")
         }
