@@ -40,6 +40,8 @@ pub struct HttpConfig {
     /// Browser origins that may call the moderation operations and the room code exchange.
     #[serde(with = "text::list")]
     pub browser_origins: Vec<Origin>,
+    /// Serves a page at `/call` that joins a call with a room code.
+    pub call_page: bool,
 }
 
 /// Section `admin`: the admin listener.
@@ -129,6 +131,7 @@ impl Default for HttpConfig {
             trusted_proxies: Vec::new(),
             console_origins: Vec::new(),
             browser_origins: Vec::new(),
+            call_page: false,
         }
     }
 }

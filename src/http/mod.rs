@@ -14,6 +14,7 @@
 pub mod admin;
 pub mod admission;
 pub mod app;
+pub mod call;
 pub mod client_address;
 pub mod client_stream;
 pub mod connections;
@@ -22,6 +23,7 @@ pub mod description;
 pub mod egress_address;
 pub mod error;
 pub mod frame;
+pub mod hosts;
 pub mod input;
 pub mod key_locks;
 pub mod limits;

@@ -9,7 +9,7 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
-use conclave_model::{Clock, Secret};
+use conclave_model::{Clock, ProjectId, Secret};
 
 use super::admission::Admission;
 use super::frame::payload::BodyReader;
@@ -20,6 +20,13 @@ use super::origins::Origins;
 use crate::billing::BillingClient;
 use crate::config::{HostName, Plans};
 use crate::livekit_config::LivekitConfigMonitor;
+
+/// What the call page needs to know.
+#[derive(Debug, Clone)]
+pub struct CallPage {
+    /// The project of `dev`, in which the page may open rooms.
+    pub dev_project: Option<ProjectId>,
+}
 
 /// The shared parts, made once at start.
 pub struct AppState {
@@ -35,6 +42,8 @@ pub struct AppState {
     pub sandbox: Option<EmbeddedPlane>,
     /// The LiveKit plane, which receives webhooks, when that is the configured one.
     pub livekit: Option<LivekitPlane>,
+    /// The call page, where there is one.
+    pub call_page: Option<CallPage>,
     /// The check of LiveKit's own configuration, when that is the configured plane.
     pub livekit_config: Option<LivekitConfigMonitor>,
     /// Mints and checks room tokens.

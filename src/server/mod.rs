@@ -60,6 +60,8 @@ pub struct Server {
     pub media_url: String,
     /// The credentials of a development server; absent for `serve`.
     pub dev: Option<DevAccess>,
+    /// Address of the call page, if there is one.
+    pub call_page: Option<String>,
     listeners: [ServerHandle; 2],
     tree: Tree,
     store: Store,
@@ -127,6 +129,7 @@ impl Server {
             media,
             sandbox: plane.embedded().filter(|_| config.media.sandbox),
             livekit: plane.livekit(),
+            call_page: parts::call_page(&config, dev.as_ref()),
             livekit_config,
             signer,
             limits: parts::limits(&config, &clock),
@@ -148,7 +151,8 @@ impl Server {
         clock_watch::spawn(state.clock.clone());
         let (api, admin) = (bound.api, bound.admin);
         let listeners = listeners::serve(bound, &config, &state)?;
-        Ok(Self { api, admin, media_url, dev, listeners, tree, store, _lock: lock })
+        let call_page = config.http.call_page.then(|| format!("http://{api}/call"));
+        Ok(Self { api, admin, media_url, dev, call_page, listeners, tree, store, _lock: lock })
     }
 
     /// Returns the line of JSON that announces the server as ready.

@@ -13,6 +13,7 @@ use conclave_media::MediaPlane;
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 
+use super::dev::DevAccess;
 use crate::billing::BillingClient;
 use crate::config::{Config, Origin};
 use crate::error::CliError;
@@ -23,7 +24,7 @@ use crate::http::limits::{Limits, Rate};
 use crate::http::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
-use crate::http::state::AppState;
+use crate::http::state::{AppState, CallPage};
 
 /// Bytes of request bodies in memory: a thousand of the largest.
 const BODY_MEMORY: usize = 1_024 * payload::LIMIT;
@@ -83,6 +84,11 @@ pub(super) fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
         waiting: count(config.limits.project_waiting),
     };
     Admission::new(limits, metrics.requests_refused.clone())
+}
+
+/// Returns the call page, if there is one.
+pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<CallPage> {
+    config.http.call_page.then(|| CallPage { dev_project: dev.map(|dev| dev.project_id.clone()) })
 }
 
 /// Returns the reader of request bodies.

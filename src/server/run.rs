@@ -24,6 +24,9 @@ pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let server = Server::start(options).await?;
         print_ready_line(&server);
+        if let Some(page) = &server.call_page {
+            log::info!("calls can be joined at {page}");
+        }
         let failure = tokio::select! {
             _ = terminate.recv() => None,
             _ = interrupt.recv() => None,

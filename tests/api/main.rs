@@ -6,6 +6,7 @@
 mod support;
 
 mod admin_hosts;
+mod call;
 mod clock_steps;
 mod codes;
 mod contract;

@@ -1,10 +1,9 @@
 //! The admin listener: health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
-//! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`hosts`]).
+//! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`AllowedHosts`]).
 
 mod debug;
 mod docs;
 mod health;
-mod hosts;
 mod metrics;
 mod readiness;
 mod sandbox;
@@ -19,8 +18,8 @@ use actix_web::{Error, web};
 use conclave_model::{ErrorCode, Problem, Secret};
 use subtle::ConstantTimeEq;
 
-use self::hosts::AllowedHosts;
 use super::error::ApiError;
+use super::hosts::AllowedHosts;
 use super::resource::no_such_route;
 use super::state::AppState;
 

@@ -1,4 +1,5 @@
-//! Which requests the admin listener takes without a token (decisions section 7).
+//! Which requests are taken without a credential, by the host that they are sent to (decisions section 7): those of the admin
+//! listener without a token, and those of the call page of `dev`.
 //!
 //! A web page can let its own name resolve to a loopback address (DNS rebinding) and so send requests through an operator's
 //! browser, as if it were at home here. The browser still says in `Host` and `Origin` under which name it does so.
@@ -16,7 +17,7 @@ const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The hosts that requests may be sent to besides loopback ones.
 #[derive(Debug, Clone)]
-pub(super) struct AllowedHosts(pub Vec<HostName>);
+pub struct AllowedHosts(pub Vec<HostName>);
 
 impl AllowedHosts {
     /// Refuses a request to a host that is neither loopback nor listed, or with an `Origin` of another host.

@@ -1,0 +1,80 @@
+//! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
+//! the page exchanges like any other.
+//!
+//! It takes no credential, so it answers only a page of this server that was opened by a loopback name or one of `admin.hosts`: another page could send
+//! requests through the developer's browser.
+
+use std::sync::Arc;
+
+use actix_web::web::Payload;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_actors::TreeError;
+use conclave_db::{NewCode, NewRoom, StoreError};
+use conclave_model::code::DEFAULT_LIFE;
+use conclave_model::room::DEFAULT_EMPTY_TIMEOUT_SECONDS;
+use conclave_model::{ErrorCode, ProjectId, RoleName, RoomName};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::http::error::ApiError;
+use crate::http::hosts::AllowedHosts;
+use crate::http::input::body;
+use crate::http::resource::single_method_resource;
+use crate::http::spec::Method;
+use crate::http::state::AppState;
+
+/// A room to open, and the role of whoever exchanges the code.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OpenRoom {
+    room: RoomName,
+    role: RoleName,
+}
+
+/// Routes the endpoint.
+pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, project: &ProjectId) {
+    let (state, project) = (Arc::clone(state), project.clone());
+    let route = web::post().to(move |request: HttpRequest, payload: Payload| {
+        let (state, project) = (Arc::clone(&state), project.clone());
+        async move { open(&state, project, &request, payload).await.unwrap_or_else(|error| error.to_http()) }
+    });
+    config.service(single_method_resource("/call/rooms", Method::Post, route));
+}
+
+async fn open(
+    state: &AppState,
+    project: ProjectId,
+    request: &HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, ApiError> {
+    AllowedHosts(state.admin_hosts.clone()).check(request)?;
+    state.limits.check_address(request)?;
+    let wanted: OpenRoom = body::read(&state.bodies.collect(request, payload).await?)?;
+    ensure_room(state, &project, &wanted.room).await?;
+    let new = NewCode {
+        project_id: project,
+        room: wanted.room,
+        role: wanted.role,
+        identity: None,
+        expires_at: state.clock.now().after(DEFAULT_LIFE),
+        max_uses: None,
+    };
+    let created = state.store.create_code(new, None).await?;
+    Ok(HttpResponse::Created().json(json!({"code": created.code.reveal()})))
+}
+
+/// Creates the room, unless the name was used: then the room is open, or the code is refused.
+async fn ensure_room(state: &AppState, project: &ProjectId, name: &RoomName) -> Result<(), ApiError> {
+    let new = NewRoom {
+        project_id: project.clone(),
+        name: name.clone(),
+        max_participants: 0,
+        empty_timeout_seconds: DEFAULT_EMPTY_TIMEOUT_SECONDS,
+        metadata: None,
+        template_id: None,
+    };
+    match state.tree.create_room(new, None, None).await {
+        Err(TreeError::Store(StoreError::Refused(problem))) if problem.code == ErrorCode::RoomExists => Ok(()),
+        created => Ok(created.map(drop)?),
+    }
+}
