@@ -1,0 +1,148 @@
+"""Clients in real browsers: livekit-client in a page that takes commands over HTTP, so that no driver is needed."""
+
+import json
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+HERE = Path(__file__).resolve().parent
+SDK = HERE.parent.parent / "src" / "http" / "call" / "vendor" / "livekit-client.umd.js"
+FILES = {
+    "/client": (HERE / "page.html", "text/html"),
+    "/page.js": (HERE / "page.js", "text/javascript"),
+    "/livekit-client.umd.js": (SDK, "text/javascript"),
+}
+# A page asks again when it has waited this long for a command, in seconds.
+POLL = 20
+
+CHROMIUM = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+    "--allow-loopback-in-peer-connection",
+    "--autoplay-policy=no-user-gesture-required",
+]
+FIREFOX = {
+    "media.navigator.streams.fake": True,
+    "media.navigator.permission.disabled": True,
+    "media.autoplay.default": 0,
+    "media.peerconnection.ice.obfuscate_host_addresses": False,
+    "media.peerconnection.ice.loopback": True,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "app.update.enabled": False,
+}
+
+
+class ClientError(Exception):
+    """A command failed in the client."""
+
+
+class Pages:
+    """Serves the pages of all browsers, and passes commands to them and results back."""
+
+    def __init__(self):
+        self.commands = {}
+        self.results = {}
+        pages = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                url = urlparse(self.path)
+                if url.path == "/next":
+                    return self.next_command(parse_qs(url.query)["id"][0])
+                file, kind = FILES.get(url.path, (None, None))
+                return self.answer(200 if file else 404, file.read_bytes() if file else b"", kind or "text/plain")
+
+            def next_command(self, client):
+                try:
+                    command = pages.commands[client].get(timeout=POLL)
+                except queue.Empty:
+                    return self.answer(204)
+                return self.answer(200, json.dumps(command).encode()) if command else self.answer(410)
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                pages.results[parse_qs(urlparse(self.path).query)["id"][0]].put(json.loads(body))
+                return self.answer(204)
+
+            def answer(self, status, body=b"", kind="application/json"):
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        # A browser that ends resets its connections.
+        self.server.handle_error = lambda *_: None
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def url(self, client):
+        return f"http://127.0.0.1:{self.server.server_port}/client?id={client}"
+
+    def register(self, client):
+        self.commands[client], self.results[client] = queue.Queue(), queue.Queue()
+
+
+class Browser:
+    """One browser process with one client."""
+
+    def __init__(self, kind, pages, name):
+        self.kind, self.pages, self.name, self.number = kind, pages, name, 0
+        pages.register(name)
+        self.profile = tempfile.mkdtemp(prefix="conclave-clients-")
+        command = self.chromium() if kind == "chromium" else self.firefox()
+        # What a browser logs of itself is of no interest; what its client does comes back as results.
+        self.process = subprocess.Popen([*command, pages.url(name)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def chromium(self):
+        program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        return [program, *CHROMIUM, f"--user-data-dir={self.profile}"]
+
+    def firefox(self):
+        settings = "".join(f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in FIREFOX.items())
+        (Path(self.profile) / "user.js").write_text(settings)
+        program = shutil.which("firefox-esr") or shutil.which("firefox")
+        return [program, "--headless", "--no-remote", "--profile", self.profile]
+
+    def call(self, action, timeout=40, **options):
+        """Runs an action of the page, and returns its result."""
+        self.number += 1
+        self.pages.commands[self.name].put({"number": self.number, "action": action, "options": options})
+        while True:
+            try:
+                result = self.pages.results[self.name].get(timeout=timeout)
+            except queue.Empty:
+                raise ClientError(f"{self.name}: no result of {action} within {timeout} s") from None
+            if result["number"] == self.number:
+                break
+        if "error" in result:
+            raise ClientError(f"{self.name}: {action}: {result['error']}")
+        return result["value"]
+
+    def close(self):
+        self.pages.commands[self.name].put(None)
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.profile, ignore_errors=True)

@@ -1,0 +1,125 @@
+"""The servers of a check: Conclave, and LiveKit where it is the media plane."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+KEY, SECRET = "check-clients", "a-secret-of-the-check-that-is-long-enough"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class LiveKit:
+    """A livekit-server on loopback."""
+
+    def __init__(self, program, directory):
+        self.port = free_port()
+        config = {
+            "port": self.port,
+            "bind_addresses": ["127.0.0.1"],
+            "rtc": {
+                "udp_port": free_port(), "tcp_port": free_port(), "use_ice_lite": True, "node_ip": "127.0.0.1",
+                "enable_loopback_candidate": True,
+            },
+            "keys": {KEY: SECRET},
+        }
+        file = Path(directory) / "livekit.yaml"
+        # JSON is YAML.
+        file.write_text(json.dumps(config))
+        log = (Path(directory) / "livekit.log").open("w")
+        self.process = subprocess.Popen([program, "--config", file], stdout=log, stderr=log)
+
+    def settings(self):
+        return {
+            "CONCLAVE_MEDIA__KIND": "livekit",
+            "CONCLAVE_MEDIA__SANDBOX": "false",
+            "CONCLAVE_MEDIA__URL": f"http://127.0.0.1:{self.port}",
+            "CONCLAVE_MEDIA__PUBLIC_URL": f"ws://127.0.0.1:{self.port}",
+            "CONCLAVE_MEDIA__API_KEY": KEY,
+            "CONCLAVE_MEDIA__API_SECRET": SECRET,
+        }
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+class Conclave:
+    """`conclave dev` in a directory of its own."""
+
+    def __init__(self, program, livekit_program=None):
+        self.program = program
+        self.directory = tempfile.TemporaryDirectory(prefix="conclave-clients-")
+        self.livekit = LiveKit(livekit_program, self.directory.name) if livekit_program else None
+        self.ports = free_port(), free_port()
+        self.start()
+
+    def start(self):
+        """Starts the server, or starts it again on the same data and the same ports."""
+        api, admin = (f"127.0.0.1:{port}" for port in self.ports)
+        settings = {
+            "CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000", "CONCLAVE_LIMITS__BURST": "100000", "RUST_LOG": "warn",
+        } | (self.livekit.settings() if self.livekit else {})
+        log_file = Path(self.directory.name) / "conclave.log"
+        log = log_file.open("a")
+        command = [self.program, "--data", f"{self.directory.name}/data", "dev", "--listen", api, "--admin", admin]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | settings
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        ready = self.process.stdout.readline()
+        if not ready:
+            raise RuntimeError(f"the server did not start: {log_file.read_text()}")
+        self.ready = json.loads(ready)
+        self.wait_until_ready()
+
+    def wait_until_ready(self):
+        """Waits until the media plane answers, too."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(f"{self.ready['admin']}/readyz", timeout=5).close()
+                return
+            except urllib.error.URLError:
+                time.sleep(0.1)
+        raise RuntimeError("the server is not ready after 20 s")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+        if self.livekit:
+            self.livekit.stop()
+        self.directory.cleanup()
+
+    def request(self, method, path, body=None):
+        """Calls the API, and returns the body of the response."""
+        request = urllib.request.Request(f"{self.ready['api']}{path}", method=method)
+        request.add_header("authorization", f"Bearer {self.ready['api_key']}")
+        if body is not None:
+            request.add_header("content-type", "application/json")
+            request.data = json.dumps(body).encode()
+        with urllib.request.urlopen(request, timeout=40) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+    def token(self, room, identity, role="host"):
+        """A token for a room, which is created if it is not there."""
+        try:
+            self.request("POST", "/v1/rooms", {"name": room})
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
+        return self.request("POST", "/v1/tokens", {"room": room, "identity": identity, "role": role})

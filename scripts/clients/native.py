@@ -1,0 +1,114 @@
+"""A client on LiveKit's Rust core, by its Python SDK. It has the actions of the page, as far as stories need them."""
+
+import asyncio
+import threading
+import time
+
+from livekit import rtc
+
+from browser import ClientError
+
+WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
+SAMPLES_PER_SECOND, SAMPLES = 48_000, 480
+
+
+class Native:
+    """One client, with an event loop of its own."""
+
+    kind = "python"
+
+    def __init__(self, name):
+        self.name = name
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.reset()
+
+    def reset(self):
+        self.room, self.tasks, self.inbox, self.history = None, [], [], []
+        self.frames, self.sent = {}, 0
+
+    def call(self, action, timeout=40, **options):
+        """Runs an action, and returns its result."""
+        work = asyncio.run_coroutine_threadsafe(getattr(self, action)(**options), self.loop)
+        try:
+            return work.result(timeout)
+        except Exception as error:
+            raise ClientError(f"{self.name}: {action}: {type(error).__name__}: {error}") from error
+
+    def close(self):
+        if self.room:
+            self.call("leave")
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+    async def join(self, url, token, single=True, **_):
+        self.reset()
+        self.room = room = rtc.Room()
+        room.on("track_subscribed", self.subscribed)
+        room.on("data_received", lambda packet: self.inbox.append({
+            "from": packet.participant.identity if packet.participant else None,
+            "topic": packet.topic, "length": len(packet.data), "text": bytes(packet.data[:64]).decode(errors="replace"),
+        }))
+        for event in ("reconnecting", "reconnected", "disconnected"):
+            room.on(event, lambda *_, event=event: self.history.append([event, time.monotonic()]))
+        begun = time.monotonic()
+        await room.connect(url, token, rtc.RoomOptions(single_peer_connection=single))
+        return {"ms": round((time.monotonic() - begun) * 1000), "sid": room.local_participant.sid}
+
+    def subscribed(self, track, _publication, participant):
+        kind = "video" if track.kind == rtc.TrackKind.KIND_VIDEO else "audio"
+        stream = rtc.VideoStream(track) if kind == "video" else rtc.AudioStream(track)
+        self.tasks.append(self.loop.create_task(self.count(stream, f"{participant.identity} {kind}")))
+
+    async def count(self, stream, name):
+        self.frames.setdefault(name, 0)
+        async for _ in stream:
+            self.frames[name] += 1
+
+    async def publish(self, simulcast=False, codec=None):
+        video, audio = rtc.VideoSource(WIDTH, HEIGHT), rtc.AudioSource(SAMPLES_PER_SECOND, 1)
+        camera = rtc.LocalVideoTrack.create_video_track("camera", video)
+        microphone = rtc.LocalAudioTrack.create_audio_track("microphone", audio)
+        codec = rtc.VideoCodec.H264 if codec == "h264" else rtc.VideoCodec.VP8
+        camera_options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_CAMERA, simulcast=simulcast, video_codec=codec)
+        await self.room.local_participant.publish_track(camera, camera_options)
+        microphone_options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+        await self.room.local_participant.publish_track(microphone, microphone_options)
+        self.tasks += [self.loop.create_task(self.film(video)), self.loop.create_task(self.speak(audio))]
+
+    async def film(self, source):
+        """Sends pictures that differ from each other."""
+        due = time.monotonic()
+        while True:
+            shade = self.sent * 5 % 256
+            picture = bytes([shade, 128, 255 - shade, 255]) * (WIDTH * HEIGHT)
+            source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, picture))
+            self.sent += 1
+            due += 1 / FRAMES_PER_SECOND
+            await asyncio.sleep(max(0, due - time.monotonic()))
+
+    async def speak(self, source):
+        """Sends a square wave of 100 Hz."""
+        wave = b"".join((3_000 if sample < SAMPLES // 2 else -3_000).to_bytes(2, "little", signed=True) for sample in range(SAMPLES))
+        while True:
+            await source.capture_frame(rtc.AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES))
+
+    async def stats(self):
+        inbound = {name: {"framesDecoded": frames, "freezeCount": 0} for name, frames in self.frames.items()}
+        return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
+
+    async def send(self, text, length=0, topic=None, reliable=True, to=None, count=1):
+        for number in range(count):
+            message = text.replace("{n}", str(number)).encode().ljust(length, b"\0")
+            await self.room.local_participant.publish_data(message, reliable=reliable, topic=topic or "", destination_identities=to or [])
+
+    async def received(self):
+        return self.inbox
+
+    async def events(self):
+        return self.history
+
+    async def leave(self):
+        for task in self.tasks:
+            task.cancel()
+        await self.room.disconnect()
+        self.room = None
