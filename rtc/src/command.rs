@@ -1,0 +1,236 @@
+//! What the control side tells a media worker.
+//!
+//! Commands of one room are handled in the order in which they are sent. A command that names a peer or a track that the
+//! worker does not know is ignored: the peer may have failed in the meantime, and its [`Failed`](crate::PeerEvent::Failed)
+//! is on its way.
+//!
+//! # A connection in commands and events
+//!
+//! 1. [`AddPeer`](Command::AddPeer) when the participant is admitted, after `JoinResponse` was sent.
+//! 2. Dual mode: the worker sends [`Offered`](crate::PeerEvent::Offered) at once, and after each change of the peer's
+//!    subscriptions; the client's answers come back as [`Answer`](Command::Answer). The client's own offers are
+//!    [`Offer`](Command::Offer)s, answered by [`Answered`](crate::PeerEvent::Answered).
+//!    Single mode: only `Offer` and `Answered`; the worker asks for an offer by
+//!    [`MediaSectionsRequired`](crate::PeerEvent::MediaSectionsRequired).
+//! 3. [`Connected`](crate::PeerEvent::Connected): the participant is ACTIVE.
+//! 4. For each `AddTrackRequest` that is granted: [`PublishTrack`](Command::PublishTrack) before `TrackPublishedResponse` is
+//!    sent, so that the worker knows the track when the offer with its media section arrives. In single mode a join
+//!    request can hold tracks and an offer: publish first, then offer. [`TrackPublished`](crate::PeerEvent::TrackPublished)
+//!    follows when the section is negotiated; only then is the track announced to others.
+//! 5. [`Subscribe`](Command::Subscribe) after the subscriber was sent the `ParticipantUpdate` that names the track, since
+//!    clients drop media of a participant they do not know.
+
+use std::fmt;
+
+use conclave_model::participant::DataKind;
+use conclave_model::{Identity, ParticipantSid, TrackSid};
+
+use crate::snapshot::RoomSnapshot;
+use crate::track::{NewTrack, Quality};
+
+/// An instruction for the worker of a room. `RoomHandle::send` names the room.
+#[derive(Debug)]
+pub enum Command {
+    /// Creates the transports of a participant.
+    AddPeer(NewPeer),
+    /// Closes a participant's transports; its tracks end. No event of the peer follows.
+    RemovePeer {
+        /// The participant.
+        peer: ParticipantSid,
+    },
+    /// Removes all peers and forgets the room.
+    CloseRoom,
+    /// Handles an offer of the client: of the publisher connection in dual mode, of the only one in single mode.
+    /// Answered by [`Answered`](crate::PeerEvent::Answered), or by [`Failed`](crate::PeerEvent::Failed) if the offer
+    /// cannot be understood. An offer with new ICE credentials restarts ICE.
+    Offer {
+        /// The participant.
+        peer: ParticipantSid,
+        /// The `id` of the `SessionDescription`; the answer repeats it.
+        offer_id: u32,
+        /// The SDP text.
+        sdp: String,
+    },
+    /// Handles the client's answer to the last [`Offered`](crate::PeerEvent::Offered). Dual mode only; ignored otherwise.
+    Answer {
+        /// The participant.
+        peer: ParticipantSid,
+        /// The `id` of the `SessionDescription`. Some clients do not repeat that of the offer and send 0.
+        offer_id: u32,
+        /// The SDP text.
+        sdp: String,
+    },
+    /// Prepares a participant that resumes: answered by [`Resumed`](crate::PeerEvent::Resumed), which comes before the
+    /// [`Offered`](crate::PeerEvent::Offered) that restarts ICE of the subscriber connection in dual mode.
+    Resume {
+        /// The participant.
+        peer: ParticipantSid,
+    },
+    /// Sends a resumed participant again the reliable messages that it has missed (`datachannel_receive_states`).
+    ReplayData {
+        /// The participant.
+        peer: ParticipantSid,
+        /// For each sender, the last sequence number that the participant has received.
+        received: Vec<(ParticipantSid, u32)>,
+    },
+    /// Admits media of a participant. Media that no admitted track claims is dropped.
+    PublishTrack {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: NewTrack,
+    },
+    /// Stops a track at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded) follows.
+    UnpublishTrack {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+    },
+    /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.
+    SetMuted {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// Whether nothing of the track is forwarded.
+        muted: bool,
+    },
+    /// Forwards a published track to a participant. The control side has decided that it may receive the track and wants it.
+    Subscribe {
+        /// The subscriber.
+        peer: ParticipantSid,
+        /// A track of another participant.
+        track: TrackSid,
+    },
+    /// Ends the forwarding of a track to a participant, from the next packet on.
+    Unsubscribe {
+        /// The subscriber.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+    },
+    /// Applies what a subscriber asks of a track (`UpdateTrackSettings`).
+    SetTrackSettings {
+        /// The subscriber.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// The request; it replaces the earlier one.
+        settings: TrackSettings,
+    },
+    /// Changes what a participant may do.
+    SetPermissions {
+        /// The participant.
+        peer: ParticipantSid,
+        /// The permissions; they hold from the next packet on.
+        permissions: PeerPermissions,
+    },
+    /// Sends a message of the server, without a sender, to participants that are connected.
+    SendData(ServerMessage),
+    /// Reports the state of the room's transports and tracks.
+    Snapshot(Reply<RoomSnapshot>),
+}
+
+/// A participant whose media is to be connected.
+#[derive(Debug, Clone)]
+pub struct NewPeer {
+    /// The sid of this join.
+    pub sid: ParticipantSid,
+    /// The identity, by which data messages are addressed.
+    pub identity: Identity,
+    /// One or two peer connections.
+    pub mode: ConnectionMode,
+    /// Whether the client answers [`Connected`](crate::PeerEvent::Connected) by its subscriber connection
+    /// (`JoinResponse.subscriber_primary`). Ignored in single mode.
+    pub is_subscriber_primary: bool,
+    /// Whether the client asked for a full ICE agent (`disable_ice_lite`).
+    pub needs_full_ice: bool,
+    /// Whether the client lets the server pause videos when bandwidth is short (`subscriber_allow_pause`). If not, the
+    /// lowest layer of each video is sent in any case.
+    pub allows_pause: bool,
+    /// What the participant may do.
+    pub permissions: PeerPermissions,
+}
+
+/// How many peer connections a client uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionMode {
+    /// `/rtc`: one that the client offers for publishing, one that the server offers for subscribing.
+    Dual,
+    /// `/rtc/v1`: one in both directions, always offered by the client.
+    Single,
+}
+
+/// What a participant may do on its transports. Which tracks it publishes and receives is a matter of
+/// [`Command::PublishTrack`] and [`Command::Subscribe`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerPermissions {
+    /// Whether its data messages are forwarded.
+    pub can_publish_data: bool,
+    /// Whether it receives data messages of other participants.
+    pub can_subscribe: bool,
+    /// Whether it is hidden: its messages carry no sender.
+    pub is_hidden: bool,
+    /// Whether its transcriptions are forwarded, which is a right of agents.
+    pub is_agent: bool,
+    /// The most video and audio that is sent to it, in kilobits a second; `None` for no limit.
+    pub subscribe_max_kbps: Option<u32>,
+}
+
+/// What a subscriber asks of a track. The default asks for the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrackSettings {
+    /// Whether nothing of the track is sent.
+    pub is_disabled: bool,
+    /// The best quality that is sent, if the dimensions are 0.
+    pub quality: Quality,
+    /// The width at which the video is shown, in pixels. With `height` it takes precedence over `quality`; 0 if not given.
+    pub width: u32,
+    /// The height at which the video is shown, in pixels; 0 if not given.
+    pub height: u32,
+    /// The frame rate that is shown; 0 if not given. Reserved: layers have one frame rate.
+    pub fps: u32,
+    /// The client's priority, 1 highest; 0 if not given.
+    pub priority: u32,
+}
+
+impl Default for TrackSettings {
+    fn default() -> Self {
+        Self { is_disabled: false, quality: Quality::High, width: 0, height: 0, fps: 0, priority: 0 }
+    }
+}
+
+/// A message that the server sends on the data channels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerMessage {
+    /// The receivers; empty for every participant that may receive data.
+    pub to: Vec<Identity>,
+    /// Reliable or lossy.
+    pub kind: DataKind,
+    /// The topic, if any.
+    pub topic: Option<String>,
+    /// The content of the user packet.
+    pub payload: Vec<u8>,
+}
+
+/// Where the answer to a command goes. The function is called once on the worker's thread, so it must not block.
+pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
+
+impl<T> Reply<T> {
+    /// Wraps the function that takes the answer, for example the sending half of a oneshot channel.
+    pub fn new(send: impl FnOnce(T) + Send + 'static) -> Self {
+        Self(Box::new(send))
+    }
+
+    /// Gives the answer.
+    pub fn send(self, answer: T) {
+        (self.0)(answer);
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}

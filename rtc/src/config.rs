@@ -1,0 +1,73 @@
+//! Settings of the media workers.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Settings of the media workers (`media.rtc`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// UDP ports: the first worker uses the first port, and so on. A range that starts at 0 lets the system choose.
+    pub udp_ports: RangeInclusive<u16>,
+    /// Whether each worker also accepts ICE over TCP, at the port number of its UDP socket.
+    pub tcp: bool,
+    /// Addresses of this machine that sockets are bound to; empty for those of all interfaces without loopback.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses that clients are told instead of the bound ones: those of a 1:1 NAT, which must keep ports. Each stands
+    /// for the bound address at the same position among those of its family; the last one for all that follow.
+    pub external_addresses: Vec<IpAddr>,
+    /// The number of worker threads; 0 for one per processor. There are never more than UDP ports.
+    pub workers: usize,
+    /// Bounds on what clients and strangers can make a worker hold.
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            udp_ports: 7882..=7897,
+            tcp: true,
+            addresses: Vec::new(),
+            external_addresses: Vec::new(),
+            workers: 0,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Bounds on what clients and strangers can make a worker hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Participants on one worker. A peer beyond it fails.
+    pub peers: usize,
+    /// Open TCP connections of one worker. More are closed.
+    pub tcp_connections: usize,
+    /// Open TCP connections from one address (IPv6: from one /64).
+    pub tcp_connections_per_address: usize,
+    /// How long a TCP connection may stay open without having been bound to a participant by a valid STUN request.
+    pub tcp_unbound: Duration,
+    /// Connections from one address (IPv6: from one /64) that are still in their handshake. STUN requests for more are
+    /// dropped.
+    pub handshakes_per_address: usize,
+    /// The most bytes of an SDP text. A longer one fails the peer.
+    pub sdp_bytes: usize,
+    /// The most media sections of one connection. An offer with more fails the peer.
+    pub media_sections: usize,
+    /// The most bytes of reliable messages that wait for one slow participant before it fails.
+    pub data_backlog_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            peers: 10_000,
+            tcp_connections: 4096,
+            tcp_connections_per_address: 256,
+            tcp_unbound: Duration::from_secs(10),
+            handshakes_per_address: 1024,
+            sdp_bytes: 512 * 1024,
+            media_sections: 1024,
+            data_backlog_bytes: 4 * 1024 * 1024,
+        }
+    }
+}

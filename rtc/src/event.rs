@@ -1,0 +1,206 @@
+//! What a media worker reports to the control side.
+//!
+//! Events of one room arrive in the order in which they happened, on the worker's thread.
+
+use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+
+use crate::track::{Codec, Quality};
+
+/// Receives the events of all workers. Called on the workers' threads between packets: it must not block, so it normally
+/// puts the event into a channel.
+pub trait EventSink: Send + Sync + 'static {
+    /// Takes an event.
+    fn handle(&self, event: Event);
+}
+
+impl<F: Fn(Event) + Send + Sync + 'static> EventSink for F {
+    fn handle(&self, event: Event) {
+        self(event);
+    }
+}
+
+/// Something that happened in a room.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// It concerns one participant.
+    Peer {
+        /// The room.
+        room: NamespacedRoom,
+        /// The participant.
+        peer: ParticipantSid,
+        /// What happened.
+        event: PeerEvent,
+    },
+    /// It concerns the room.
+    Room {
+        /// The room.
+        room: NamespacedRoom,
+        /// What happened.
+        event: RoomEvent,
+    },
+}
+
+/// Something that happened to one participant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PeerEvent {
+    /// The answer to a client's offer, to be sent as `SignalResponse.answer`. Participants whose tracks it brings for the
+    /// first time have been announced before [`Command::Subscribe`](crate::Command::Subscribe) was sent.
+    Answered {
+        /// The `id` of the offer.
+        offer_id: u32,
+        /// The SDP text.
+        sdp: String,
+        /// For every section that the server sends on: its mid and the track's sid. Empty in dual mode.
+        mid_to_track_id: Vec<(String, TrackSid)>,
+    },
+    /// An offer of the subscriber connection in dual mode, to be sent as `SignalResponse.offer`. At most one is unanswered.
+    Offered {
+        /// The `id` of the offer: 1 and up for each peer.
+        offer_id: u32,
+        /// The SDP text.
+        sdp: String,
+        /// For every section that the server sends on: its mid and the track's sid.
+        mid_to_track_id: Vec<(String, TrackSid)>,
+    },
+    /// Single mode: the client is to make an offer with this many more receiving sections; 0 and 0 asks for any offer. To be
+    /// sent as `SignalResponse.media_sections_requirement`.
+    MediaSectionsRequired {
+        /// Missing audio sections.
+        num_audios: u32,
+        /// Missing video sections.
+        num_videos: u32,
+    },
+    /// ICE and DTLS of the primary connection are up for the first time: the participant is ACTIVE.
+    Connected,
+    /// Nothing has arrived on a connection for 10 seconds.
+    Interrupted,
+    /// Packets arrive again after [`PeerEvent::Interrupted`].
+    Recovered,
+    /// The participant's media cannot continue. Its transports are closed, except after [`FailureReason::Silent`], where a
+    /// resume can still save them. The peer stays known until [`Command::RemovePeer`](crate::Command::RemovePeer).
+    Failed(FailureReason),
+    /// The answer to [`Command::Resume`](crate::Command::Resume).
+    Resumed {
+        /// The last sequence number of a reliable message that arrived from this client, for
+        /// `ReconnectResponse.last_message_seq`; 0 if none did.
+        last_message_seq: u32,
+    },
+    /// A track of this participant has a negotiated media section. It may not have sent anything yet.
+    TrackPublished {
+        /// The track.
+        track: TrackSid,
+        /// The mid of its section, for `TrackInfo.mid`.
+        mid: String,
+        /// The codec that the answer asks for.
+        codec: Codec,
+        /// The layers that the section announces, worst first; only `Low` without simulcast.
+        layers: Vec<Quality>,
+    },
+    /// A track of this participant was ended by the client's offer: its section sends no more.
+    TrackEnded {
+        /// The track.
+        track: TrackSid,
+    },
+    /// A participant subscribed to this participant's track, for the first time (`track_subscribed`).
+    TrackSubscribed {
+        /// The track.
+        track: TrackSid,
+    },
+    /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`).
+    CodecUnsupported {
+        /// The track.
+        track: TrackSid,
+    },
+    /// The qualities of this participant's track that subscribers use (`subscribed_quality_update`). For publishers with
+    /// dynacast; others are to be spared.
+    SubscribedQuality {
+        /// The track.
+        track: TrackSid,
+        /// The codec of the track.
+        codec: Codec,
+        /// For each quality from the lowest, whether it is used.
+        enabled: [bool; 3],
+    },
+    /// A video that this participant receives was paused or resumed for want of bandwidth (`stream_state_update`).
+    StreamStateChanged {
+        /// The publisher.
+        publisher: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// Whether nothing is sent.
+        is_paused: bool,
+    },
+}
+
+/// Why a participant's media cannot continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureReason {
+    /// An offer or answer could not be used.
+    Negotiation,
+    /// The client did not answer an offer within 15 seconds.
+    AnswerTimeout,
+    /// Nothing has arrived for 15 seconds. The transports are kept for a resume.
+    Silent,
+    /// The client closed the connection, or DTLS failed.
+    Closed,
+    /// More reliable messages are waiting for the participant than are kept.
+    DataBacklog,
+    /// The worker has no capacity for the peer.
+    Capacity,
+}
+
+/// Something that happened in a room.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RoomEvent {
+    /// Participants whose speaking changed; nothing is said of the others. Every 400 ms at most.
+    SpeakersChanged(Vec<Speaker>),
+    /// Connection qualities that changed. Every 5 seconds at most.
+    ConnectionQuality(Vec<PeerQuality>),
+    /// What the participants' publications sent in the last second, measured from the packets. Participants that sent
+    /// nothing in this and in the previous second are left out.
+    PublishRates(Vec<PublishRate>),
+}
+
+/// A participant that began or ceased to speak, or speaks at another level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speaker {
+    /// The participant.
+    pub peer: ParticipantSid,
+    /// Loudness from 0 to 1, in steps of 1/8.
+    pub level: f32,
+    /// Whether the participant is speaking.
+    pub is_active: bool,
+}
+
+/// The quality of a participant's connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeerQuality {
+    /// The participant.
+    pub peer: ParticipantSid,
+    /// The class.
+    pub quality: ConnectionQuality,
+    /// An estimate of the mean opinion score, 1 to 4.5.
+    pub score: f32,
+}
+
+/// Classes of connection quality, as LiveKit has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConnectionQuality {
+    /// Media that should arrive does not.
+    Lost,
+    /// Loss or delay disturb the call.
+    Poor,
+    /// Loss or delay are noticeable.
+    Good,
+    /// Nothing is noticeable.
+    Excellent,
+}
+
+/// What a participant's publications sent in one second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishRate {
+    /// The publisher.
+    pub peer: ParticipantSid,
+    /// Received RTP bytes of all its published tracks and layers, in kilobits a second.
+    pub kbps: u32,
+}

@@ -1,0 +1,27 @@
+//! The packet side of the embedded media plane: WebRTC transports and selective forwarding.
+//!
+//! Media workers are threads, each with a UDP port of its own. A room lives on one worker, with all its participants'
+//! transports and its forwarding tables, so a packet takes no lock and changes no thread. The control side (signalling,
+//! admission, permissions) decides; it sends [`Command`]s to the worker of a room and receives [`Event`]s. No packet waits
+//! for it.
+//!
+//! - [`command`] and [`event`]: the interface, with the order of commands in the life of a connection.
+//! - [`config`]: ports, addresses and limits.
+//! - [`snapshot`]: the state of a room, for inspection.
+//!
+//! The transport is str0m: a state machine without I/O for each peer connection. What the workers do with it is a state
+//! machine without I/O as well; the driver around it has the threads, sockets and clocks.
+
+pub mod command;
+pub mod config;
+pub mod event;
+pub mod snapshot;
+pub mod track;
+
+pub use command::{Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, TrackSettings};
+pub use config::{Config, Limits};
+pub use event::{
+    ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, RoomEvent, Speaker,
+};
+pub use snapshot::{PeerSnapshot, RoomSnapshot, TransportSnapshot};
+pub use track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};

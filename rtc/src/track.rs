@@ -1,0 +1,129 @@
+//! Published tracks as the control side describes them: codecs, sources, qualities.
+
+use conclave_model::TrackSid;
+use conclave_model::participant::TrackSource;
+
+/// The medium of a track. A data track of the model has no media section, so it is not one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TrackMedium {
+    /// Sound.
+    Audio,
+    /// Pictures.
+    Video,
+}
+
+/// A codec that this server forwards. VP9 and AV1 need scalable layers to be understood, and are not offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// Opus, the only audio codec.
+    Opus,
+    /// VP8, the default of video.
+    Vp8,
+    /// H.264, constrained baseline.
+    H264,
+}
+
+impl Codec {
+    /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
+    #[must_use]
+    pub const fn mime_type(self) -> &'static str {
+        match self {
+            Self::Opus => "audio/opus",
+            Self::Vp8 => "video/VP8",
+            Self::H264 => "video/H264",
+        }
+    }
+
+    /// Returns the codec that a MIME type, or the part behind its slash, names in any case; `None` if it is not forwarded.
+    #[must_use]
+    pub fn from_mime_type(text: &str) -> Option<Self> {
+        let name = text.rsplit('/').next().unwrap_or(text);
+        [Self::Opus, Self::Vp8, Self::H264]
+            .into_iter()
+            .find(|codec| codec.mime_type().rsplit('/').next().is_some_and(|known| known.eq_ignore_ascii_case(name)))
+    }
+
+    /// Returns whether the codec carries sound or pictures.
+    #[must_use]
+    pub const fn medium(self) -> TrackMedium {
+        match self {
+            Self::Opus => TrackMedium::Audio,
+            Self::Vp8 | Self::H264 => TrackMedium::Video,
+        }
+    }
+}
+
+/// A video quality in LiveKit's terms. Of a track with fewer layers, the better qualities mean its best layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Quality {
+    /// The smallest layer, rid `q`.
+    Low,
+    /// The middle layer, rid `h`.
+    Medium,
+    /// The largest layer, rid `f`.
+    High,
+}
+
+impl Quality {
+    /// All qualities, worst first.
+    pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
+
+    /// Returns the position among [`Quality::ALL`], which is the index of the layer as well.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Low => 0,
+            Self::Medium => 1,
+            Self::High => 2,
+        }
+    }
+}
+
+/// The size and bitrate that the publisher announced for one layer of a video track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerInfo {
+    /// The quality that the layer stands for.
+    pub quality: Quality,
+    /// Width in pixels; 0 if unknown.
+    pub width: u32,
+    /// Height in pixels; 0 if unknown.
+    pub height: u32,
+    /// The bitrate that the publisher aims at, in bits per second; 0 if unknown.
+    pub bitrate: u32,
+}
+
+/// A track that a participant announced with `AddTrackRequest` and that the control side has admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTrack {
+    /// The sid that the control side has given it: `TR_` and more.
+    pub sid: TrackSid,
+    /// The client's id of the track, which the `msid` of its media section normally repeats.
+    pub cid: String,
+    /// Sound or pictures.
+    pub medium: TrackMedium,
+    /// The device or screen. Screen shares have priority when bandwidth is short.
+    pub source: TrackSource,
+    /// The codec that the answer must prefer. `None` prefers VP8 for video.
+    pub codec: Option<Codec>,
+    /// Whether Opus is sent in stereo (`TF_STEREO`). Ignored for video.
+    pub is_stereo: bool,
+    /// Whether Opus may stop sending in silence; false for `TF_NO_DTX`. Ignored for video.
+    pub uses_dtx: bool,
+    /// Whether the track is muted from the start.
+    pub is_muted: bool,
+    /// The layers in any order; empty for audio, and for video of which nothing is known.
+    pub layers: Vec<LayerInfo>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_codec_is_found_by_its_mime_type_in_any_case() {
+        for (text, codec) in [("video/vp8", Codec::Vp8), ("H264", Codec::H264), ("audio/OPUS", Codec::Opus)] {
+            assert_eq!(Codec::from_mime_type(text), Some(codec));
+        }
+        assert_eq!(Codec::from_mime_type("video/VP9"), None);
+    }
+}
