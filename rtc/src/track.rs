@@ -109,6 +109,8 @@ pub struct NewTrack {
     pub is_stereo: bool,
     /// Whether Opus may stop sending in silence; false for `TF_NO_DTX`. Ignored for video.
     pub uses_dtx: bool,
+    /// Whether Opus may be sent with redundancy (RED); false for `disable_red`. Ignored for video.
+    pub uses_red: bool,
     /// Whether the track is muted from the start.
     pub is_muted: bool,
     /// The layers in any order; empty for audio, and for video of which nothing is known.
