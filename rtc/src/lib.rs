@@ -15,8 +15,12 @@
 pub mod command;
 pub mod config;
 pub mod event;
+mod forward;
+mod sdp;
 pub mod snapshot;
 pub mod track;
+mod transport;
+mod worker;
 
 pub use command::{Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, TrackSettings};
 pub use config::{Config, Limits};

@@ -43,6 +43,16 @@ impl Codec {
             .find(|codec| codec.mime_type().rsplit('/').next().is_some_and(|known| known.eq_ignore_ascii_case(name)))
     }
 
+    /// Returns the codec that str0m's name stands for; `None` if it is not forwarded.
+    pub(crate) const fn from_rtc(codec: str0m::format::Codec) -> Option<Self> {
+        match codec {
+            str0m::format::Codec::Opus => Some(Self::Opus),
+            str0m::format::Codec::Vp8 => Some(Self::Vp8),
+            str0m::format::Codec::H264 => Some(Self::H264),
+            _ => None,
+        }
+    }
+
     /// Returns whether the codec carries sound or pictures.
     #[must_use]
     pub const fn medium(self) -> TrackMedium {

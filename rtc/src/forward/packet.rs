@@ -1,0 +1,53 @@
+//! A received packet with what the forwarding needs to know of it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use str0m::rtp::{RtpPacket, Vp8Descriptor};
+
+use super::h264;
+use crate::track::Codec;
+
+/// A received packet with what the forwarding needs to know of it, computed once for all receivers.
+#[derive(Debug, Clone)]
+pub struct MediaPacket {
+    /// The sequence number, extended so that it never wraps.
+    pub sequence: u64,
+    /// The RTP timestamp.
+    pub timestamp: u32,
+    /// The payload, without RTP header.
+    pub payload: Arc<[u8]>,
+    /// When the packet arrived.
+    pub arrived: Instant,
+    /// Ticks of the timestamp per second.
+    pub clock_rate: u32,
+    /// The payload descriptor, if the codec is VP8.
+    pub vp8: Option<Vp8Descriptor>,
+    /// Whether a receiver can start with this packet: it begins a key frame, or is audio.
+    pub is_entry_point: bool,
+}
+
+impl MediaPacket {
+    /// Reads what the forwarding needs from a packet of this codec.
+    pub fn new(packet: &RtpPacket, codec: Codec) -> Self {
+        let payload = packet.payload.clone();
+        let vp8 = if codec == Codec::Vp8 { Vp8Descriptor::parse(&payload).ok() } else { None };
+        Self {
+            sequence: *packet.seq_no,
+            timestamp: packet.header.timestamp,
+            arrived: packet.timestamp,
+            clock_rate: if codec == Codec::Opus { 48_000 } else { 90_000 },
+            is_entry_point: is_entry_point(codec, vp8.as_ref(), &payload),
+            vp8,
+            payload,
+        }
+    }
+}
+
+fn is_entry_point(codec: Codec, vp8: Option<&Vp8Descriptor>, payload: &[u8]) -> bool {
+    match codec {
+        Codec::Opus => true,
+        Codec::Vp8 => vp8.is_some_and(|descriptor| descriptor.starts_keyframe(payload)),
+        Codec::H264 => h264::starts_key_frame(payload),
+    }
+}

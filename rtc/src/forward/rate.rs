@@ -1,0 +1,58 @@
+//! Bitrates measured from packets.
+
+use std::time::{Duration, Instant};
+
+/// Measures the bitrate of a stream over periods of about a second.
+#[derive(Debug, Clone)]
+pub struct RateMeter {
+    since: Instant,
+    bytes: u64,
+    /// The bitrate of the last full period, in bits per second.
+    pub bits_per_second: u64,
+    /// Packets since the start.
+    pub packets: u64,
+}
+
+impl RateMeter {
+    /// Starts to measure now.
+    pub const fn new(now: Instant) -> Self {
+        Self { since: now, bytes: 0, bits_per_second: 0, packets: 0 }
+    }
+
+    /// Counts a packet.
+    pub fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.packets += 1;
+    }
+
+    /// Ends the period now and starts the next one. Does nothing in the first tenth of a second of a period.
+    pub fn roll(&mut self, now: Instant) {
+        const SHORTEST: Duration = Duration::from_millis(100);
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed < SHORTEST {
+            return;
+        }
+        let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        self.bits_per_second = self.bytes.saturating_mul(8000) / milliseconds;
+        self.bytes = 0;
+        self.since = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_last_period() {
+        let start = Instant::now();
+        let mut meter = RateMeter::new(start);
+        for _ in 0..100 {
+            meter.add(1250);
+        }
+        meter.roll(start + Duration::from_secs(1));
+        assert_eq!(meter.bits_per_second, 1_000_000);
+        meter.roll(start + Duration::from_secs(2));
+        assert_eq!((meter.bits_per_second, meter.packets), (0, 100));
+    }
+}

@@ -1,0 +1,57 @@
+//! All numbers of a stream to one receiver.
+
+use str0m::rtp::Vp8Patch;
+
+use super::packet::MediaPacket;
+use super::picture_ids::PictureIds;
+use super::sequence::SequenceNumbers;
+use super::timestamp::Timestamps;
+
+/// Rewrites the packets of changing sources into one stream.
+#[derive(Debug, Clone)]
+pub struct Rewriter {
+    sequence: SequenceNumbers,
+    timestamps: Timestamps,
+    pictures: PictureIds,
+}
+
+/// The numbers of a packet in the stream to one receiver.
+#[derive(Debug)]
+pub struct Rewritten {
+    /// The extended sequence number.
+    pub sequence: u64,
+    /// The RTP timestamp.
+    pub timestamp: u32,
+    /// The change of the VP8 payload descriptor, if any.
+    pub vp8_patch: Option<Vp8Patch>,
+}
+
+impl Rewriter {
+    /// Starts a stream at random numbers. The first sequence number is low, so that a receiver that misses the first packets
+    /// still counts the rollovers correctly.
+    pub fn new() -> Self {
+        Self {
+            sequence: SequenceNumbers::new(fastrand::u16(1..1 << 14)),
+            timestamps: Timestamps::new(fastrand::u32(..)),
+            pictures: PictureIds::default(),
+        }
+    }
+
+    /// Continues the stream with another source, or with the same one after a pause, beginning with this packet.
+    pub fn switch(&mut self, packet: &MediaPacket) {
+        self.sequence.switch(packet.sequence);
+        self.timestamps.switch(packet.timestamp, packet.arrived, packet.clock_rate);
+        if let Some(descriptor) = &packet.vp8 {
+            self.pictures.switch(descriptor);
+        }
+    }
+
+    /// Returns the numbers of a packet of the source; `None` for a late packet from before the last switch.
+    pub fn rewrite(&mut self, packet: &MediaPacket) -> Option<Rewritten> {
+        Some(Rewritten {
+            sequence: self.sequence.rewrite(packet.sequence)?,
+            timestamp: self.timestamps.rewrite(packet.timestamp, packet.arrived),
+            vp8_patch: packet.vp8.as_ref().and_then(|descriptor| self.pictures.rewrite(descriptor).patch(descriptor)),
+        })
+    }
+}

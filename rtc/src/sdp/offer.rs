@@ -1,0 +1,118 @@
+//! What the media sections of a client's offer say.
+
+use super::{attribute, attributes, split_sections};
+use crate::track::{Codec, TrackMedium};
+
+/// An audio or video section of a client's offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedSection {
+    /// The id of the section.
+    pub mid: String,
+    /// Sound or pictures.
+    pub medium: TrackMedium,
+    /// Whether the client wants to send.
+    pub sends: bool,
+    /// Whether the client wants to receive.
+    pub receives: bool,
+    /// The client's id of the track that it sends, if it says one.
+    pub track_id: Option<String>,
+    /// The rids of the simulcast layers that it sends, in its order; empty without simulcast.
+    pub rids: Vec<String>,
+    /// The codecs that the server forwards among those offered.
+    pub codecs: Vec<Codec>,
+}
+
+/// Reads the audio and video sections of an offer. Sections without a mid, and those of other media, are left out: Firefox
+/// gives its data section a direction too.
+pub fn read_sections(sdp: &str) -> Vec<OfferedSection> {
+    let session_direction = split_sections(sdp).next().and_then(direction).unwrap_or(Direction::SendRecv);
+    split_sections(sdp).filter_map(|section| read_section(section, session_direction)).collect()
+}
+
+fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
+    let medium = match section.strip_prefix("m=")?.split_whitespace().next()? {
+        "audio" => TrackMedium::Audio,
+        "video" => TrackMedium::Video,
+        _ => return None,
+    };
+    let direction = direction(section).unwrap_or(default);
+    Some(OfferedSection {
+        mid: attribute(section, "mid")?.to_owned(),
+        medium,
+        sends: matches!(direction, Direction::SendRecv | Direction::SendOnly),
+        receives: matches!(direction, Direction::SendRecv | Direction::RecvOnly),
+        track_id: attribute(section, "msid").and_then(|msid| msid.split_whitespace().nth(1)).map(str::to_owned),
+        rids: attributes(section, "rid").filter_map(sent_rid).map(str::to_owned).collect(),
+        codecs: codecs(section),
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    SendRecv,
+    SendOnly,
+    RecvOnly,
+    Inactive,
+}
+
+fn direction(section: &str) -> Option<Direction> {
+    section.lines().find_map(|line| match line.trim_end() {
+        "a=sendrecv" => Some(Direction::SendRecv),
+        "a=sendonly" => Some(Direction::SendOnly),
+        "a=recvonly" => Some(Direction::RecvOnly),
+        "a=inactive" => Some(Direction::Inactive),
+        _ => None,
+    })
+}
+
+fn sent_rid(value: &str) -> Option<&str> {
+    let mut words = value.split_whitespace();
+    let rid = words.next()?;
+    (words.next()? == "send").then_some(rid)
+}
+
+fn codecs(section: &str) -> Vec<Codec> {
+    let mut found = Vec::new();
+    for map in attributes(section, "rtpmap") {
+        let name = map.split_whitespace().nth(1).and_then(|encoding| encoding.split('/').next());
+        let codec = name.and_then(Codec::from_mime_type).filter(|codec| !found.contains(codec));
+        found.extend(codec);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFFER: &str = "v=0\r\ns=-\r\na=group:BUNDLE 0 1 2\r\n\
+        m=audio 9 UDP/TLS/RTP/SAVPF 111 63\r\na=mid:0\r\na=recvonly\r\na=rtpmap:111 opus/48000/2\r\n\
+        m=video 9 UDP/TLS/RTP/SAVPF 96 97\r\na=mid:1\r\na=sendonly\r\na=msid:stream cid-1\r\n\
+        a=rtpmap:96 VP8/90000\r\na=rtpmap:97 rtx/90000\r\na=rtpmap:98 VP9/90000\r\na=rtpmap:102 H264/90000\r\n\
+        a=rid:q send\r\na=rid:h send\r\na=rid:x recv\r\na=simulcast:send q;h\r\n\
+        m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=mid:2\r\na=sendrecv\r\n";
+
+    #[test]
+    fn the_media_sections_of_an_offer_are_read() {
+        let sections = read_sections(OFFER);
+        let [audio, video] = sections.as_slice() else { panic!("two sections, not {sections:?}") };
+        assert_eq!((audio.mid.as_str(), audio.sends, audio.receives), ("0", false, true));
+        assert_eq!((audio.medium, audio.codecs.as_slice()), (TrackMedium::Audio, &[Codec::Opus][..]));
+        assert_eq!((video.sends, video.receives, video.track_id.as_deref()), (true, false, Some("cid-1")));
+        assert_eq!(video.rids, ["q", "h"]);
+        assert_eq!(video.codecs, [Codec::Vp8, Codec::H264]);
+    }
+
+    #[test]
+    fn a_direction_of_the_session_holds_for_sections_without_one() {
+        let sections = read_sections("v=0\na=inactive\nm=audio 9 X 0\na=mid:0\nm=video 9 X 0\na=mid:1\na=sendrecv\n");
+        assert_eq!(sections.iter().map(|section| section.sends).collect::<Vec<_>>(), [false, true]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "(m=(audio|video) |a=(mid|rid|msid|rtpmap):?|sendonly|\\PC|\r|\n| ){0,60}") {
+            read_sections(&text);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Changes to the session descriptions that str0m has written.
+
+use super::{attribute, split_sections};
+use crate::track::Codec;
+
+/// What a media section is to say instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SectionChange {
+    /// Nothing flows: the section carries nothing, but may be used later.
+    Inactive,
+    /// The server sends a track on it.
+    Sending {
+        /// The id of the stream: `{participant sid}|{track sid}`.
+        stream: String,
+        /// The id of the track: its sid.
+        track: String,
+    },
+    /// The server receives a track on it.
+    Receiving(Receiving),
+}
+
+/// How the client is asked to send a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receiving {
+    /// The codec that comes first. Clients send the first one of an answer.
+    pub codec: Codec,
+    /// Opus: send in stereo, with the bitrate that it needs.
+    pub is_stereo: bool,
+    /// Opus: stop sending in silence.
+    pub uses_dtx: bool,
+    /// Opus: send with redundancy if the client can.
+    pub uses_red: bool,
+}
+
+/// Returns the text with the sections changed as `change` says of their mids; `None` leaves a section as it is.
+pub fn rewrite(sdp: &str, mut change: impl FnMut(&str) -> Option<SectionChange>) -> String {
+    let mut text = String::with_capacity(sdp.len() + 256);
+    for section in split_sections(sdp) {
+        match attribute(section, "mid").and_then(&mut change) {
+            Some(change) => apply(&mut text, section, &change),
+            None => text.push_str(section),
+        }
+    }
+    text
+}
+
+fn apply(text: &mut String, section: &str, change: &SectionChange) {
+    for line in section.lines() {
+        match change {
+            SectionChange::Inactive => push_inactive(text, line),
+            SectionChange::Sending { stream, track } => push_sending(text, line, stream, track),
+            SectionChange::Receiving(receiving) => push_receiving(text, section, line, *receiving),
+        }
+    }
+}
+
+fn push(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push_str("\r\n");
+}
+
+fn is_direction(line: &str) -> bool {
+    matches!(line, "a=sendrecv" | "a=sendonly" | "a=recvonly" | "a=inactive")
+}
+
+fn push_inactive(text: &mut String, line: &str) {
+    if is_direction(line) {
+        push(text, "a=inactive");
+    } else if !["a=msid:", "a=ssrc:", "a=ssrc-group:"].iter().any(|prefix| line.starts_with(prefix)) {
+        push(text, line);
+    }
+}
+
+fn push_sending(text: &mut String, line: &str, stream: &str, track: &str) {
+    if is_direction(line) {
+        push(text, "a=sendonly");
+    } else if line.starts_with("a=msid:") {
+        push(text, &format!("a=msid:{stream} {track}"));
+    } else if let Some(ssrc) =
+        line.strip_prefix("a=ssrc:").and_then(|value| value.split_once(" msid:")).map(|(ssrc, _)| ssrc)
+    {
+        push(text, &format!("a=ssrc:{ssrc} msid:{stream} {track}"));
+    } else {
+        push(text, line);
+    }
+}
+
+fn push_receiving(text: &mut String, section: &str, line: &str, receiving: Receiving) {
+    if line.starts_with("m=") {
+        push(text, &ordered_payload_types(section, line, receiving));
+    } else if is_opus_format(section, line) {
+        push(text, &format!("{line}{}", opus_parameters(receiving)));
+    } else if receiving.uses_red || !is_about_red(section, line) {
+        push(text, line);
+    }
+}
+
+/// Returns whether a line describes the payload type of redundancy.
+fn is_about_red(section: &str, line: &str) -> bool {
+    let described = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"].iter().find_map(|prefix| line.strip_prefix(prefix));
+    let payload_type = described.and_then(|text| text.split(' ').next());
+    payload_type.and_then(|number| encoding(section, number)).is_some_and(is_red)
+}
+
+fn is_red(encoding: &str) -> bool {
+    encoding.eq_ignore_ascii_case("red")
+}
+
+/// Returns the `m=` line with the payload types of the codec first, and without redundancy unless it is wanted.
+fn ordered_payload_types(section: &str, line: &str, receiving: Receiving) -> String {
+    let mut words = line.split(' ');
+    let head: Vec<_> = words.by_ref().take(3).collect();
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for payload_type in words {
+        let codec = encoding(section, payload_type);
+        let is_red = codec.is_some_and(is_red);
+        if is_red && !receiving.uses_red {
+            continue;
+        }
+        let is_first = is_red || codec.and_then(Codec::from_mime_type) == Some(receiving.codec);
+        if is_first { &mut first } else { &mut others }.push(payload_type);
+    }
+    [head, first, others].concat().join(" ")
+}
+
+/// Returns the name of the encoding that a payload type stands for.
+fn encoding<'a>(section: &'a str, payload_type: &str) -> Option<&'a str> {
+    section.lines().find_map(|line| {
+        let (number, name) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;
+        (number == payload_type).then(|| name.split('/').next().unwrap_or(name))
+    })
+}
+
+/// Returns whether a line holds the format parameters of Opus.
+fn is_opus_format(section: &str, line: &str) -> bool {
+    let payload_type = line.strip_prefix("a=fmtp:").and_then(|format| format.split_once(' ')).map(|(number, _)| number);
+    payload_type.and_then(|number| encoding(section, number)).and_then(Codec::from_mime_type) == Some(Codec::Opus)
+}
+
+fn opus_parameters(receiving: Receiving) -> String {
+    let dtx = if receiving.uses_dtx { ";usedtx=1" } else { "" };
+    let stereo = if receiving.is_stereo { ";stereo=1;maxaveragebitrate=510000" } else { "" };
+    format!("{dtx}{stereo}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "v=0\r\na=group:BUNDLE 0 1\r\n\
+        m=audio 9 UDP/TLS/RTP/SAVPF 63 111\r\na=mid:0\r\na=sendonly\r\na=msid:x y\r\na=rtpmap:63 red/48000/2\r\n\
+        a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=fmtp:63 111/111\r\n\
+        a=ssrc:1 cname:y\r\na=ssrc:1 msid:x y\r\na=ssrc-group:FID 1 2\r\n\
+        m=video 9 UDP/TLS/RTP/SAVPF 96 97 102\r\na=mid:1\r\na=recvonly\r\na=rtpmap:96 VP8/90000\r\n\
+        a=rtpmap:97 rtx/90000\r\na=rtpmap:102 H264/90000\r\n";
+
+    fn changed(mid: &'static str, change: &SectionChange) -> String {
+        rewrite(TEXT, |found| (found == mid).then(|| change.clone()))
+    }
+
+    #[test]
+    fn a_section_without_change_stays_as_it_is() {
+        assert_eq!(rewrite(TEXT, |_| None), TEXT);
+    }
+
+    #[test]
+    fn an_inactive_section_names_no_stream_and_no_source() {
+        let text = changed("0", &SectionChange::Inactive);
+        assert!(text.contains("a=mid:0\r\na=inactive\r\na=rtpmap:63"), "{text}");
+        assert!(!text.contains("ssrc") && !text.contains("msid"), "{text}");
+    }
+
+    #[test]
+    fn a_sending_section_names_its_track() {
+        let text = changed("0", &SectionChange::Sending { stream: "PA_1|TR_1".to_owned(), track: "TR_1".to_owned() });
+        assert!(text.contains("a=msid:PA_1|TR_1 TR_1\r\n"), "{text}");
+        assert!(text.contains("a=ssrc:1 cname:y\r\na=ssrc:1 msid:PA_1|TR_1 TR_1\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_receiving_section_asks_for_its_codec_first() {
+        let receiving = Receiving { codec: Codec::H264, is_stereo: false, uses_dtx: false, uses_red: false };
+        let text = changed("1", &SectionChange::Receiving(receiving));
+        assert!(text.contains("m=video 9 UDP/TLS/RTP/SAVPF 102 96 97\r\n"), "{text}");
+    }
+
+    #[test]
+    fn opus_is_asked_for_as_the_publisher_wants_it() {
+        let receiving = Receiving { codec: Codec::Opus, is_stereo: true, uses_dtx: true, uses_red: true };
+        let text = changed("0", &SectionChange::Receiving(receiving));
+        assert!(text.contains("SAVPF 63 111\r\n"), "{text}");
+        assert!(text.contains("useinbandfec=1;usedtx=1;stereo=1;maxaveragebitrate=510000\r\n"), "{text}");
+        let text = changed(
+            "0",
+            &SectionChange::Receiving(Receiving { is_stereo: false, uses_dtx: false, uses_red: false, ..receiving }),
+        );
+        assert!(
+            text.contains("SAVPF 111\r\n") && !text.contains("red/") && text.contains("useinbandfec=1\r\n"),
+            "{text}"
+        );
+    }
+}

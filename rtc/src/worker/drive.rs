@@ -1,0 +1,204 @@
+//! Packets in, and what the connections make of them.
+
+use std::net::SocketAddr;
+
+use str0m::ice::StunMessage;
+use str0m::net::{Protocol, Receive};
+use str0m::{Event as RtcEvent, Output};
+
+use super::Worker;
+use crate::event::{FailureReason, PeerEvent};
+use crate::transport::{Source, TransportError, TransportKey};
+
+/// A datagram, or a packet of a TCP connection, as it was received.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagram<'a> {
+    /// The client's address, and how the packet came.
+    pub source: Source,
+    /// The server's address as clients know it.
+    pub destination: SocketAddr,
+    /// The packet.
+    pub contents: &'a [u8],
+}
+
+/// The most addresses that are bound to one connection. A client has a few: one for each of its interfaces.
+const SOURCES: usize = 16;
+
+impl Worker {
+    /// Handles a datagram.
+    pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: std::time::Instant) {
+        self.advance_clock(now);
+        let Some(key) = self.demux.by_source(datagram.source).or_else(|| self.bind_source(&datagram)) else { return };
+        let protocol = if datagram.source.is_tcp { Protocol::Tcp } else { Protocol::Udp };
+        let Ok(packet) = Receive::new(protocol, datagram.source.address, datagram.destination, datagram.contents)
+        else {
+            return;
+        };
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        match transport.receive(packet, self.now) {
+            Ok(()) => self.drain(key),
+            Err(error) => self.fail_transport(key, &error),
+        }
+    }
+
+    /// Returns whether packets of this source are expected: it has proved that it belongs to a participant.
+    pub fn is_bound(&self, source: Source) -> bool {
+        self.demux.by_source(source).is_some()
+    }
+
+    /// Forgets a source whose TCP connection has ended.
+    pub fn forget_source(&mut self, source: Source) {
+        let Some(key) = self.demux.by_source(source) else { return };
+        self.demux.unbind(source, key);
+        if let Some(transport) = self.transports.get_mut(key) {
+            transport.sources.retain(|bound| *bound != source);
+        }
+    }
+
+    /// Binds a new source to the transport that its STUN request names and whose password it knows.
+    fn bind_source(&mut self, datagram: &Datagram<'_>) -> Option<TransportKey> {
+        // STUN begins with 0 or 1; the check spares the parser most of what strangers send.
+        datagram.contents.first().filter(|byte| **byte < 2)?;
+        let message = StunMessage::parse(datagram.contents).ok().filter(StunMessage::is_binding_request)?;
+        let (ufrag, _) = message.split_username()?;
+        let key = self.demux.by_ufrag(ufrag)?;
+        let password = self.transports.get_mut(key)?.password_of(ufrag)?;
+        if !message.verify(password.as_bytes(), |secret, parts| self.settings.stun_hmac(secret, parts)) {
+            return None;
+        }
+        self.count_handshake(key, datagram.source)?;
+        self.bind(datagram.source, key);
+        Some(key)
+    }
+
+    /// Counts the handshake of a connection with a client; `None` if too many clients of its address are in theirs.
+    fn count_handshake(&mut self, key: TransportKey, source: Source) -> Option<()> {
+        let transport = self.transports.get_mut(key)?;
+        let address = source.address.ip();
+        if transport.is_connected || transport.handshake_with.is_some() {
+            return Some(());
+        }
+        if self.demux.handshakes(address) >= self.limits.handshakes_per_address {
+            return None;
+        }
+        self.demux.begin_handshake(address);
+        transport.handshake_with = Some(address);
+        Some(())
+    }
+
+    fn bind(&mut self, source: Source, key: TransportKey) {
+        if let Some(before) = self.demux.bind(source, key).and_then(|before| self.transports.get_mut(before)) {
+            before.sources.retain(|bound| *bound != source);
+        }
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        transport.sources.push_back(source);
+        if transport.sources.len() > SOURCES
+            && let Some(oldest) = transport.sources.pop_front()
+        {
+            self.demux.unbind(oldest, key);
+        }
+    }
+
+    /// Lets time pass for a touched connection and handles what it puts out.
+    pub(super) fn drive(&mut self, key: TransportKey) {
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        transport.is_touched = false;
+        match transport.advance(self.now) {
+            Ok(()) => self.drain(key),
+            Err(error) => self.fail_transport(key, &error),
+        }
+    }
+
+    /// Drives a connection whose deadline was reached, or puts the deadline off if it has moved.
+    pub(super) fn handle_deadline(&mut self, key: TransportKey) {
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        // An entry that a nearer deadline has replaced is not the armed one.
+        if transport.timeout.take_if(|armed| *armed <= self.now).is_none() {
+            return;
+        }
+        if transport.due.is_some_and(|due| due > self.now) { self.arm(key) } else { self.drive(key) }
+    }
+
+    /// Handles all that a connection puts out.
+    fn drain(&mut self, key: TransportKey) {
+        while let Some(transport) = self.transports.get_mut(key) {
+            match transport.poll() {
+                Ok(Output::Timeout(due)) => {
+                    transport.due = Some(due);
+                    return self.arm(key);
+                }
+                Ok(Output::Transmit(packet)) => self.outbox.push(packet),
+                Ok(Output::Event(event)) => self.handle_rtc_event(key, event),
+                Err(error) => return self.fail_transport(key, &error),
+            }
+        }
+    }
+
+    /// Makes sure that a timer fires when the connection is due, or earlier.
+    fn arm(&mut self, key: TransportKey) {
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(due) = transport.due else { return };
+        if transport.timeout.is_none_or(|armed| due < armed) {
+            transport.timeout = Some(due);
+            self.timers.arm(due, key);
+        }
+    }
+
+    fn handle_rtc_event(&mut self, key: TransportKey, event: RtcEvent) {
+        match event {
+            RtcEvent::RtpPacket(packet) => self.forward(key, &packet),
+            RtcEvent::Connected => self.handle_connected(key),
+            RtcEvent::KeyframeRequest(request) => self.handle_key_frame_request(key, request.mid),
+            RtcEvent::ChannelOpen(id, label) => self.open_channel(key, id, label),
+            RtcEvent::PeerStats(stats) => {
+                if let Some(transport) = self.transports.get_mut(key) {
+                    transport.stats = Some(stats);
+                }
+            }
+            RtcEvent::Closed => self.handle_closed(key),
+            _ => {}
+        }
+    }
+
+    fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
+        if let Some(transport) = self.transports.get_mut(key) {
+            transport.channels.insert(label, id);
+        }
+    }
+
+    fn handle_connected(&mut self, key: TransportKey) {
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        transport.is_connected = true;
+        let peer_key = transport.peer;
+        self.end_handshake(key);
+        let Some(peer) = self.peers.get_mut(peer_key) else { return };
+        if peer.primary() == key && !peer.is_active {
+            peer.is_active = true;
+            self.emit(peer_key, PeerEvent::Connected);
+        }
+        self.request_key_frames_of(peer_key);
+    }
+
+    /// Ends the count of a connection's handshake.
+    pub(super) fn end_handshake(&mut self, key: TransportKey) {
+        let address = self.transports.get_mut(key).and_then(|transport| transport.handshake_with.take());
+        if let Some(address) = address {
+            self.demux.end_handshake(address);
+        }
+    }
+
+    fn handle_closed(&mut self, key: TransportKey) {
+        if let Some(transport) = self.transports.get(key) {
+            self.fail_peer(transport.peer, FailureReason::Closed);
+        }
+    }
+
+    pub(super) fn fail_transport(&mut self, key: TransportKey, error: &TransportError) {
+        let Some(transport) = self.transports.get(key) else { return };
+        let peer = transport.peer;
+        if let Some(peer) = self.peers.get(peer) {
+            log::warn!(participant = peer.info.sid.as_str(), error:%; "a media connection failed");
+        }
+        self.fail_peer(peer, FailureReason::Closed);
+    }
+}

@@ -1,0 +1,172 @@
+//! From a publisher to its subscribers. This is the path of every packet.
+
+use str0m::format::PayloadParams;
+use str0m::media::{KeyframeRequestKind, Mid, Pt};
+use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
+
+use super::track::{DownTrack, UpTrack};
+use super::{Worker, touch};
+use crate::forward::{MediaPacket, Rewritten};
+use crate::track::{Codec, TrackMedium};
+use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
+
+impl Worker {
+    /// Forwards a packet to all who receive its track. A packet that no published track claims is dropped.
+    pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
+        let Some(ingress) = self.ingress(from, packet.header.ssrc) else { return };
+        let Some(track) = self.tracks.get_mut(ingress.track) else { return };
+        let Some(publisher) = self.transports.get_mut(from) else { return };
+        let Some(params) = payload_params(track, publisher, packet.header.payload_type) else { return };
+        let media = MediaPacket::new(packet, track.codec);
+        let Some(layer) = track.layers.get_mut(ingress.layer) else { return };
+        layer.note(packet.payload.len(), self.now);
+        if media.is_entry_point {
+            layer.note_key_frame(self.now);
+        }
+        if track.is_muted {
+            return;
+        }
+        for down in &mut track.downs {
+            let Some(receiver) = self.transports.get_mut(down.transport).filter(|receiver| receiver.is_connected)
+            else {
+                continue;
+            };
+            let Some(payload_type) = receiver_payload_type(down, receiver, packet.header.payload_type, params) else {
+                continue;
+            };
+            let Some(numbers) = down.accept(ingress.layer, &media) else { continue };
+            send(receiver, down.mid, payload_type, &media, numbers, packet);
+            touch(&mut self.transports, &mut self.touched, down.transport);
+        }
+    }
+
+    /// Returns the track and layer of a source, from the cache or from its section.
+    fn ingress(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<Ingress> {
+        let transport = self.transports.get_mut(from)?;
+        if let Some(known) = transport.ingress.get(&ssrc) {
+            return *known;
+        }
+        let mut direct = transport.rtc().direct_api();
+        let stream = direct.stream_rx(&ssrc)?;
+        let (mid, rid) = (stream.mid(), stream.rid());
+        let found = transport.published.get(&mid).and_then(|key| {
+            let layer = self.tracks.get(*key)?.layer_of(rid)?;
+            Some(Ingress { track: *key, layer })
+        });
+        transport.ingress.insert(ssrc, found);
+        found
+    }
+
+    /// Handles a receiver's request for a key frame on one of its sections.
+    pub(super) fn handle_key_frame_request(&mut self, key: TransportKey, mid: Mid) {
+        let Some(transport) = self.transports.get(key) else { return };
+        let Some(peer) = self.peers.get(transport.peer) else { return };
+        let section = peer.sections.iter().find(|section| section.mid == Some(mid));
+        let Some(track_key) = section.and_then(|section| section.track) else { return };
+        let peer = transport.peer;
+        let Some(track) = self.tracks.get_mut(track_key) else { return };
+        let layer = track.down_of(peer).and_then(|down| down.current.or(down.target));
+        if let Some(layer) = layer.and_then(|layer| track.layers.get_mut(layer)) {
+            layer.key_frames.want();
+        }
+        self.send_key_frame_requests(track_key);
+    }
+
+    /// Requests the key frames that receivers of a track wait for.
+    pub(super) fn request_key_frames(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get_mut(key) else { return };
+        if track.medium() == TrackMedium::Audio || track.is_muted {
+            return;
+        }
+        for layer in track.downs.iter().filter_map(DownTrack::waits_for) {
+            if let Some(layer) = track.layers.get_mut(layer) {
+                layer.key_frames.want();
+            }
+        }
+        self.send_key_frame_requests(key);
+    }
+
+    /// Requests the key frames that a participant waits for.
+    pub(super) fn request_key_frames_of(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key) else { return };
+        let tracks: Vec<_> = peer.sections.iter().filter_map(|section| section.track).collect();
+        for track in tracks {
+            self.request_key_frames(track);
+        }
+    }
+
+    /// Sends the requests of a track that are wanted and not too early.
+    fn send_key_frame_requests(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get_mut(key) else { return };
+        let Some(publisher) = self.transports.get_mut(track.transport) else { return };
+        let mut direct = publisher.rtc().direct_api();
+        let mut was_sent = false;
+        for layer in &mut track.layers {
+            let Some(stream) = direct.stream_rx_by_mid(track.mid, layer.rid) else { continue };
+            if layer.key_frames.take_due(self.now) {
+                stream.request_keyframe(KeyframeRequestKind::Pli);
+                was_sent = true;
+            }
+        }
+        if was_sent {
+            touch(&mut self.transports, &mut self.touched, track.transport);
+        }
+    }
+}
+
+/// Returns the parameters of a payload type of the publisher; `None` if its codec is not that of the track.
+fn payload_params(track: &mut UpTrack, publisher: &mut Transport, payload_type: Pt) -> Option<PayloadParams> {
+    if let Some((_, params)) = track.payload.filter(|(known, _)| *known == payload_type) {
+        return params;
+    }
+    let found = publisher.rtc().codec_config().find(|params| params.pt() == payload_type).copied();
+    let params = found.filter(|params| Codec::from_rtc(params.spec().codec) == Some(track.codec));
+    track.payload = Some((payload_type, params));
+    params
+}
+
+/// Returns the receiver's payload type for one of the publisher.
+fn receiver_payload_type(
+    down: &mut DownTrack,
+    receiver: &mut Transport,
+    from: Pt,
+    params: PayloadParams,
+) -> Option<Pt> {
+    if let Some((_, payload_type)) = down.payload_type.filter(|(known, _)| *known == from) {
+        return payload_type;
+    }
+    let rtc = receiver.rtc();
+    let matched = rtc.codec_config().match_params(params).map(PayloadParams::pt);
+    let negotiated = matched.filter(|pt| rtc.media(down.mid).is_some_and(|media| media.remote_pts().contains(pt)));
+    down.payload_type = Some((from, negotiated));
+    negotiated
+}
+
+fn send(
+    receiver: &mut Transport,
+    mid: Mid,
+    payload_type: Pt,
+    media: &MediaPacket,
+    numbers: Rewritten,
+    packet: &RtpPacket,
+) {
+    let mut direct = receiver.rtc().direct_api();
+    let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return };
+    let from = &packet.header.ext_vals;
+    let extensions = ExtensionValues {
+        audio_level: from.audio_level,
+        voice_activity: from.voice_activity,
+        video_orientation: from.video_orientation,
+        ..ExtensionValues::default()
+    };
+    let is_video = media.clock_rate == 90_000;
+    let mut write =
+        RtpWrite::new(payload_type, numbers.sequence.into(), numbers.timestamp, media.arrived, media.payload.clone())
+            .marker(packet.header.marker)
+            .ext_vals(extensions)
+            .nackable(is_video);
+    if let Some(patch) = numbers.vp8_patch {
+        write = write.vp8_patch(patch);
+    }
+    stream.write_rtp(write);
+}

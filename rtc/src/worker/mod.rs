@@ -1,0 +1,198 @@
+//! A media worker as a state machine without I/O.
+//!
+//! The driver hands in commands, datagrams and the time, calls [`Worker::flush`] after each batch of them, and then sends what
+//! is in [`Worker::outbox`] and reports what is in [`Worker::events`]. A packet of a publisher is written to all its
+//! receivers' connections at once; `flush` drives each touched connection once.
+
+mod demux;
+mod drive;
+mod forwarding;
+mod lifecycle;
+mod negotiation;
+mod peer;
+mod publishing;
+mod room;
+mod subscribing;
+mod ticks;
+mod timers;
+mod track;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::mem;
+use std::time::Instant;
+
+use conclave_model::{NamespacedRoom, ParticipantSid};
+use slotmap::SlotMap;
+use str0m::Candidate;
+use str0m::net::Transmit;
+
+use crate::command::Command;
+use crate::config::Limits;
+use crate::event::{Event, PeerEvent};
+use crate::transport::{PeerKey, RoomKey, TrackKey, Transport, TransportKey, TransportSettings};
+use demux::Demux;
+use peer::Peer;
+use room::Room;
+use ticks::Ticks;
+use timers::Timers;
+use track::UpTrack;
+
+/// A media worker: rooms, their participants, the participants' connections and tracks.
+pub struct Worker {
+    settings: TransportSettings,
+    limits: Limits,
+    /// The time of the input that is being handled.
+    now: Instant,
+    rooms: SlotMap<RoomKey, Room>,
+    room_by_name: HashMap<NamespacedRoom, RoomKey>,
+    peers: SlotMap<PeerKey, Peer>,
+    peer_by_sid: HashMap<ParticipantSid, PeerKey>,
+    transports: SlotMap<TransportKey, Transport>,
+    tracks: SlotMap<TrackKey, UpTrack>,
+    demux: Demux,
+    timers: Timers,
+    ticks: Ticks,
+    /// The connections that were changed and not driven since.
+    touched: Vec<TransportKey>,
+    /// The participants whose sections may differ from what they were told.
+    renegotiate: Vec<PeerKey>,
+    outbox: Vec<Transmit>,
+    events: Vec<Event>,
+}
+
+impl Worker {
+    /// Creates a worker whose connections are told these addresses.
+    pub fn new(candidates: Vec<Candidate>, limits: Limits, now: Instant) -> Self {
+        Self {
+            settings: TransportSettings::new(candidates),
+            limits,
+            now,
+            rooms: SlotMap::with_key(),
+            room_by_name: HashMap::new(),
+            peers: SlotMap::with_key(),
+            peer_by_sid: HashMap::new(),
+            transports: SlotMap::with_key(),
+            tracks: SlotMap::with_key(),
+            demux: Demux::default(),
+            timers: Timers::default(),
+            ticks: Ticks::new(now),
+            touched: Vec::new(),
+            renegotiate: Vec::new(),
+            outbox: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Handles a command for a room.
+    pub fn handle_command(&mut self, room: &NamespacedRoom, command: Command, now: Instant) {
+        self.advance_clock(now);
+        match command {
+            Command::AddPeer(info) => self.add_peer(room, info),
+            Command::RemovePeer { peer } => self.with_peer(&peer, Self::remove_peer),
+            Command::CloseRoom => self.close_room(room),
+            Command::Offer { peer, offer_id, sdp } => {
+                self.with_peer(&peer, |worker, key| worker.handle_offer(key, offer_id, &sdp));
+            }
+            Command::Answer { peer, offer_id, sdp } => {
+                self.with_peer(&peer, |worker, key| worker.handle_answer(key, offer_id, &sdp));
+            }
+            Command::Resume { peer } => self.with_peer(&peer, Self::resume_peer),
+            Command::PublishTrack { peer, track } => {
+                self.with_peer(&peer, |worker, key| worker.announce_track(key, track));
+            }
+            Command::UnpublishTrack { peer, track } => {
+                self.with_peer(&peer, |worker, key| worker.unpublish_track(key, &track));
+            }
+            Command::SetMuted { peer, track, muted } => {
+                self.with_peer(&peer, |worker, key| worker.set_muted(key, &track, muted));
+            }
+            Command::Subscribe { peer, track } => self.with_peer(&peer, |worker, key| worker.subscribe(key, track)),
+            Command::Unsubscribe { peer, track } => {
+                self.with_peer(&peer, |worker, key| worker.unsubscribe(key, &track));
+            }
+            Command::SetTrackSettings { peer, track, settings } => {
+                self.with_peer(&peer, |worker, key| worker.set_track_settings(key, &track, settings));
+            }
+            Command::SetPermissions { peer, permissions } => {
+                self.with_peer(&peer, |worker, key| worker.set_permissions(key, permissions));
+            }
+            Command::ReplayData { .. } | Command::SendData(_) | Command::Snapshot(_) => {}
+        }
+    }
+
+    /// Lets time pass: drives the connections whose deadline was reached.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.advance_clock(now);
+        // A connection that is due again at once has its turn at the next call.
+        for key in self.timers.take_due(self.now) {
+            self.handle_deadline(key);
+        }
+        self.run_ticks();
+    }
+
+    /// Completes what the inputs since the last call have caused. Nothing is sent before.
+    pub fn flush(&mut self, now: Instant) {
+        self.advance_clock(now);
+        loop {
+            for peer in mem::take(&mut self.renegotiate) {
+                self.negotiate(peer);
+            }
+            let touched = mem::take(&mut self.touched);
+            if touched.is_empty() && self.renegotiate.is_empty() {
+                return;
+            }
+            for key in touched {
+                self.drive(key);
+            }
+        }
+    }
+
+    /// Returns when [`Worker::handle_timeout`] has to be called next, if ever.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let tick = (!self.peers.is_empty()).then(|| self.ticks.next());
+        [self.timers.next(), tick].into_iter().flatten().min()
+    }
+
+    /// Returns the packets to send, in order. The caller empties the list.
+    pub fn outbox(&mut self) -> &mut Vec<Transmit> {
+        &mut self.outbox
+    }
+
+    /// Removes and returns the events, in order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.events)
+    }
+
+    fn advance_clock(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    fn with_peer(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Self, PeerKey)) {
+        if let Some(key) = self.peer_by_sid.get(sid).copied() {
+            call(self, key);
+        }
+    }
+
+    /// Reports something of a participant.
+    fn emit(&mut self, peer: PeerKey, event: PeerEvent) {
+        let Some(peer) = self.peers.get(peer) else { return };
+        let Some(room) = self.rooms.get(peer.room) else { return };
+        self.events.push(Event::Peer { room: room.name.clone(), peer: peer.info.sid.clone(), event });
+    }
+
+    /// Notes that a connection has been changed and must be driven.
+    fn touch(&mut self, key: TransportKey) {
+        touch(&mut self.transports, &mut self.touched, key);
+    }
+}
+
+/// Notes that a connection has been changed and must be driven; for callers that have borrowed another part of the worker.
+fn touch(transports: &mut SlotMap<TransportKey, Transport>, touched: &mut Vec<TransportKey>, key: TransportKey) {
+    if let Some(transport) = transports.get_mut(key).filter(|transport| !transport.is_touched) {
+        transport.is_touched = true;
+        touched.push(key);
+    }
+}

@@ -1,0 +1,136 @@
+//! Telling a participant what the server sends to it: by offers in dual mode, by asking for one in single mode.
+
+use std::time::Duration;
+
+use str0m::channel::{ChannelConfig, Reliability};
+use str0m::media::{Direction, MediaKind};
+
+use super::Worker;
+use super::peer::OutstandingOffer;
+use crate::event::{FailureReason, PeerEvent};
+use crate::sdp;
+use crate::track::TrackMedium;
+use crate::transport::{PeerKey, TransportKey};
+
+/// How long a client has to answer an offer.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// After what time a client that was asked for an offer is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+impl Worker {
+    /// Notes that a participant's sections may have changed. They are negotiated at the end of the batch of inputs.
+    pub(super) fn request_negotiation(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        if !std::mem::replace(&mut peer.negotiation.is_needed, true) {
+            self.renegotiate.push(key);
+        }
+    }
+
+    /// Tells a participant of its changed sections, unless an earlier change is still being negotiated.
+    pub(super) fn negotiate(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        peer.negotiation.is_needed = false;
+        if peer.has_failed || peer.negotiation.outstanding.is_some() {
+            return;
+        }
+        if peer.is_single() { self.ask_for_offer(key) } else { self.make_offer(key) }
+    }
+
+    /// Single mode: asks the client for an offer if there is something to tell it.
+    pub(super) fn ask_for_offer(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key).filter(|peer| peer.is_single()) else { return };
+        let is_pending = peer.negotiation.asked_at.is_some_and(|at| self.now < at + ASK_AGAIN);
+        if !peer.negotiation.has_offer || is_pending {
+            return;
+        }
+        let [num_audios, num_videos] = self.assign_sections(key, false);
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if num_audios + num_videos == 0 && !peer.has_news() {
+            return;
+        }
+        peer.negotiation.asked_at = Some(self.now);
+        self.emit(key, PeerEvent::MediaSectionsRequired { num_audios, num_videos });
+    }
+
+    /// Creates the data channels on a connection that the server offers.
+    pub(super) fn create_channels(&mut self, key: TransportKey) {
+        let lossy = Reliability::MaxRetransmits { retransmits: 0 };
+        let kinds =
+            [("_reliable", true, Reliability::Reliable), ("_lossy", false, lossy), ("_data_track", false, lossy)];
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        transport.new_channels = kinds
+            .into_iter()
+            .map(|(label, ordered, reliability)| ChannelConfig {
+                label: label.to_owned(),
+                ordered,
+                reliability,
+                ..Default::default()
+            })
+            .collect();
+    }
+
+    /// Dual mode: offers the sections as they are to be, if the client does not know them so.
+    fn make_offer(&mut self, key: PeerKey) {
+        self.assign_sections(key, true);
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
+        let transport_key = peer.subscriber;
+        let restart = std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
+        let channels = std::mem::take(&mut transport.new_channels);
+        let mut changes = transport.rtc().sdp_api();
+        for channel in channels {
+            changes.add_channel_with_config(channel);
+        }
+        for section in peer.sections.iter_mut().filter(|section| section.track != section.told) {
+            let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
+            match section.mid {
+                Some(mid) => changes.set_direction(mid, direction),
+                None => section.mid = Some(changes.add_media(media_kind(section.medium), direction, None, None, None)),
+            }
+        }
+        let credentials = restart.then(|| changes.ice_restart(true));
+        let Some((offer, pending)) = changes.apply() else { return };
+        peer.negotiation.last_offer_id += 1;
+        let offer_id = peer.negotiation.last_offer_id;
+        peer.negotiation.outstanding = Some(OutstandingOffer { pending, offer_id, at: self.now });
+        if let Some(credentials) = credentials {
+            self.demux.add_ufrag(credentials.ufrag.clone(), transport_key);
+            transport.credentials.push_back(credentials);
+        }
+        self.touch(transport_key);
+        let sdp = sdp::rewrite(&offer.to_sdp_string(), |mid| self.offered_section(key, mid));
+        let mid_to_track_id = self.tell_sections(key);
+        self.emit(key, PeerEvent::Offered { offer_id, sdp, mid_to_track_id });
+    }
+
+    /// Returns what our offer says of a section; nothing of the data section.
+    fn offered_section(&self, key: PeerKey, mid: &str) -> Option<sdp::SectionChange> {
+        let peer = self.peers.get(key)?;
+        let is_known = peer.sections.iter().any(|section| section.mid.is_some_and(|known| &*known == mid));
+        is_known.then(|| self.sending_section(key, mid))
+    }
+
+    /// Dual mode: handles the client's answer, and offers what has changed meanwhile.
+    pub(super) fn handle_answer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.is_single() && !peer.has_failed) else { return };
+        let is_current = |offer: &mut OutstandingOffer| offer_id == 0 || offer.offer_id == offer_id;
+        let Some(outstanding) = peer.negotiation.outstanding.take_if(is_current) else { return };
+        let transport_key = peer.subscriber;
+        let Some(transport) = self.transports.get_mut(transport_key) else { return };
+        let is_short = text.len() <= self.limits.sdp_bytes;
+        if !is_short || transport.accept_answer(outstanding.pending, text).is_err() {
+            return self.fail_peer(key, FailureReason::Negotiation);
+        }
+        self.touch(transport_key);
+        self.attach_told(key);
+        self.request_negotiation(key);
+    }
+}
+
+const fn media_kind(medium: TrackMedium) -> MediaKind {
+    match medium {
+        TrackMedium::Audio => MediaKind::Audio,
+        TrackMedium::Video => MediaKind::Video,
+    }
+}

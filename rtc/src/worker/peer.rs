@@ -1,0 +1,155 @@
+//! A participant of a worker.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use conclave_model::TrackSid;
+use str0m::change::SdpPendingOffer;
+use str0m::media::Mid;
+
+use crate::command::{ConnectionMode, NewPeer, TrackSettings};
+use crate::forward::Rewriter;
+use crate::track::{NewTrack, TrackMedium};
+use crate::transport::{RoomKey, TrackKey, TransportKey};
+
+/// A participant of a worker.
+pub struct Peer {
+    /// What the control side said of it, with the permissions of now.
+    pub info: NewPeer,
+    /// Its room.
+    pub room: RoomKey,
+    /// The connection that the client offers: the publisher's, or the only one.
+    pub publisher: TransportKey,
+    /// The connection on which it receives: the subscriber's, or the only one.
+    pub subscriber: TransportKey,
+    /// Tracks that are admitted, but whose media section is not known yet, in the order of their announcement.
+    pub announced: Vec<NewTrack>,
+    /// Its tracks that have a media section.
+    pub published: Vec<TrackKey>,
+    /// The tracks that it is to receive, with what it asked of them.
+    pub wanted: BTreeMap<TrackSid, TrackSettings>,
+    /// The sections on which the server sends to it, in the order of their creation.
+    pub sections: Vec<Section>,
+    /// The state of the negotiation of what the server sends.
+    pub negotiation: Negotiation,
+    /// Whether [`Connected`](crate::PeerEvent::Connected) was sent.
+    pub is_active: bool,
+    /// Whether nothing arrives.
+    pub silence: Silence,
+    /// Whether its transports are closed after a failure.
+    pub has_failed: bool,
+}
+
+/// How long nothing has arrived of a participant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// Not long.
+    None,
+    /// Long enough to say so.
+    Interrupted,
+    /// Long enough to give up.
+    Failed,
+}
+
+/// A section of the session description on which the server sends to a participant. It exists as long as the connection and
+/// carries one track after another, so that the description does not grow with every participant that comes and goes.
+#[derive(Debug)]
+pub struct Section {
+    /// The id; `None` until it is first offered.
+    pub mid: Option<Mid>,
+    /// Sound or pictures.
+    pub medium: TrackMedium,
+    /// The track that it is to carry.
+    pub track: Option<TrackKey>,
+    /// The track that the client was last told.
+    pub told: Option<TrackKey>,
+    /// Whether the client can receive on it. In single mode it is its offer that says so.
+    pub is_usable: bool,
+    /// The numbers that the packets on it continue, while no track is attached to it.
+    pub rewriter: Option<Rewriter>,
+}
+
+/// The state of the negotiation of what the server sends.
+#[derive(Default)]
+pub struct Negotiation {
+    /// Dual mode: the offer that the client has not answered.
+    pub outstanding: Option<OutstandingOffer>,
+    /// The `id` of the last offer.
+    pub last_offer_id: u32,
+    /// Dual mode: whether the next offer restarts ICE.
+    pub wants_ice_restart: bool,
+    /// Single mode: whether the client has made an offer.
+    pub has_offer: bool,
+    /// Single mode: when the client was asked for an offer, if that has not come.
+    pub asked_at: Option<Instant>,
+    /// Whether something has changed that the client is to be told.
+    pub is_needed: bool,
+}
+
+/// An offer of the server that the client has not answered.
+pub struct OutstandingOffer {
+    /// What str0m applies when the answer comes.
+    pub pending: SdpPendingOffer,
+    /// The `id` of the offer.
+    pub offer_id: u32,
+    /// When it was made.
+    pub at: Instant,
+}
+
+impl Section {
+    /// Creates a section that carries nothing.
+    pub fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
+        Self { mid, medium, track: None, told: None, is_usable: true, rewriter: Some(Rewriter::new()) }
+    }
+
+    /// Returns whether a track can be put on it: nothing is on it, and the client knows that.
+    pub fn is_free(&self, medium: TrackMedium) -> bool {
+        self.is_usable && self.medium == medium && self.track.is_none() && self.told.is_none()
+    }
+}
+
+impl Peer {
+    /// Creates a participant without transports' state.
+    pub fn new(info: NewPeer, room: RoomKey, publisher: TransportKey, subscriber: TransportKey) -> Self {
+        Self {
+            info,
+            room,
+            publisher,
+            subscriber,
+            announced: Vec::new(),
+            published: Vec::new(),
+            wanted: BTreeMap::new(),
+            sections: Vec::new(),
+            negotiation: Negotiation::default(),
+            is_active: false,
+            silence: Silence::None,
+            has_failed: false,
+        }
+    }
+
+    /// Returns whether the participant uses one connection for both directions.
+    pub fn is_single(&self) -> bool {
+        self.info.mode == ConnectionMode::Single
+    }
+
+    /// Returns the connection whose coming up makes the participant ACTIVE.
+    pub fn primary(&self) -> TransportKey {
+        if self.is_single() || !self.info.is_subscriber_primary { self.publisher } else { self.subscriber }
+    }
+
+    /// Returns the connections, one or two.
+    pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
+        let second = (!self.is_single()).then_some(self.subscriber);
+        std::iter::once(self.publisher).chain(second)
+    }
+
+    /// Returns whether a section differs from what the client was told of it.
+    pub fn has_news(&self) -> bool {
+        self.sections.iter().any(|section| section.track != section.told)
+    }
+
+    /// Returns the index of the section that carries a track.
+    pub fn section_of(&self, track: TrackKey) -> Option<usize> {
+        self.sections.iter().position(|section| section.track == Some(track))
+    }
+}

@@ -1,0 +1,185 @@
+//! Clients' offers, and the tracks that they bring.
+
+use conclave_model::TrackSid;
+use str0m::media::Mid;
+
+use super::Worker;
+use super::track::UpTrack;
+use crate::event::{FailureReason, PeerEvent};
+use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
+use crate::track::{Codec, NewTrack, TrackMedium};
+use crate::transport::{PeerKey, TrackKey, TransportKey};
+
+impl Worker {
+    /// Handles an offer of a client and answers it.
+    pub(super) fn handle_offer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
+        let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else { return };
+        let transport = peer.publisher;
+        let sections = sdp::read_sections(text);
+        if text.len() > self.limits.sdp_bytes || sections.len() > self.limits.media_sections {
+            return self.fail_peer(key, FailureReason::Negotiation);
+        }
+        let accepted = self.transports.get_mut(transport).map(|transport| transport.accept_offer(text));
+        let Some(Ok(answer)) = accepted else { return self.fail_peer(key, FailureReason::Negotiation) };
+        self.register_credentials(transport);
+        self.touch(transport);
+        self.match_sections(key, transport, &sections);
+        self.prepare_answer(key, &sections);
+        let sdp = sdp::rewrite(&answer, |mid| self.answer_section(key, transport, mid, &sections));
+        let mid_to_track_id = self.tell_sections(key);
+        self.emit(key, PeerEvent::Answered { offer_id, sdp, mid_to_track_id });
+        self.attach_told(key);
+        self.ask_for_offer(key);
+    }
+
+    /// Admits a track, and takes a section that already sends it.
+    pub(super) fn announce_track(&mut self, key: PeerKey, track: NewTrack) {
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        peer.announced.push(track);
+    }
+
+    /// Finds the tracks of the sections of an offer, and ends those whose section sends no more.
+    fn match_sections(&mut self, key: PeerKey, transport: TransportKey, sections: &[OfferedSection]) {
+        for section in sections {
+            let mid = Mid::from(section.mid.as_str());
+            let known = self.transports.get(transport).and_then(|transport| transport.published.get(&mid).copied());
+            match known {
+                Some(track) if section.sends => self.update_layers(track, &section.rids),
+                Some(track) => self.end_own_track(key, track),
+                None => {}
+            }
+        }
+        for by_id in [true, false] {
+            for section in sections.iter().filter(|section| section.sends) {
+                self.match_section(key, transport, section, by_id);
+            }
+        }
+    }
+
+    fn update_layers(&mut self, track: TrackKey, rids: &[String]) {
+        let now = self.now;
+        if let Some(track) = self.tracks.get_mut(track) {
+            track.set_layers(rids, now);
+        }
+    }
+
+    /// Gives a sending section the announced track that it names, or else the first one of its medium: Firefox invents the
+    /// ids of tracks.
+    fn match_section(&mut self, key: PeerKey, transport: TransportKey, section: &OfferedSection, by_id: bool) {
+        let mid = Mid::from(section.mid.as_str());
+        let is_taken = self.transports.get(transport).is_none_or(|transport| transport.published.contains_key(&mid));
+        if is_taken || section.codecs.is_empty() {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        let matches = |track: &NewTrack| {
+            track.medium == section.medium && (!by_id || section.track_id.as_deref() == Some(track.cid.as_str()))
+        };
+        let Some(position) = peer.announced.iter().position(matches) else { return };
+        let info = peer.announced.remove(position);
+        self.publish_track(key, transport, section, info);
+    }
+
+    fn publish_track(&mut self, key: PeerKey, transport: TransportKey, section: &OfferedSection, info: NewTrack) {
+        let mid = Mid::from(section.mid.as_str());
+        let codec = preferred_codec(&info, &section.codecs);
+        let sid = info.sid.clone();
+        let mut track = UpTrack::new(info, codec, key, transport, mid);
+        track.set_layers(&section.rids, self.now);
+        let layers = track.qualities();
+        let track_key = self.tracks.insert(track);
+        if let Some(transport) = self.transports.get_mut(transport) {
+            transport.published.insert(mid, track_key);
+        }
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        peer.published.push(track_key);
+        if let Some(room) = self.rooms.get_mut(peer.room) {
+            room.tracks.insert(sid.clone(), track_key);
+        }
+        self.emit(key, PeerEvent::TrackPublished { track: sid.clone(), mid: section.mid.clone(), codec, layers });
+        self.offer_to_waiting(key, &sid);
+    }
+
+    /// Returns what our answer says of a section.
+    fn answer_section(
+        &self,
+        key: PeerKey,
+        transport: TransportKey,
+        mid: &str,
+        sections: &[OfferedSection],
+    ) -> Option<SectionChange> {
+        let section = sections.iter().find(|section| section.mid == mid)?;
+        if !section.sends {
+            return Some(self.sending_section(key, mid));
+        }
+        let track = *self.transports.get(transport)?.published.get(&Mid::from(mid))?;
+        let track = self.tracks.get(track)?;
+        Some(SectionChange::Receiving(Receiving {
+            codec: track.codec,
+            is_stereo: track.info.is_stereo,
+            uses_dtx: track.info.uses_dtx,
+            uses_red: track.info.uses_red,
+        }))
+    }
+
+    /// Ends a track because the client does, and says so.
+    fn end_own_track(&mut self, key: PeerKey, track: TrackKey) {
+        let Some(sid) = self.tracks.get(track).map(|track| track.sid.clone()) else { return };
+        self.end_track(track);
+        self.emit(key, PeerEvent::TrackEnded { track: sid });
+    }
+
+    /// Stops a track because the control side says so.
+    pub(super) fn unpublish_track(&mut self, key: PeerKey, sid: &TrackSid) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        peer.announced.retain(|track| track.sid != *sid);
+        if let Some(track) = self.track_of(key, sid) {
+            self.end_track(track);
+        }
+    }
+
+    /// Returns a published track of a participant.
+    pub(super) fn track_of(&self, key: PeerKey, sid: &TrackSid) -> Option<TrackKey> {
+        let published = &self.peers.get(key)?.published;
+        published.iter().copied().find(|track| self.tracks.get(*track).is_some_and(|track| track.sid == *sid))
+    }
+
+    /// Removes a track: from now on nothing of it is forwarded, and its receivers' sections become free.
+    pub(super) fn end_track(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get(key) else { return };
+        let (publisher, transport, sid, mid) = (track.peer, track.transport, track.sid.clone(), track.mid);
+        self.withdraw_track(key, &sid);
+        self.tracks.remove(key);
+        if let Some(transport) = self.transports.get_mut(transport) {
+            transport.published.remove(&mid);
+            transport.ingress.clear();
+        }
+        let Some(peer) = self.peers.get_mut(publisher) else { return };
+        peer.published.retain(|track| *track != key);
+        if let Some(room) = self.rooms.get_mut(peer.room) {
+            room.tracks.remove(&sid);
+        }
+    }
+
+    /// Stops or resumes the forwarding of a track.
+    pub(super) fn set_muted(&mut self, key: PeerKey, sid: &TrackSid, muted: bool) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if let Some(track) = peer.announced.iter_mut().find(|track| track.sid == *sid) {
+            track.is_muted = muted;
+        }
+        let Some(track_key) = self.track_of(key, sid) else { return };
+        let Some(track) = self.tracks.get_mut(track_key).filter(|track| track.is_muted != muted) else { return };
+        track.is_muted = muted;
+        track.restart_receivers();
+        if !muted {
+            self.request_key_frames(track_key);
+        }
+    }
+}
+
+/// Returns the codec to ask for: the announced one if it is offered, else VP8, else the first one.
+fn preferred_codec(info: &NewTrack, offered: &[Codec]) -> Codec {
+    let fallback = if info.medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
+    let wanted = [info.codec.unwrap_or(fallback), fallback];
+    wanted.into_iter().find(|codec| offered.contains(codec)).or(offered.first().copied()).unwrap_or(fallback)
+}

@@ -1,0 +1,92 @@
+//! What arrives of what is published.
+
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::MODES;
+use super::world::{Publication, World};
+use crate::command::Command;
+
+#[test]
+fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        for number in 0..50 {
+            world.send(&mut voice, None, &[number, 1, 2, 3]);
+            world.run(Duration::from_millis(20));
+        }
+        let heard = world.received(bob, &voice);
+        assert_eq!(
+            heard.iter().map(|packet| packet.payload[0]).collect::<Vec<_>>(),
+            (0..50).collect::<Vec<_>>(),
+            "{mode:?}"
+        );
+        assert!(heard.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?}");
+        assert!(heard.windows(2).all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 960), "{mode:?}");
+        assert_eq!(heard[7].audio_level, Some(-20), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        world.send(&mut voice, None, &[1]);
+        let mute =
+            |muted| Command::SetMuted { peer: "PA_alice".parse().unwrap(), track: "TR_voice".parse().unwrap(), muted };
+        world.command(mute(true));
+        world.send(&mut voice, None, &[2]);
+        world.command(mute(false));
+        world.send(&mut voice, None, &[3]);
+        world.unsubscribe(bob, &voice);
+        world.send(&mut voice, None, &[4]);
+        world.run(Duration::from_secs(1));
+        let connection = world.receiver(bob);
+        let heard: Vec<_> = connection.received.iter().map(|packet| packet.payload[0]).collect();
+        assert_eq!(heard, [1, 3], "{mode:?}");
+        assert_eq!(connection.received[1].sequence, connection.received[0].sequence + 1, "the pause is no loss");
+    }
+}
+
+#[test]
+fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
+    for mode in MODES {
+        for codec in [Codec::Vp8, Codec::H264] {
+            let mut world = World::new();
+            let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+            let mut camera = world.publish(alice, "TR_camera", codec, &[]);
+            let send = |world: &mut World, camera: &mut Publication, is_key| match codec {
+                Codec::Vp8 => world.send_vp8(camera, None, is_key),
+                _ => world.send(camera, None, &[if is_key { 0x65 } else { 0x41 }, 1, 2, 3]),
+            };
+            send(&mut world, &mut camera, true);
+            world.subscribe(bob, &camera);
+            send(&mut world, &mut camera, false);
+            assert!(world.received(bob, &camera).is_empty(), "nothing before a key frame");
+            world.run(Duration::from_millis(50));
+            let requests = std::mem::take(&mut world.clients[alice].publisher.key_frame_requests);
+            assert_eq!(requests.len(), 1, "{mode:?} {codec:?}");
+            send(&mut world, &mut camera, true);
+            for _ in 0..20 {
+                send(&mut world, &mut camera, false);
+                world.run(Duration::from_millis(30));
+            }
+            let seen = world.received(bob, &camera);
+            assert_eq!(seen.len(), 21, "{mode:?} {codec:?}");
+            assert!(seen.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1));
+            assert!(world.clients[alice].publisher.key_frame_requests.is_empty(), "no request without need");
+
+            let (mid, now) = (seen[0].mid, world.now);
+            world.receiver(bob).request_key_frame(mid, now);
+            world.run(Duration::from_millis(50));
+            assert_eq!(world.clients[alice].publisher.key_frame_requests.len(), 1, "{mode:?} {codec:?}");
+        }
+    }
+}

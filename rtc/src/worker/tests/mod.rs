@@ -1,0 +1,11 @@
+//! The worker with clients in memory.
+
+mod forwarding;
+#[path = "../../../tests/support/connection.rs"]
+mod support;
+mod world;
+
+use crate::command::ConnectionMode;
+
+/// Both ways in which clients connect.
+const MODES: [ConnectionMode; 2] = [ConnectionMode::Dual, ConnectionMode::Single];

@@ -1,0 +1,358 @@
+//! A worker and its clients in memory: a network without loss or delay, and a clock that the test moves.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use conclave_model::NamespacedRoom;
+use conclave_model::participant::TrackSource;
+use str0m::Candidate;
+use str0m::format::Codec as RtcCodec;
+use str0m::media::{MediaKind, Mid, Rid};
+use str0m::net::Protocol;
+
+use super::support::{Connection, NewSection, Outgoing, Received};
+use crate::command::{Command, ConnectionMode, NewPeer, PeerPermissions};
+use crate::config::Limits;
+use crate::event::{Event, PeerEvent, RoomEvent};
+use crate::track::{NewTrack, TrackMedium};
+use crate::transport::Source;
+use crate::worker::Worker;
+use crate::worker::drive::Datagram;
+
+pub const SERVER: &str = "192.0.2.1:7882";
+
+/// A worker and its clients in memory.
+pub struct World {
+    pub worker: Worker,
+    pub now: Instant,
+    pub clients: Vec<Client>,
+    pub room_events: Vec<RoomEvent>,
+    room: NamespacedRoom,
+    next_port: u16,
+    /// Decides which packets are lost: called for each with whether it goes to the server.
+    pub loses: Box<dyn FnMut(bool) -> bool>,
+}
+
+/// A client of LiveKit's protocol, as far as it concerns the worker.
+pub struct Client {
+    pub name: &'static str,
+    pub publisher: Connection,
+    pub subscriber: Option<Connection>,
+    pub events: Vec<PeerEvent>,
+    next_offer: u32,
+    /// Whether the next offer has to wait for an answer.
+    is_negotiating: bool,
+    /// What the server asked for while an offer was unanswered.
+    required: Option<[u32; 2]>,
+    is_gone: bool,
+}
+
+/// A track that a client publishes.
+#[derive(Debug, Clone)]
+pub struct Publication {
+    pub client: usize,
+    pub sid: String,
+    pub mid: Mid,
+    pub codec: RtcCodec,
+    pub sequence: u64,
+    pub timestamp: u32,
+    pub picture: u16,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    pub fn with_limits(limits: Limits) -> Self {
+        let now = Instant::now();
+        let candidate = Candidate::host(SERVER.parse().unwrap(), "udp").unwrap();
+        Self {
+            worker: Worker::new(vec![candidate], limits, now),
+            now,
+            clients: Vec::new(),
+            room_events: Vec::new(),
+            room: "prj_0123456789ab.room".parse().unwrap(),
+            next_port: 10_000,
+            loses: Box::new(|_| false),
+        }
+    }
+
+    pub fn command(&mut self, command: Command) {
+        self.worker.handle_command(&self.room.clone(), command, self.now);
+        self.settle();
+    }
+
+    /// Lets a client join; returns its index.
+    pub fn join(&mut self, name: &'static str, mode: ConnectionMode) -> usize {
+        let publisher = self.connection();
+        let subscriber = (mode == ConnectionMode::Dual).then(|| self.connection());
+        self.clients.push(Client {
+            name,
+            publisher,
+            subscriber,
+            events: Vec::new(),
+            next_offer: 0,
+            is_negotiating: false,
+            required: None,
+            is_gone: false,
+        });
+        self.command(Command::AddPeer(new_peer(name, mode)));
+        let client = self.clients.len() - 1;
+        if mode == ConnectionMode::Single {
+            self.offer(client, None, [3, 3], false);
+        }
+        client
+    }
+
+    pub fn join_connected(&mut self, name: &'static str, mode: ConnectionMode) -> usize {
+        let client = self.join(name, mode);
+        self.run_until("the client is connected", |world| world.clients[client].events.contains(&PeerEvent::Connected));
+        client
+    }
+
+    fn connection(&mut self) -> Connection {
+        self.next_port += 1;
+        Connection::new(SocketAddr::from(([198, 51, 100, 7], self.next_port)), Protocol::Udp, self.now)
+    }
+
+    pub fn leave(&mut self, client: usize) {
+        self.clients[client].is_gone = true;
+        let peer = self.clients[client].name.parse().unwrap();
+        self.command(Command::RemovePeer { peer });
+    }
+
+    /// Makes a client offer, and completes the exchange.
+    pub fn offer(
+        &mut self,
+        client: usize,
+        send: Option<NewSection<'_>>,
+        receive: [u32; 2],
+        restart: bool,
+    ) -> Option<Mid> {
+        let now = self.now;
+        let client = &mut self.clients[client];
+        assert!(!std::mem::replace(&mut client.is_negotiating, true), "one offer at a time");
+        client.next_offer += 1;
+        let (sdp, mid) = client.publisher.offer(send, receive, restart);
+        client.publisher.advance(now);
+        let (peer, offer_id) = (client.name.parse().unwrap(), client.next_offer);
+        self.command(Command::Offer { peer, offer_id, sdp });
+        mid
+    }
+
+    pub fn publish(&mut self, client: usize, sid: &str, codec: RtcCodec, rids: &[&str]) -> Publication {
+        let name = self.clients[client].name.parse().unwrap();
+        let kind = if codec == RtcCodec::Opus { MediaKind::Audio } else { MediaKind::Video };
+        let cid = format!("cid-{sid}");
+        let mut track = new_track(sid, &cid, kind);
+        track.codec = crate::track::Codec::from_rtc(codec);
+        self.command(Command::PublishTrack { peer: name, track });
+        let mid = self.offer(client, Some(NewSection { kind, cid: &cid, rids }), [0, 0], false).expect("a section");
+        self.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
+        Publication { client, sid: sid.to_owned(), mid, codec, sequence: 1000, timestamp: 5000, picture: 1 }
+    }
+
+    pub fn subscribe(&mut self, client: usize, track: &Publication) {
+        let peer = self.clients[client].name.parse().unwrap();
+        self.command(Command::Subscribe { peer, track: track.sid.parse().unwrap() });
+    }
+
+    pub fn unsubscribe(&mut self, client: usize, track: &Publication) {
+        let peer = self.clients[client].name.parse().unwrap();
+        self.command(Command::Unsubscribe { peer, track: track.sid.parse().unwrap() });
+    }
+
+    /// Sends a packet with this payload, and delivers it.
+    pub fn send(&mut self, track: &mut Publication, rid: Option<&str>, payload: &[u8]) {
+        track.sequence += 1;
+        track.timestamp += if track.codec == RtcCodec::Opus { 960 } else { 3000 };
+        let audio_level = (track.codec == RtcCodec::Opus).then_some(-20);
+        let packet = Outgoing {
+            mid: track.mid,
+            rid: rid.map(Rid::from),
+            codec: track.codec,
+            sequence: track.sequence,
+            timestamp: track.timestamp,
+            payload,
+            audio_level,
+        };
+        self.clients[track.client].publisher.send_media(&packet, self.now);
+        self.settle();
+    }
+
+    /// Sends a frame of VP8 in one packet: a descriptor with all counters, then a key frame or not.
+    pub fn send_vp8(&mut self, track: &mut Publication, rid: Option<&str>, is_key: bool) {
+        track.picture += 1;
+        let [high, low] = (track.picture | 0x8000).to_be_bytes();
+        let frame = [0x90, 0xf0, high, low, low, 0, u8::from(!is_key), 0xaa, 0xbb];
+        self.send(track, rid, &frame);
+    }
+
+    /// Returns what a client has received of a track.
+    pub fn received(&self, client: usize, track: &Publication) -> Vec<Received> {
+        let client = &self.clients[client];
+        let connection = client.subscriber.as_ref().unwrap_or(&client.publisher);
+        connection.received.iter().filter(|packet| packet.track == track.sid).cloned().collect()
+    }
+
+    pub fn receiver(&mut self, client: usize) -> &mut Connection {
+        let client = &mut self.clients[client];
+        client.subscriber.as_mut().unwrap_or(&mut client.publisher)
+    }
+
+    /// Lets time pass in small steps.
+    pub fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    /// Lets time pass until something is true, for at most half a minute of the world's time.
+    pub fn run_until(&mut self, what: &str, mut is_true: impl FnMut(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(30);
+        while !is_true(self) {
+            assert!(self.now < end, "{what}; events: {:?}", self.clients.iter().map(|c| &c.events).collect::<Vec<_>>());
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += Duration::from_millis(5);
+        let now = self.now;
+        for connection in self.connections() {
+            connection.advance(now);
+        }
+        self.worker.handle_timeout(now);
+        self.settle();
+    }
+
+    fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
+        let present = self.clients.iter_mut().filter(|client| !client.is_gone);
+        present.flat_map(|client| std::iter::once(&mut client.publisher).chain(client.subscriber.as_mut()))
+    }
+
+    /// Delivers packets and events until there are none.
+    pub fn settle(&mut self) {
+        loop {
+            self.worker.flush(self.now);
+            let had_events = self.handle_events();
+            let had_packets = self.deliver_to_clients() | self.deliver_to_server();
+            if !had_events && !had_packets {
+                return;
+            }
+        }
+    }
+
+    fn deliver_to_clients(&mut self) -> bool {
+        let packets: Vec<_> = self.worker.outbox().drain(..).collect();
+        let now = self.now;
+        for packet in &packets {
+            if (self.loses)(false) {
+                continue;
+            }
+            if let Some(to) = self.connections().find(|connection| connection.address == packet.destination) {
+                to.receive(packet.source, &packet.contents, now);
+            }
+        }
+        !packets.is_empty()
+    }
+
+    fn deliver_to_server(&mut self) -> bool {
+        let mut packets = Vec::new();
+        for connection in self.connections() {
+            packets.append(&mut connection.outbox);
+        }
+        for packet in &packets {
+            if (self.loses)(true) {
+                continue;
+            }
+            let source = Source { is_tcp: packet.proto == Protocol::Tcp, address: packet.source };
+            let datagram = Datagram { source, destination: packet.destination, contents: &packet.contents };
+            self.worker.handle_datagram(datagram, self.now);
+        }
+        !packets.is_empty()
+    }
+
+    /// Does what the signalling and the clients do with the events of the worker.
+    fn handle_events(&mut self) -> bool {
+        let events = self.worker.take_events();
+        let had_any = !events.is_empty();
+        for event in events {
+            match event {
+                Event::Peer { peer, event, .. } => {
+                    let found = self.clients.iter().rposition(|client| client.name == peer.as_str());
+                    self.handle_peer_event(found.expect("a known client"), event);
+                }
+                Event::Room { event, .. } => self.room_events.push(event),
+            }
+        }
+        had_any
+    }
+
+    fn handle_peer_event(&mut self, index: usize, event: PeerEvent) {
+        let now = self.now;
+        let client = &mut self.clients[index];
+        client.events.push(event.clone());
+        match event {
+            PeerEvent::Offered { offer_id, sdp, .. } => {
+                let subscriber = client.subscriber.as_mut().expect("a client in dual mode");
+                let sdp = subscriber.accept_offer(&sdp);
+                subscriber.advance(now);
+                let peer = client.name.parse().unwrap();
+                self.worker.handle_command(&self.room, Command::Answer { peer, offer_id, sdp }, now);
+            }
+            PeerEvent::Answered { offer_id, sdp, .. } if offer_id == client.next_offer => {
+                client.publisher.accept_answer(&sdp);
+                client.publisher.advance(now);
+                client.is_negotiating = false;
+                if let Some(receive) = client.required.take() {
+                    self.offer(index, None, receive, false);
+                }
+            }
+            PeerEvent::MediaSectionsRequired { num_audios, num_videos } => {
+                let receive = [num_audios, num_videos];
+                if client.is_negotiating {
+                    client.required = Some(receive);
+                } else {
+                    self.offer(index, None, receive, false);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
+    NewPeer {
+        sid: name.parse().unwrap(),
+        identity: name.parse().unwrap(),
+        mode,
+        is_subscriber_primary: true,
+        needs_full_ice: false,
+        allows_pause: false,
+        permissions: PeerPermissions {
+            can_publish_data: true,
+            can_subscribe: true,
+            is_hidden: false,
+            is_agent: false,
+            subscribe_max_kbps: None,
+        },
+    }
+}
+
+pub fn new_track(sid: &str, cid: &str, kind: MediaKind) -> NewTrack {
+    NewTrack {
+        sid: sid.parse().unwrap(),
+        cid: cid.to_owned(),
+        medium: if kind.is_audio() { TrackMedium::Audio } else { TrackMedium::Video },
+        source: if kind.is_audio() { TrackSource::Microphone } else { TrackSource::Camera },
+        codec: None,
+        is_stereo: false,
+        uses_dtx: true,
+        uses_red: false,
+        is_muted: false,
+        layers: Vec::new(),
+    }
+}

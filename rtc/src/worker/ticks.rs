@@ -1,0 +1,102 @@
+//! What happens at regular times.
+
+use std::time::{Duration, Instant};
+
+use super::Worker;
+use super::negotiation::ANSWER_TIMEOUT;
+use super::peer::Silence;
+use crate::event::{FailureReason, PeerEvent};
+use crate::transport::PeerKey;
+
+/// When the regular work of a worker is due.
+#[derive(Debug)]
+pub struct Ticks {
+    /// Requests for key frames, and offers that are asked for again.
+    fast: Instant,
+    /// Rates, silence and overdue answers.
+    second: Instant,
+}
+
+const FAST: Duration = Duration::from_millis(100);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Silence after which a participant counts as interrupted.
+const INTERRUPTED: Duration = Duration::from_secs(10);
+
+/// Silence after which a participant's media counts as failed.
+const FAILED: Duration = Duration::from_secs(15);
+
+impl Ticks {
+    /// Starts now.
+    pub fn new(now: Instant) -> Self {
+        Self { fast: now + FAST, second: now + SECOND }
+    }
+
+    /// Returns when something is due next.
+    pub fn next(&self) -> Instant {
+        self.fast.min(self.second)
+    }
+}
+
+impl Worker {
+    /// Does the regular work that is due.
+    pub(super) fn run_ticks(&mut self) {
+        if self.now >= self.ticks.fast {
+            self.ticks.fast = self.now + FAST;
+            let tracks: Vec<_> = self.tracks.keys().collect();
+            for track in tracks {
+                self.request_key_frames(track);
+            }
+        }
+        if self.now >= self.ticks.second {
+            self.ticks.second = self.now + SECOND;
+            self.run_second();
+        }
+    }
+
+    fn run_second(&mut self) {
+        for track in self.tracks.values_mut() {
+            for layer in &mut track.layers {
+                layer.rate.roll(self.now);
+            }
+        }
+        let peers: Vec<_> = self.peers.keys().collect();
+        for peer in peers {
+            self.check_answer(peer);
+            self.check_silence(peer);
+            self.ask_for_offer(peer);
+        }
+    }
+
+    fn check_answer(&mut self, key: PeerKey) {
+        let outstanding = self.peers.get(key).and_then(|peer| peer.negotiation.outstanding.as_ref());
+        if outstanding.is_some_and(|offer| self.now >= offer.at + ANSWER_TIMEOUT) {
+            self.fail_peer(key, FailureReason::AnswerTimeout);
+        }
+    }
+
+    /// Compares the time of the last packet with what is too long.
+    fn check_silence(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key).filter(|peer| peer.is_active && !peer.has_failed) else { return };
+        let connected =
+            peer.transports().filter_map(|key| self.transports.get(key)).filter(|transport| transport.is_connected);
+        let Some(oldest) = connected.filter_map(|transport| transport.last_packet).min() else { return };
+        let silence = match self.now.saturating_duration_since(oldest) {
+            silent if silent >= FAILED => Silence::Failed,
+            silent if silent >= INTERRUPTED => Silence::Interrupted,
+            _ => Silence::None,
+        };
+        self.change_silence(key, silence);
+    }
+
+    fn change_silence(&mut self, key: PeerKey, silence: Silence) {
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.silence != silence) else { return };
+        peer.silence = silence;
+        let event = match silence {
+            Silence::None => PeerEvent::Recovered,
+            Silence::Interrupted => PeerEvent::Interrupted,
+            Silence::Failed => PeerEvent::Failed(FailureReason::Silent),
+        };
+        self.emit(key, event);
+    }
+}

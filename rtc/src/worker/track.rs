@@ -1,0 +1,223 @@
+//! A published track of a worker, and those who receive it.
+
+use std::time::{Duration, Instant};
+
+use conclave_model::TrackSid;
+use conclave_model::participant::TrackSource;
+use str0m::format::PayloadParams;
+use str0m::media::{Mid, Pt, Rid};
+
+use crate::forward::{KeyFrameRequests, MediaPacket, RateMeter, Rewriter, Rewritten};
+use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+use crate::transport::{PeerKey, TransportKey};
+
+/// A published track of a worker.
+pub struct UpTrack {
+    /// The sid.
+    pub sid: TrackSid,
+    /// The publisher.
+    pub peer: PeerKey,
+    /// The publisher's connection.
+    pub transport: TransportKey,
+    /// The section on which it arrives.
+    pub mid: Mid,
+    /// The device or screen.
+    pub source: TrackSource,
+    /// The codec that was negotiated. Packets of another one are dropped.
+    pub codec: Codec,
+    /// What the publisher announced.
+    pub info: NewTrack,
+    /// Whether nothing is forwarded.
+    pub is_muted: bool,
+    /// The layers, worst first; one without simulcast.
+    pub layers: Vec<UpLayer>,
+    /// Those who receive it.
+    pub downs: Vec<DownTrack>,
+    /// Whether anyone has ever subscribed to it.
+    pub was_subscribed: bool,
+    /// The payload type of the last packet, with its parameters if its codec is that of the track.
+    pub payload: Option<(Pt, Option<PayloadParams>)>,
+}
+
+/// A layer of a published track.
+pub struct UpLayer {
+    /// The id of the layer in its section; `None` without simulcast.
+    pub rid: Option<Rid>,
+    /// Its bitrate.
+    pub rate: RateMeter,
+    /// When a packet arrived last.
+    pub last_packet: Option<Instant>,
+    /// When a key frame began last.
+    pub last_key_frame: Option<Instant>,
+    /// The requests for key frames.
+    pub key_frames: KeyFrameRequests,
+}
+
+/// A track on its way to one receiver.
+pub struct DownTrack {
+    /// The receiver.
+    pub peer: PeerKey,
+    /// The receiver's connection.
+    pub transport: TransportKey,
+    /// The section on which it is sent.
+    pub mid: Mid,
+    /// The index of that section among the receiver's.
+    pub section: usize,
+    /// The numbers of the packets on that section.
+    pub rewriter: Rewriter,
+    /// The layer that is sent now.
+    pub current: Option<usize>,
+    /// The layer that should be sent.
+    pub target: Option<usize>,
+    /// The receiver's payload type for the publisher's one; `None` inside if it has none.
+    pub payload_type: Option<(Pt, Option<Pt>)>,
+    /// Packets sent.
+    pub packets: u64,
+}
+
+/// How long a layer counts as live after its last packet.
+const LIVE: Duration = Duration::from_secs(1);
+
+impl UpTrack {
+    /// Creates a track whose section has been negotiated.
+    pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, transport: TransportKey, mid: Mid) -> Self {
+        Self {
+            sid: info.sid.clone(),
+            peer,
+            transport,
+            mid,
+            source: info.source,
+            codec,
+            is_muted: info.is_muted,
+            info,
+            layers: Vec::new(),
+            downs: Vec::new(),
+            was_subscribed: false,
+            payload: None,
+        }
+    }
+
+    /// Sound or pictures.
+    pub fn medium(&self) -> TrackMedium {
+        self.info.medium
+    }
+
+    /// Sets the layers to those with these ids, worst first; one without id if there are none. Known layers stay.
+    pub fn set_layers(&mut self, rids: &[String], now: Instant) {
+        let ordered = order_rids(rids);
+        if ordered.is_empty() && !self.layers.is_empty() {
+            return;
+        }
+        let ids = if ordered.is_empty() { vec![None] } else { ordered.into_iter().map(Some).collect() };
+        for (index, rid) in ids.into_iter().enumerate() {
+            match self.layers.get_mut(index) {
+                Some(layer) => layer.rid = rid,
+                None => self.layers.push(UpLayer::new(rid, index, now)),
+            }
+        }
+    }
+
+    /// Returns the index of the layer with this id. A source without id is the only layer's.
+    pub fn layer_of(&self, rid: Option<Rid>) -> Option<usize> {
+        let index = self.layers.iter().position(|layer| layer.rid == rid);
+        index.or_else(|| (rid.is_none() && !self.layers.is_empty()).then_some(0))
+    }
+
+    /// Returns the receiver's entry.
+    pub fn down_of(&mut self, peer: PeerKey) -> Option<&mut DownTrack> {
+        self.downs.iter_mut().find(|down| down.peer == peer)
+    }
+
+    /// Returns whether a layer has sent recently. Before any has, all count as live.
+    pub fn is_live(&self, layer: usize, now: Instant) -> bool {
+        let has_started = self.layers.iter().any(|layer| layer.last_packet.is_some());
+        !has_started || self.layers.get(layer).is_some_and(|layer| layer.is_live(now))
+    }
+
+    /// Returns what the publisher announced of a layer.
+    pub fn layer_info(&self, layer: usize) -> Option<&LayerInfo> {
+        self.info.layers.iter().find(|info| info.quality.index() == layer)
+    }
+
+    /// Returns the qualities of the layers.
+    pub fn qualities(&self) -> Vec<Quality> {
+        Quality::ALL.into_iter().take(self.layers.len()).collect()
+    }
+
+    /// Makes all receivers start anew at the next packet with which they can.
+    pub fn restart_receivers(&mut self) {
+        for down in &mut self.downs {
+            down.current = None;
+        }
+    }
+}
+
+/// Returns the ids of simulcast layers, worst first. LiveKit's are `q`, `h` and `f`; others count in the order of the offer.
+fn order_rids(rids: &[String]) -> Vec<Rid> {
+    let known = |rid: &String| ["q", "h", "f"].iter().position(|known| known == rid);
+    let mut ordered: Vec<_> = rids.iter().take(Quality::ALL.len()).collect();
+    if ordered.iter().all(|rid| known(rid).is_some()) {
+        ordered.sort_by_key(|rid| known(rid));
+    }
+    ordered.into_iter().map(|rid| Rid::from(rid.as_str())).collect()
+}
+
+impl UpLayer {
+    fn new(rid: Option<Rid>, index: usize, now: Instant) -> Self {
+        let interval = if index == 0 { Duration::from_millis(500) } else { Duration::from_secs(1) };
+        Self {
+            rid,
+            rate: RateMeter::new(now),
+            last_packet: None,
+            last_key_frame: None,
+            key_frames: KeyFrameRequests::new(interval),
+        }
+    }
+
+    /// Returns whether the layer has sent recently.
+    pub fn is_live(&self, now: Instant) -> bool {
+        self.last_packet.is_some_and(|last| now.saturating_duration_since(last) < LIVE)
+    }
+
+    /// Counts a packet.
+    pub fn note(&mut self, bytes: usize, now: Instant) {
+        self.rate.add(bytes);
+        self.last_packet = Some(now);
+    }
+
+    /// Notes that a key frame begins.
+    pub fn note_key_frame(&mut self, now: Instant) {
+        self.last_key_frame = Some(now);
+        self.key_frames.satisfy();
+    }
+}
+
+impl DownTrack {
+    /// Returns the numbers of a packet for this receiver; `None` if it does not get the packet. A receiver changes to its
+    /// target layer only at a packet with which it can start.
+    pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Option<Rewritten> {
+        if self.current != Some(layer) {
+            if self.target != Some(layer) || !packet.is_entry_point {
+                return None;
+            }
+            self.rewriter.switch(packet);
+            self.current = Some(layer);
+        }
+        self.packets += 1;
+        self.rewriter.rewrite(packet)
+    }
+
+    /// Sets the layer that should be sent. Nothing is sent from now on without one; otherwise the current layer goes on
+    /// until the target can begin.
+    pub fn set_target(&mut self, target: Option<usize>) {
+        self.target = target;
+        if target.is_none() {
+            self.current = None;
+        }
+    }
+
+    /// Returns the layer of which the receiver needs a key frame.
+    pub fn waits_for(&self) -> Option<usize> {
+        self.target.filter(|_| self.current != self.target)
+    }
+}

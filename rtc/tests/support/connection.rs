@@ -1,0 +1,266 @@
+//! One peer connection of a test client: str0m in the role of a browser.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
+use str0m::channel::{ChannelConfig, ChannelId, Reliability};
+use str0m::format::Codec;
+use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
+use str0m::net::{Protocol, Receive, Transmit};
+use str0m::rtp::{ExtensionValues, RtpWrite};
+use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
+
+/// A packet as a client received it.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The track that the section's `msid` named when the packet arrived.
+    pub track: String,
+    pub mid: Mid,
+    pub ssrc: u32,
+    pub sequence: u64,
+    pub timestamp: u32,
+    pub payload: Vec<u8>,
+    pub audio_level: Option<i8>,
+}
+
+/// A media packet to send.
+#[derive(Debug, Clone)]
+pub struct Outgoing<'a> {
+    pub mid: Mid,
+    pub rid: Option<Rid>,
+    pub codec: Codec,
+    pub sequence: u64,
+    pub timestamp: u32,
+    pub payload: &'a [u8],
+    pub audio_level: Option<i8>,
+}
+
+/// One peer connection of a test client.
+pub struct Connection {
+    pub rtc: Rtc,
+    pub address: SocketAddr,
+    pub protocol: Protocol,
+    pub is_connected: bool,
+    pub is_closed: bool,
+    pub received: Vec<Received>,
+    pub messages: Vec<(String, Vec<u8>)>,
+    pub channels: HashMap<String, ChannelId>,
+    /// The sections and layers of which key frames were requested.
+    pub key_frame_requests: Vec<(Mid, Option<Rid>)>,
+    /// The track that each receiving section carries, as the server's description says.
+    pub tracks: HashMap<String, String>,
+    pub outbox: Vec<Transmit>,
+    pub timeout: Instant,
+    pending: Option<SdpPendingOffer>,
+    receiving: Vec<Mid>,
+    has_offered: bool,
+}
+
+impl Connection {
+    pub fn new(address: SocketAddr, protocol: Protocol, now: Instant) -> Self {
+        let config = RtcConfig::new()
+            .set_rtp_mode(true)
+            .clear_codecs()
+            .enable_opus(true, false)
+            .enable_vp8(true)
+            .enable_h264(true)
+            .set_rtcp_report_interval_audio(Duration::from_secs(1));
+        let mut rtc = config.build(now);
+        let candidate = match protocol {
+            Protocol::Tcp => {
+                Candidate::builder().tcp().host(address).tcptype(str0m::net::TcpType::Active).build().unwrap()
+            }
+            _ => Candidate::host(address, "udp").unwrap(),
+        };
+        rtc.add_local_candidate(candidate).unwrap();
+        Self {
+            rtc,
+            address,
+            protocol,
+            is_connected: false,
+            is_closed: false,
+            received: Vec::new(),
+            messages: Vec::new(),
+            channels: HashMap::new(),
+            key_frame_requests: Vec::new(),
+            tracks: HashMap::new(),
+            outbox: Vec::new(),
+            timeout: now,
+            pending: None,
+            receiving: Vec::new(),
+            has_offered: false,
+        }
+    }
+
+    /// Makes an offer: with channels at first, with a new sending section if one is wanted, and more receiving ones.
+    pub fn offer(&mut self, send: Option<NewSection<'_>>, receive: [u32; 2], restart: bool) -> (String, Option<Mid>) {
+        let is_first = !std::mem::replace(&mut self.has_offered, true);
+        let mut api = self.rtc.sdp_api();
+        if is_first {
+            let lossy = Reliability::MaxRetransmits { retransmits: 0 };
+            for (label, ordered, reliability) in [("_reliable", true, Reliability::Reliable), ("_lossy", false, lossy)]
+            {
+                let label = label.to_owned();
+                api.add_channel_with_config(ChannelConfig { label, ordered, reliability, ..ChannelConfig::default() });
+            }
+        }
+        for (kind, count) in [MediaKind::Audio, MediaKind::Video].into_iter().zip(receive) {
+            for _ in 0..count {
+                self.receiving.push(api.add_media(kind, Direction::RecvOnly, None, None, None));
+            }
+        }
+        // A browser keeps wanting to receive on sections that the server has answered inactive.
+        for mid in &self.receiving {
+            api.set_direction(*mid, Direction::Inactive);
+            api.set_direction(*mid, Direction::RecvOnly);
+        }
+        let mid = send.map(|section| section.add(&mut api));
+        if restart {
+            api.ice_restart(true);
+        }
+        let (offer, pending) = api.apply().expect("there is something to offer");
+        self.pending = Some(pending);
+        (offer.to_sdp_string(), mid)
+    }
+
+    pub fn stop_sending(&mut self, mid: Mid) -> String {
+        let mut api = self.rtc.sdp_api();
+        api.set_direction(mid, Direction::Inactive);
+        let (offer, pending) = api.apply().expect("the direction changes");
+        self.pending = Some(pending);
+        offer.to_sdp_string()
+    }
+
+    pub fn accept_answer(&mut self, sdp: &str) {
+        let answer = SdpAnswer::from_sdp_string(sdp).expect("the server's answer is SDP");
+        let pending = self.pending.take().expect("an offer is outstanding");
+        self.rtc.sdp_api().accept_answer(pending, answer).expect("the server's answer fits");
+        self.learn_tracks(sdp);
+    }
+
+    pub fn accept_offer(&mut self, sdp: &str) -> String {
+        let offer = SdpOffer::from_sdp_string(sdp).expect("the server's offer is SDP");
+        let answer = self.rtc.sdp_api().accept_offer(offer).expect("the server's offer is acceptable");
+        self.learn_tracks(sdp);
+        answer.to_sdp_string()
+    }
+
+    fn learn_tracks(&mut self, sdp: &str) {
+        self.tracks.clear();
+        for section in sdp.split("\nm=").skip(1) {
+            let value = |name: &str| section.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            if let (Some(mid), Some(msid), true) = (value("a=mid:"), value("a=msid:"), section.contains("a=sendonly")) {
+                let track = msid.split(' ').nth(1).expect("a stream and a track");
+                self.tracks.insert(mid.to_owned(), track.to_owned());
+            }
+        }
+    }
+
+    pub fn send_media(&mut self, packet: &Outgoing<'_>, now: Instant) {
+        let payload_type = self.rtc.codec_config().find(|params| params.spec().codec == packet.codec).unwrap().pt();
+        let extensions = ExtensionValues {
+            audio_level: packet.audio_level,
+            voice_activity: Some(packet.audio_level.is_some()),
+            ..ExtensionValues::default()
+        };
+        let mut direct = self.rtc.direct_api();
+        let Some(stream) = direct.stream_tx_by_mid(packet.mid, packet.rid) else { return };
+        let write = RtpWrite::new(payload_type, packet.sequence.into(), packet.timestamp, now, packet.payload)
+            .ext_vals(extensions)
+            .marker(true)
+            .nackable(packet.codec != Codec::Opus);
+        stream.write_rtp(write);
+        self.advance(now);
+    }
+
+    pub fn request_key_frame(&mut self, mid: Mid, now: Instant) {
+        let mut direct = self.rtc.direct_api();
+        direct.stream_rx_by_mid(mid, None).expect("media has arrived").request_keyframe(KeyframeRequestKind::Pli);
+        self.advance(now);
+    }
+
+    /// Sends a data message; returns whether the channel took it.
+    pub fn send_message(&mut self, label: &str, bytes: &[u8], now: Instant) -> bool {
+        let Some(id) = self.channels.get(label).copied() else { return false };
+        let sent = self.rtc.channel(id).is_some_and(|mut channel| channel.write(true, bytes).expect("an open channel"));
+        self.advance(now);
+        sent
+    }
+
+    pub fn receive(&mut self, source: SocketAddr, contents: &[u8], now: Instant) {
+        if let Ok(packet) = Receive::new(self.protocol, source, self.address, contents) {
+            self.rtc.handle_input(Input::Receive(now, packet)).expect("the client's connection works");
+        }
+        self.drain();
+    }
+
+    pub fn advance(&mut self, now: Instant) {
+        self.rtc.handle_input(Input::Timeout(now)).expect("the client's connection works");
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.rtc.poll_output().expect("the client's connection works") {
+                Output::Timeout(at) => {
+                    self.timeout = at;
+                    return;
+                }
+                Output::Transmit(packet) => self.outbox.push(packet),
+                Output::Event(event) => self.handle_event(event),
+            }
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Connected => self.is_connected = true,
+            Event::Closed => self.is_closed = true,
+            Event::ChannelOpen(id, label) => {
+                self.channels.insert(label, id);
+            }
+            Event::ChannelData(data) => {
+                let label = self.channels.iter().find(|(_, id)| **id == data.id).map(|(label, _)| label.clone());
+                self.messages.push((label.unwrap_or_default(), data.data));
+            }
+            Event::KeyframeRequest(request) => self.key_frame_requests.push((request.mid, request.rid)),
+            Event::RtpPacket(packet) => {
+                let mut direct = self.rtc.direct_api();
+                let mid = direct.stream_rx(&packet.header.ssrc).expect("a known source").mid();
+                let track = self.tracks.get(&*mid).cloned().unwrap_or_default();
+                self.received.push(Received {
+                    track,
+                    mid,
+                    ssrc: *packet.header.ssrc,
+                    sequence: *packet.seq_no,
+                    timestamp: packet.header.timestamp,
+                    payload: packet.payload.to_vec(),
+                    audio_level: packet.header.ext_vals.audio_level,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A section on which a client is going to send.
+#[derive(Debug, Clone, Copy)]
+pub struct NewSection<'a> {
+    pub kind: MediaKind,
+    pub cid: &'a str,
+    pub rids: &'a [&'a str],
+}
+
+impl NewSection<'_> {
+    fn add(self, api: &mut str0m::change::SdpApi<'_>) -> Mid {
+        let simulcast = (!self.rids.is_empty()).then(|| {
+            let mut simulcast = Simulcast::new();
+            self.rids.iter().for_each(|rid| simulcast.add_send_layer(SimulcastLayer::new(rid)));
+            simulcast
+        });
+        let (stream, track) = (Some("stream".to_owned()), Some(self.cid.to_owned()));
+        api.add_media(self.kind, Direction::SendOnly, stream, track, simulcast)
+    }
+}
