@@ -28,7 +28,7 @@ use conclave_model::{Identity, ParticipantSid, TrackSid};
 use crate::snapshot::RoomSnapshot;
 use crate::track::{NewTrack, Quality};
 
-/// An instruction for the worker of a room. `RoomHandle::send` names the room.
+/// An instruction for the worker of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
 #[derive(Debug)]
 pub enum Command {
     /// Creates the transports of a participant.

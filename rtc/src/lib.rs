@@ -12,20 +12,27 @@
 //! The transport is str0m: a state machine without I/O for each peer connection. What the workers do with it is a state
 //! machine without I/O as well; the driver around it has the threads, sockets and clocks.
 
+mod address;
 pub mod command;
 pub mod config;
+mod driver;
 pub mod event;
 mod forward;
+mod handle;
 mod sdp;
 pub mod snapshot;
 pub mod track;
 mod transport;
 mod worker;
+mod workers;
 
 pub use command::{Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, TrackSettings};
 pub use config::{Config, Limits};
+pub use driver::{BindError, WorkerMetrics};
 pub use event::{
     ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, RoomEvent, Speaker,
 };
+pub use handle::RoomHandle;
 pub use snapshot::{PeerSnapshot, RoomSnapshot, TransportSnapshot};
 pub use track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+pub use workers::Workers;

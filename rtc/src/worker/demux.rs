@@ -1,8 +1,9 @@
 //! Which transport a datagram is for.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
+use crate::address::client_network;
 use crate::transport::{Source, TransportKey};
 
 /// Maps the addresses of clients, and the names in their STUN requests, to transports.
@@ -52,31 +53,23 @@ impl Demux {
 
     /// Returns how many handshakes are under way with clients at this address.
     pub fn handshakes(&self, address: IpAddr) -> usize {
-        self.handshakes.get(&counted(address)).copied().unwrap_or_default()
+        self.handshakes.get(&client_network(address)).copied().unwrap_or_default()
     }
 
     /// Counts a handshake that begins.
     pub fn begin_handshake(&mut self, address: IpAddr) {
-        *self.handshakes.entry(counted(address)).or_default() += 1;
+        *self.handshakes.entry(client_network(address)).or_default() += 1;
     }
 
     /// Counts a handshake that has ended, in whatever way.
     pub fn end_handshake(&mut self, address: IpAddr) {
-        let address = counted(address);
+        let address = client_network(address);
         if let Some(count) = self.handshakes.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
                 self.handshakes.remove(&address);
             }
         }
-    }
-}
-
-/// Returns the address that stands for a client's: itself, or its /64 of IPv6.
-pub fn counted(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address @ IpAddr::V4(_) => address,
     }
 }
 

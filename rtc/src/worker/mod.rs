@@ -33,6 +33,8 @@ use crate::command::Command;
 use crate::config::Limits;
 use crate::event::{Event, PeerEvent};
 use crate::transport::{PeerKey, RoomKey, TrackKey, Transport, TransportKey, TransportSettings};
+pub use drive::Datagram;
+
 use demux::Demux;
 use peer::Peer;
 use room::Room;
@@ -154,6 +156,11 @@ impl Worker {
     pub fn next_timeout(&self) -> Option<Instant> {
         let tick = (!self.peers.is_empty()).then(|| self.ticks.next());
         [self.timers.next(), tick].into_iter().flatten().min()
+    }
+
+    /// Returns the number of participants.
+    pub fn peers(&self) -> usize {
+        self.peers.len()
     }
 
     /// Returns the packets to send, in order. The caller empties the list.

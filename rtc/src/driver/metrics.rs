@@ -1,0 +1,34 @@
+//! What a worker has done, for `/metrics`. Written by its thread only, and read without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of a worker since its start.
+#[derive(Debug, Default)]
+pub struct WorkerMetrics {
+    /// Packets received.
+    pub received_packets: AtomicU64,
+    /// Bytes received.
+    pub received_bytes: AtomicU64,
+    /// Packets sent.
+    pub sent_packets: AtomicU64,
+    /// Bytes sent.
+    pub sent_bytes: AtomicU64,
+    /// Packets that were not sent, because a socket was busy for too long.
+    pub dropped_packets: AtomicU64,
+    /// Participants, with those whose media has failed.
+    pub peers: AtomicU64,
+    /// Open TCP connections.
+    pub tcp_connections: AtomicU64,
+    /// Microseconds in which the thread did not wait.
+    pub busy_microseconds: AtomicU64,
+}
+
+/// Adds to a counter.
+pub fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+/// Sets a value.
+pub fn set(value: &AtomicU64, to: usize) {
+    value.store(to as u64, Ordering::Relaxed);
+}

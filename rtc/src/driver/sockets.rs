@@ -1,0 +1,196 @@
+//! All sockets of a worker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Interest, Registry, Token};
+use str0m::Candidate;
+use str0m::net::{Protocol, TcpType, Transmit};
+
+use super::addresses::{BindError, candidate_addresses};
+use super::metrics::{WorkerMetrics, add, set};
+use super::tcp::{TcpConnections, listen};
+use super::udp::{UdpPort, bind};
+use crate::config::{Config, Limits};
+use crate::transport::Source;
+use crate::worker::{Datagram, Worker};
+
+/// The token of the waker.
+pub const WAKER: Token = Token(0);
+
+/// The longest datagram that is received whole.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How many datagrams are handled before their consequences are sent.
+const RECEIVE_BATCH: usize = 64;
+
+/// All sockets of a worker. Even tokens are of UDP sockets and the odd ones behind them of the listeners beside.
+pub struct Sockets {
+    udp: Vec<UdpPort>,
+    listeners: Vec<(TcpListener, SocketAddr)>,
+    tcp: TcpConnections,
+    limits: Limits,
+    buffer: Vec<u8>,
+}
+
+impl Sockets {
+    /// Opens the sockets of a worker at a port of every configured address. With port 0 the system chooses one.
+    pub fn open(config: &Config, port: u16, registry: &Registry) -> Result<Self, BindError> {
+        let mut sockets = Self {
+            udp: Vec::new(),
+            listeners: Vec::new(),
+            tcp: TcpConnections::default(),
+            limits: config.limits.clone(),
+            buffer: vec![0; BUFFER_BYTES],
+        };
+        for (bound, told) in candidate_addresses(config)? {
+            let address = SocketAddr::from((bound, port));
+            sockets
+                .open_port(address, told, config.tcp, registry)
+                .map_err(|error| BindError::Socket { address, error })?;
+        }
+        Ok(sockets)
+    }
+
+    fn open_port(
+        &mut self,
+        address: SocketAddr,
+        told: std::net::IpAddr,
+        tcp: bool,
+        registry: &Registry,
+    ) -> io::Result<()> {
+        let mut socket = bind(address)?;
+        let bound = socket.local_addr()?;
+        let told = SocketAddr::from((told, bound.port()));
+        let index = self.udp.len();
+        registry.register(&mut socket, Token(1 + 2 * index), Interest::READABLE | Interest::WRITABLE)?;
+        self.udp.push(UdpPort::new(socket, told));
+        if tcp {
+            let mut listener = listen(bound)?;
+            registry.register(&mut listener, Token(2 + 2 * index), Interest::READABLE)?;
+            self.listeners.push((listener, told));
+        }
+        Ok(())
+    }
+
+    /// Returns the candidates that clients are told.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let udp = self.udp.iter().filter_map(|port| Candidate::host(port.told, "udp").ok());
+        let tcp = self
+            .listeners
+            .iter()
+            .filter_map(|(_, told)| Candidate::builder().tcp().host(*told).tcptype(TcpType::Passive).build().ok());
+        udp.chain(tcp).collect()
+    }
+
+    /// Handles that a socket is ready.
+    pub fn handle_ready(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        let index = token.0.wrapping_sub(1) / 2;
+        if token.0 % 2 == 1 && index < self.udp.len() {
+            self.receive_datagrams(index, worker, registry, metrics);
+        } else if let Some((listener, told)) = self.listeners.get(index).filter(|_| token.0 % 2 == 0) {
+            self.tcp.accept(listener, *told, registry, &self.limits, Instant::now());
+            set(&metrics.tcp_connections, self.tcp.len());
+        } else {
+            self.receive_stream(token, worker, registry, metrics);
+        }
+    }
+
+    fn receive_datagrams(&mut self, index: usize, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        while self.receive_batch(index, worker, metrics) {
+            self.send(worker, registry, metrics);
+        }
+        self.send(worker, registry, metrics);
+    }
+
+    /// Handles some datagrams. Returns whether there may be more.
+    fn receive_batch(&mut self, index: usize, worker: &mut Worker, metrics: &WorkerMetrics) -> bool {
+        let Some(port) = self.udp.get(index) else { return false };
+        let now = Instant::now();
+        for _ in 0..RECEIVE_BATCH {
+            // An error of a datagram socket is over with the call.
+            let Ok(Some((length, address))) = port.receive(&mut self.buffer) else { return false };
+            add(&metrics.received_packets, 1);
+            add(&metrics.received_bytes, length);
+            let contents = self.buffer.get(..length).unwrap_or_default();
+            let source = Source { is_tcp: false, address };
+            worker.handle_datagram(Datagram { source, destination: port.told, contents }, now);
+        }
+        true
+    }
+
+    fn receive_stream(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        let Some(connection) = self.tcp.get(token) else { return };
+        let now = Instant::now();
+        let (source, destination) = (Source { is_tcp: true, address: connection.peer }, connection.told);
+        let goes_on = connection.receive(&mut self.buffer, |contents| {
+            add(&metrics.received_packets, 1);
+            add(&metrics.received_bytes, contents.len());
+            worker.handle_datagram(Datagram { source, destination, contents }, now);
+        });
+        if !(goes_on && connection.send()) {
+            self.close_stream(token, worker, registry, metrics);
+        }
+        self.send(worker, registry, metrics);
+    }
+
+    fn close_stream(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        if let Some(address) = self.tcp.close(token, registry) {
+            worker.forget_source(Source { is_tcp: true, address });
+        }
+        set(&metrics.tcp_connections, self.tcp.len());
+    }
+
+    /// Closes the connections that no participant has claimed in time.
+    pub fn close_unbound(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        let Some(before) = Instant::now().checked_sub(self.limits.tcp_unbound) else { return };
+        let is_unbound = |address| !worker.is_bound(Source { is_tcp: true, address });
+        let unbound: Vec<_> = self.tcp.accepted_before(before).filter(|(_, peer)| is_unbound(*peer)).collect();
+        for (token, _) in unbound {
+            self.close_stream(token, worker, registry, metrics);
+        }
+    }
+
+    /// Completes what was received, and sends what the worker has to send.
+    pub fn send(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        worker.flush(Instant::now());
+        let mut broken = Vec::new();
+        for packet in worker.outbox().drain(..) {
+            let was_taken = match packet.proto {
+                Protocol::Udp => self.push_datagram(packet),
+                _ => self.push_stream(&packet, metrics, &mut broken),
+            };
+            add(&metrics.dropped_packets, usize::from(!was_taken));
+        }
+        for port in &mut self.udp {
+            let sent = port.send();
+            add(&metrics.sent_packets, sent.packets);
+            add(&metrics.sent_bytes, sent.bytes);
+            add(&metrics.dropped_packets, sent.dropped);
+        }
+        for token in broken {
+            self.close_stream(token, worker, registry, metrics);
+        }
+    }
+
+    fn push_datagram(&mut self, packet: Transmit) -> bool {
+        let port = self.udp.iter_mut().find(|port| port.told == packet.source);
+        port.is_some_and(|port| port.push(packet))
+    }
+
+    fn push_stream(&mut self, packet: &Transmit, metrics: &WorkerMetrics, broken: &mut Vec<Token>) -> bool {
+        let Some((token, connection)) = self.tcp.to(packet.destination) else { return false };
+        let was_taken = connection.push(&packet.contents);
+        if !connection.send() {
+            broken.push(token);
+        }
+        add(&metrics.sent_packets, usize::from(was_taken));
+        add(&metrics.sent_bytes, packet.contents.len());
+        was_taken
+    }
+}
+
+/// How often [`Sockets::close_unbound`] is called.
+pub const CLOSE_UNBOUND: Duration = Duration::from_secs(1);

@@ -1,0 +1,121 @@
+//! The TCP connections of a worker.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use mio::net::TcpListener;
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::connection::TcpConnection;
+use super::udp::normalize;
+use crate::address::client_network;
+use crate::config::Limits;
+
+/// The first token of a connection; those below are of listeners and UDP sockets.
+const FIRST_TOKEN: usize = 1024;
+
+/// The TCP connections of a worker, within its limits.
+#[derive(Default)]
+pub struct TcpConnections {
+    by_token: HashMap<Token, TcpConnection>,
+    by_peer: HashMap<SocketAddr, Token>,
+    by_network: HashMap<IpAddr, usize>,
+    next_token: usize,
+}
+
+/// Opens a listener that is bound to this address.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    const BACKLOG: i32 = 1024;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+impl TcpConnections {
+    /// Accepts the connections that wait at a listener. Those beyond the limits are closed at once.
+    pub fn accept(
+        &mut self,
+        listener: &TcpListener,
+        told: SocketAddr,
+        registry: &Registry,
+        limits: &Limits,
+        now: Instant,
+    ) {
+        loop {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    let connection = TcpConnection::new(stream, normalize(peer), told, now);
+                    // A connection that cannot be watched is closed by being dropped.
+                    let _ = self.add(connection, registry, limits);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Of the other errors, those of one connection are over, and those of the system come again.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn add(&mut self, mut connection: TcpConnection, registry: &Registry, limits: &Limits) -> io::Result<()> {
+        let network = client_network(connection.peer.ip());
+        let of_network = self.by_network.get(&network).copied().unwrap_or_default();
+        if self.by_token.len() >= limits.tcp_connections || of_network >= limits.tcp_connections_per_address {
+            return Ok(());
+        }
+        connection.stream.set_nodelay(true)?;
+        let token = Token(FIRST_TOKEN + self.next_token);
+        self.next_token += 1;
+        registry.register(&mut connection.stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.by_peer.insert(connection.peer, token);
+        *self.by_network.entry(network).or_default() += 1;
+        self.by_token.insert(token, connection);
+        Ok(())
+    }
+
+    /// Returns the connection with this token.
+    pub fn get(&mut self, token: Token) -> Option<&mut TcpConnection> {
+        self.by_token.get_mut(&token)
+    }
+
+    /// Returns the connection to this client.
+    pub fn to(&mut self, peer: SocketAddr) -> Option<(Token, &mut TcpConnection)> {
+        let token = *self.by_peer.get(&peer)?;
+        Some((token, self.by_token.get_mut(&token)?))
+    }
+
+    /// Closes a connection; returns the client's address.
+    pub fn close(&mut self, token: Token, registry: &Registry) -> Option<SocketAddr> {
+        let mut connection = self.by_token.remove(&token)?;
+        // Closing the stream removes it as well.
+        let _ = registry.deregister(&mut connection.stream);
+        if self.by_peer.get(&connection.peer) == Some(&token) {
+            self.by_peer.remove(&connection.peer);
+        }
+        let network = client_network(connection.peer.ip());
+        if let Some(count) = self.by_network.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_network.remove(&network);
+            }
+        }
+        Some(connection.peer)
+    }
+
+    /// Returns the connections that are older than this.
+    pub fn accepted_before(&self, time: Instant) -> impl Iterator<Item = (Token, SocketAddr)> {
+        self.by_token.iter().filter(move |(_, of)| of.since < time).map(|(token, of)| (*token, of.peer))
+    }
+
+    /// Returns how many connections are open.
+    pub fn len(&self) -> usize {
+        self.by_token.len()
+    }
+}

@@ -1,0 +1,156 @@
+//! The thread of a worker: waits for packets, commands and deadlines.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Waker};
+use str0m::Candidate;
+
+use super::addresses::BindError;
+use super::metrics::{WorkerMetrics, add, set};
+use super::sockets::{CLOSE_UNBOUND, Sockets, WAKER};
+use crate::config::Config;
+use crate::event::EventSink;
+use crate::handle::{RoomCommand, WorkerSender};
+use crate::worker::Worker;
+
+/// How many commands are handled before packets have their turn.
+const COMMAND_BATCH: usize = 64;
+
+/// A running worker.
+pub struct WorkerThread {
+    /// Its commands.
+    pub sender: WorkerSender,
+    /// What it has done.
+    pub metrics: Arc<WorkerMetrics>,
+    /// The addresses that its clients are told.
+    pub candidates: Vec<Candidate>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread of a worker works with.
+struct Driver {
+    poll: Poll,
+    sockets: Sockets,
+    worker: Worker,
+    commands: mpsc::Receiver<RoomCommand>,
+    sink: Arc<dyn EventSink>,
+    metrics: Arc<WorkerMetrics>,
+    stop: Arc<AtomicBool>,
+    close_unbound: Instant,
+    /// Whether there may be more commands than were handled at once.
+    has_more_commands: bool,
+}
+
+/// Starts a worker with sockets at this port of every configured address.
+///
+/// # Errors
+///
+/// If a socket cannot be bound or the thread cannot be started.
+pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Result<WorkerThread, BindError> {
+    let poll = Poll::new().map_err(BindError::Thread)?;
+    let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(BindError::Thread)?);
+    let sockets = Sockets::open(config, port, poll.registry())?;
+    let candidates = sockets.candidates();
+    let (sender, commands) = mpsc::channel();
+    let metrics = Arc::new(WorkerMetrics::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let now = Instant::now();
+    let driver = Driver {
+        poll,
+        sockets,
+        worker: Worker::new(candidates.clone(), config.limits.clone(), now),
+        commands,
+        sink,
+        metrics: metrics.clone(),
+        stop: stop.clone(),
+        close_unbound: now + CLOSE_UNBOUND,
+        has_more_commands: false,
+    };
+    let thread = std::thread::Builder::new().name(format!("media-{port}")).spawn(|| driver.run());
+    let thread = Some(thread.map_err(BindError::Thread)?);
+    Ok(WorkerThread { sender: WorkerSender::new(sender, waker), metrics, candidates, stop, thread })
+}
+
+impl Driver {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !self.stop.load(Ordering::Relaxed) {
+            if let Err(error) = self.poll.poll(&mut events, Some(self.longest_wait())).or_else(ignore_interruption) {
+                log::error!(error:%; "a media worker ended");
+                return;
+            }
+            let woken = Instant::now();
+            self.handle_commands();
+            for event in &events {
+                self.sockets.handle_ready(event.token(), &mut self.worker, self.poll.registry(), &self.metrics);
+            }
+            self.handle_timeouts();
+            let busy = usize::try_from(woken.elapsed().as_micros()).unwrap_or(usize::MAX);
+            add(&self.metrics.busy_microseconds, busy);
+        }
+    }
+
+    /// Returns how long nothing is to be done, if no packet and no command comes.
+    fn longest_wait(&self) -> Duration {
+        if self.has_more_commands {
+            return Duration::ZERO;
+        }
+        let deadline = self.worker.next_timeout().map_or(self.close_unbound, |at| at.min(self.close_unbound));
+        deadline.saturating_duration_since(Instant::now())
+    }
+
+    fn handle_commands(&mut self) {
+        let now = Instant::now();
+        let mut count = 0;
+        while let Some(RoomCommand { room, command }) =
+            (count < COMMAND_BATCH).then(|| self.commands.try_recv().ok()).flatten()
+        {
+            self.worker.handle_command(&room, command, now);
+            count += 1;
+        }
+        self.has_more_commands = count == COMMAND_BATCH;
+        set(&self.metrics.peers, self.worker.peers());
+        self.complete();
+    }
+
+    fn handle_timeouts(&mut self) {
+        let now = Instant::now();
+        if self.worker.next_timeout().is_some_and(|at| at <= now) {
+            self.worker.handle_timeout(now);
+        }
+        if now >= self.close_unbound {
+            self.close_unbound = now + CLOSE_UNBOUND;
+            self.sockets.close_unbound(&mut self.worker, self.poll.registry(), &self.metrics);
+        }
+        self.complete();
+    }
+
+    /// Sends the packets and reports the events that the worker has.
+    fn complete(&mut self) {
+        self.sockets.send(&mut self.worker, self.poll.registry(), &self.metrics);
+        for event in self.worker.take_events() {
+            self.sink.handle(event);
+        }
+    }
+}
+
+fn ignore_interruption(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}
+
+impl Drop for WorkerThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sender.wake();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("a media worker panicked");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A UDP socket of a worker.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::{Ipv6Addr, SocketAddr};
+
+use mio::net::UdpSocket;
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+use socket2::{Domain, Protocol, Socket, Type};
+use str0m::net::Transmit;
+
+/// How large the socket's buffers should be. The system may limit them to less.
+const BUFFER_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most packets that one call to the system sends.
+const SEND_BATCH: usize = 64;
+
+/// The most packets that wait for a busy socket. More are dropped, as the network would.
+const SEND_QUEUE: usize = 4096;
+
+/// A UDP socket of a worker.
+pub struct UdpPort {
+    pub socket: UdpSocket,
+    /// The address that clients know it by, with which packets are marked.
+    pub told: SocketAddr,
+    /// Packets that wait until the socket can send again.
+    waiting: VecDeque<Transmit>,
+}
+
+/// Opens a socket that is bound to this address, without blocking calls and with large buffers.
+pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // A system that refuses the size uses its largest.
+    let _ = (socket.set_recv_buffer_size(BUFFER_BYTES), socket.set_send_buffer_size(BUFFER_BYTES));
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(UdpSocket::from_std(socket.into()))
+}
+
+impl UdpPort {
+    /// Wraps an open socket.
+    pub fn new(socket: UdpSocket, told: SocketAddr) -> Self {
+        Self { socket, told, waiting: VecDeque::new() }
+    }
+
+    /// Receives a datagram; `None` if there is none now. An unreachable client is no error of the socket.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
+        loop {
+            match self.socket.recv_from(buffer) {
+                Ok((length, source)) => return Ok(Some((length, normalize(source)))),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) => {
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes a packet to send. Returns whether there was room for it.
+    pub fn push(&mut self, packet: Transmit) -> bool {
+        let has_room = self.waiting.len() < SEND_QUEUE;
+        if has_room {
+            self.waiting.push_back(packet);
+        }
+        has_room
+    }
+
+    /// Sends what was pushed, until the socket is busy. Returns packets and bytes sent, and packets dropped.
+    pub fn send(&mut self) -> Sent {
+        let mut sent = Sent::default();
+        while !self.waiting.is_empty() {
+            let batch = self.waiting.make_contiguous();
+            let batch = &batch[..batch.len().min(SEND_BATCH)];
+            match send_batch(&self.socket, batch) {
+                Ok(count) => {
+                    let count = count.max(1);
+                    sent.bytes += self.waiting.drain(..count).map(|packet| packet.contents.len()).sum::<usize>();
+                    sent.packets += count;
+                }
+                Err(Errno::AGAIN) => return sent,
+                Err(Errno::INTR) => {}
+                // The first packet cannot be sent: its address is unreachable, say. The others may be.
+                Err(_) => {
+                    self.waiting.pop_front();
+                    sent.dropped += 1;
+                }
+            }
+        }
+        sent
+    }
+}
+
+/// What [`UdpPort::send`] did.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Sent {
+    pub packets: usize,
+    pub bytes: usize,
+    pub dropped: usize,
+}
+
+fn send_batch(socket: &UdpSocket, batch: &[Transmit]) -> Result<usize, Errno> {
+    let addresses: Vec<_> = batch.iter().map(|packet| packet.destination.as_any()).collect();
+    let slices: Vec<_> = batch.iter().map(|packet| [IoSlice::new(&packet.contents)]).collect();
+    let mut controls: Vec<_> = batch.iter().map(|_| SendAncillaryBuffer::default()).collect();
+    let parts = addresses.iter().zip(&slices).zip(&mut controls);
+    let mut messages: Vec<_> =
+        parts.map(|((address, slice), control)| MMsgHdr::new_with_addr(address, slice, control)).collect();
+    sendmmsg(socket, &mut messages, SendFlags::DONTWAIT)
+}
+
+/// Returns the address as candidates write it: IPv4 is not wrapped in IPv6.
+pub fn normalize(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) => match Ipv6Addr::to_ipv4_mapped(v6.ip()) {
+            Some(ip) => SocketAddr::from((ip, v6.port())),
+            None => SocketAddr::from((*v6.ip(), v6.port())),
+        },
+        SocketAddr::V4(_) => address,
+    }
+}

@@ -1,0 +1,199 @@
+//! Media workers with real threads and sockets, and clients over the loopback interface.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "support/connection.rs"]
+mod connection;
+#[path = "support/socket.rs"]
+mod socket;
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use conclave_model::NamespacedRoom;
+use conclave_model::participant::TrackSource;
+use conclave_rtc::{
+    Command, Config, ConnectionMode, Event, Limits, NewPeer, NewTrack, PeerEvent, PeerPermissions, RoomHandle,
+    TrackMedium, Workers,
+};
+use str0m::format::Codec;
+use str0m::media::{MediaKind, Mid};
+use str0m::net::Protocol;
+
+use connection::{NewSection, Outgoing};
+use socket::SocketClient;
+
+/// A machine under load may be slow; a test that passes takes a fraction of it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Call {
+    workers: Workers,
+    room: RoomHandle,
+    events: mpsc::Receiver<Event>,
+    clients: Vec<(&'static str, SocketClient)>,
+    happened: Vec<(String, PeerEvent)>,
+}
+
+fn start(config: Config) -> (Workers, mpsc::Receiver<Event>) {
+    let (sender, events) = mpsc::channel();
+    let sink = move |event| sender.send(event).unwrap_or_default();
+    let config = Config { udp_ports: 0..=0, workers: 1, addresses: vec!["127.0.0.1".parse().unwrap()], ..config };
+    (Workers::start(&config, Arc::new(sink)).expect("the loopback interface has free ports"), events)
+}
+
+impl Call {
+    fn new() -> Self {
+        let (workers, events) = start(Config::default());
+        let room: NamespacedRoom = "prj_0123456789ab.room".parse().unwrap();
+        Self { room: workers.open_room(&room), workers, events, clients: Vec::new(), happened: Vec::new() }
+    }
+
+    fn server(&self, is_tcp: bool) -> SocketAddr {
+        self.workers.addresses().into_iter().find(|(tcp, _)| *tcp == is_tcp).expect("an address").1
+    }
+
+    fn join(&mut self, name: &'static str, protocol: Protocol) -> usize {
+        let client = match protocol {
+            Protocol::Tcp => SocketClient::tcp(self.server(true)),
+            _ => SocketClient::udp(),
+        };
+        self.clients.push((name, client));
+        self.room.send(Command::AddPeer(new_peer(name)));
+        let client = self.clients.len() - 1;
+        self.offer(client, None, [3, 3]);
+        self.run_until(|call| call.has(name, &PeerEvent::Connected));
+        client
+    }
+
+    fn offer(&mut self, client: usize, send: Option<NewSection<'_>>, receive: [u32; 2]) -> Option<Mid> {
+        let (name, client) = &mut self.clients[client];
+        let (sdp, mid) = client.connection.offer(send, receive, false);
+        self.room.send(Command::Offer { peer: name.parse().unwrap(), offer_id: 1, sdp });
+        mid
+    }
+
+    fn has(&self, name: &str, event: &PeerEvent) -> bool {
+        self.happened.iter().any(|(of, what)| of == name && what == event)
+    }
+
+    fn run_until(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) {
+        let end = Instant::now() + DEADLINE;
+        while !is_done(self) {
+            assert!(Instant::now() < end, "{:?}", self.happened);
+            for (_, client) in &mut self.clients {
+                client.exchange();
+            }
+            while let Ok(event) = self.events.try_recv() {
+                self.handle(event);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let Event::Peer { peer, event, .. } = event else { return };
+        let index = self.clients.iter().position(|(name, _)| *name == peer.as_str()).expect("a known client");
+        self.happened.push((peer.to_string(), event.clone()));
+        match event {
+            PeerEvent::Answered { sdp, .. } => self.clients[index].1.connection.accept_answer(&sdp),
+            PeerEvent::MediaSectionsRequired { num_audios, num_videos } => {
+                self.offer(index, None, [num_audios, num_videos]);
+            }
+            _ => {}
+        }
+    }
+
+    /// Publishes sound from one client, and checks that the other one hears it.
+    fn assert_audible(&mut self, from: usize, to: usize) {
+        let (publisher, subscriber) = (self.clients[from].0.parse().unwrap(), self.clients[to].0.parse().unwrap());
+        self.room.send(Command::PublishTrack { peer: publisher, track: voice() });
+        let section = NewSection { kind: MediaKind::Audio, cid: "cid-voice", rids: &[] };
+        let mid = self.offer(from, Some(section), [0, 0]).unwrap();
+        self.room.send(Command::Subscribe { peer: subscriber, track: "TR_voice".parse().unwrap() });
+        let (mut sequence, mut next) = (0, Instant::now());
+        self.run_until(|call| {
+            if Instant::now() >= next {
+                (sequence, next) = (sequence + 1, Instant::now() + Duration::from_millis(20));
+                let timestamp = u32::try_from(sequence * 960).unwrap();
+                let payload = [1, 2, 3];
+                let packet = Outgoing {
+                    mid,
+                    rid: None,
+                    codec: Codec::Opus,
+                    sequence,
+                    timestamp,
+                    payload: &payload,
+                    audio_level: Some(-30),
+                };
+                call.clients[from].1.connection.send_media(&packet, Instant::now());
+            }
+            call.clients[to].1.connection.received.iter().filter(|packet| packet.track == "TR_voice").count() >= 20
+        });
+    }
+}
+
+#[test]
+fn participants_hear_each_other_over_udp() {
+    let mut call = Call::new();
+    let (alice, bob) = (call.join("PA_alice", Protocol::Udp), call.join("PA_bob", Protocol::Udp));
+    call.assert_audible(alice, bob);
+}
+
+#[test]
+fn participants_hear_each_other_over_tcp() {
+    let mut call = Call::new();
+    let (alice, bob) = (call.join("PA_alice", Protocol::Tcp), call.join("PA_bob", Protocol::Udp));
+    call.assert_audible(alice, bob);
+    let mut call = Call::new();
+    let (alice, bob) = (call.join("PA_alice", Protocol::Udp), call.join("PA_bob", Protocol::Tcp));
+    call.assert_audible(alice, bob);
+}
+
+#[test]
+fn connections_of_strangers_are_closed_and_limited() {
+    let limits = Limits { tcp_connections_per_address: 2, tcp_unbound: Duration::ZERO, ..Limits::default() };
+    let (workers, _events) = start(Config { limits, ..Config::default() });
+    let server = workers.addresses().into_iter().find(|(is_tcp, _)| *is_tcp).unwrap().1;
+    for _ in 0..5 {
+        let mut streams: Vec<_> = (0..4).map(|_| TcpStream::connect(server).unwrap()).collect();
+        for stream in &mut streams {
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            let read = std::io::Read::read(stream, &mut [0]).map_err(|error| error.kind());
+            assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "closed, not timed out: {read:?}");
+        }
+    }
+}
+
+fn new_peer(name: &str) -> NewPeer {
+    NewPeer {
+        sid: name.parse().unwrap(),
+        identity: name.parse().unwrap(),
+        mode: ConnectionMode::Single,
+        is_subscriber_primary: false,
+        needs_full_ice: false,
+        allows_pause: false,
+        permissions: PeerPermissions {
+            can_publish_data: true,
+            can_subscribe: true,
+            is_hidden: false,
+            is_agent: false,
+            subscribe_max_kbps: None,
+        },
+    }
+}
+
+fn voice() -> NewTrack {
+    NewTrack {
+        sid: "TR_voice".parse().unwrap(),
+        cid: "cid-voice".to_owned(),
+        medium: TrackMedium::Audio,
+        source: TrackSource::Microphone,
+        codec: None,
+        is_stereo: false,
+        uses_dtx: true,
+        uses_red: false,
+        is_muted: false,
+        layers: Vec::new(),
+    }
+}
