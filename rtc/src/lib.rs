@@ -15,6 +15,7 @@
 mod address;
 pub mod command;
 pub mod config;
+mod data;
 mod driver;
 pub mod event;
 mod forward;

@@ -18,6 +18,8 @@ use str0m::rtp::Ssrc;
 use str0m::stats::PeerStats;
 use str0m::{Candidate, Input, Output, Rtc, RtcConfig, RtcError};
 
+use crate::data::Backlog;
+
 new_key_type! {
     /// Names a transport of a worker.
     pub struct TransportKey;
@@ -112,6 +114,8 @@ pub struct Transport {
     pub new_channels: Vec<ChannelConfig>,
     /// The open data channels by label.
     pub channels: HashMap<String, ChannelId>,
+    /// Reliable messages that wait for the client.
+    pub backlog: Backlog,
     /// The last statistics.
     pub stats: Option<PeerStats>,
     /// The estimated bandwidth to the client.
@@ -196,6 +200,7 @@ impl Transport {
             published: HashMap::new(),
             new_channels: Vec::new(),
             channels: HashMap::new(),
+            backlog: Backlog::default(),
             stats: None,
             estimate: None,
         }
@@ -255,6 +260,22 @@ impl Transport {
         let current = self.rtc.direct_api().local_ice_credentials();
         let is_new = self.credentials.back() != Some(&current);
         is_new.then_some(current)
+    }
+
+    /// Returns the label of an open channel.
+    pub fn channel_label(&self, id: ChannelId) -> Option<&str> {
+        self.channels.iter().find(|(_, known)| **known == id).map(|(label, _)| label.as_str())
+    }
+
+    /// Sends a message; returns whether the channel is open and takes it now. A message that the client cannot take at all
+    /// is dropped.
+    pub fn write_message(&mut self, label: &str, message: &[u8]) -> bool {
+        let Some(id) = self.channels.get(label).copied() else { return false };
+        let written = self.guarded(|rtc| match rtc.channel(id) {
+            Some(mut channel) => Ok(channel.write(true, message)?),
+            None => Ok(false),
+        });
+        written.unwrap_or(true)
     }
 
     /// Begins to close the connection; the last packets are still to be polled.

@@ -7,6 +7,7 @@ use str0m::net::{Protocol, Receive};
 use str0m::{Event as RtcEvent, Output};
 
 use super::Worker;
+use crate::data;
 use crate::event::{FailureReason, PeerEvent};
 use crate::transport::{Source, TransportError, TransportKey};
 
@@ -125,7 +126,8 @@ impl Worker {
             match transport.poll() {
                 Ok(Output::Timeout(due)) => {
                     transport.due = Some(due);
-                    return self.arm(key);
+                    self.arm(key);
+                    return self.send_backlog(key);
                 }
                 Ok(Output::Transmit(packet)) => self.outbox.push(packet),
                 Ok(Output::Event(event)) => self.handle_rtc_event(key, event),
@@ -150,6 +152,12 @@ impl Worker {
             RtcEvent::Connected => self.handle_connected(key),
             RtcEvent::KeyframeRequest(request) => self.handle_key_frame_request(key, request.mid),
             RtcEvent::ChannelOpen(id, label) => self.open_channel(key, id, label),
+            RtcEvent::ChannelData(data) => self.handle_message(key, data.id, &data.data),
+            RtcEvent::ChannelClose(id) => {
+                if let Some(transport) = self.transports.get_mut(key) {
+                    transport.channels.retain(|_, open| *open != id);
+                }
+            }
             RtcEvent::PeerStats(stats) => {
                 if let Some(transport) = self.transports.get_mut(key) {
                     transport.stats = Some(stats);
@@ -161,9 +169,11 @@ impl Worker {
     }
 
     fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
-        if let Some(transport) = self.transports.get_mut(key) {
+        // Clients can open any number of channels; those without a known label are not used.
+        if let Some(transport) = self.transports.get_mut(key).filter(|_| data::kind_of_channel(&label).is_some()) {
             transport.channels.insert(label, id);
         }
+        self.send_backlog(key);
     }
 
     fn handle_connected(&mut self, key: TransportKey) {

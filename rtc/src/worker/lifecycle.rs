@@ -158,7 +158,8 @@ impl Worker {
         peer.negotiation.outstanding = None;
         peer.negotiation.asked_at = None;
         peer.negotiation.wants_ice_restart = !single;
-        self.emit(key, PeerEvent::Resumed { last_message_seq: 0 });
+        let last_message_seq = peer.last_message_seq;
+        self.emit(key, PeerEvent::Resumed { last_message_seq });
         self.request_negotiation(key);
     }
 }

@@ -8,6 +8,7 @@ mod demux;
 mod drive;
 mod forwarding;
 mod lifecycle;
+mod messages;
 mod negotiation;
 mod peer;
 mod publishing;
@@ -121,7 +122,11 @@ impl Worker {
             Command::SetPermissions { peer, permissions } => {
                 self.with_peer(&peer, |worker, key| worker.set_permissions(key, permissions));
             }
-            Command::ReplayData { .. } | Command::SendData(_) | Command::Snapshot(_) => {}
+            Command::ReplayData { peer, received } => {
+                self.with_peer(&peer, |worker, key| worker.replay_messages(key, &received));
+            }
+            Command::SendData(message) => self.send_server_message(room, message),
+            Command::Snapshot(_) => {}
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Peer {
     pub sections: Vec<Section>,
     /// The state of the negotiation of what the server sends.
     pub negotiation: Negotiation,
+    /// The number of the last reliable message that it sent.
+    pub last_message_seq: u32,
     /// Whether [`Connected`](crate::PeerEvent::Connected) was sent.
     pub is_active: bool,
     /// Whether nothing arrives.
@@ -121,6 +123,7 @@ impl Peer {
             wanted: BTreeMap::new(),
             sections: Vec::new(),
             negotiation: Negotiation::default(),
+            last_message_seq: 0,
             is_active: false,
             silence: Silence::None,
             has_failed: false,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use conclave_model::{NamespacedRoom, TrackSid};
 
+use crate::data::RecentMessages;
 use crate::transport::{PeerKey, TrackKey};
 
 /// A room of a worker: its participants and what they publish.
@@ -15,11 +16,13 @@ pub struct Room {
     pub peers: Vec<PeerKey>,
     /// The published tracks.
     pub tracks: HashMap<TrackSid, TrackKey>,
+    /// The last reliable messages.
+    pub recent: RecentMessages,
 }
 
 impl Room {
     /// Opens an empty room.
     pub fn new(name: NamespacedRoom) -> Self {
-        Self { name, peers: Vec::new(), tracks: HashMap::new() }
+        Self { name, peers: Vec::new(), tracks: HashMap::new(), recent: RecentMessages::default() }
     }
 }

@@ -1,6 +1,9 @@
 //! The worker with clients in memory.
 
 mod forwarding;
+mod messages;
+mod reconnect;
+mod sections;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
 mod world;

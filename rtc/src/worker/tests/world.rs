@@ -45,6 +45,8 @@ pub struct Client {
     /// What the server asked for while an offer was unanswered.
     required: Option<[u32; 2]>,
     is_gone: bool,
+    /// Whether the client answers offers.
+    pub answers: bool,
 }
 
 /// A track that a client publishes.
@@ -96,6 +98,7 @@ impl World {
             is_negotiating: false,
             required: None,
             is_gone: false,
+            answers: true,
         });
         self.command(Command::AddPeer(new_peer(name, mode)));
         let client = self.clients.len() - 1;
@@ -151,6 +154,16 @@ impl World {
         let mid = self.offer(client, Some(NewSection { kind, cid: &cid, rids }), [0, 0], false).expect("a section");
         self.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
         Publication { client, sid: sid.to_owned(), mid, codec, sequence: 1000, timestamp: 5000, picture: 1 }
+    }
+
+    /// Ends a publication as a client does: its section sends no more.
+    pub fn stop_publishing(&mut self, track: &Publication) {
+        let client = &mut self.clients[track.client];
+        client.next_offer += 1;
+        client.is_negotiating = true;
+        let sdp = client.publisher.stop_sending(track.mid);
+        let (peer, offer_id) = (client.name.parse().unwrap(), client.next_offer);
+        self.command(Command::Offer { peer, offer_id, sdp });
     }
 
     pub fn subscribe(&mut self, client: usize, track: &Publication) {
@@ -296,7 +309,7 @@ impl World {
         let client = &mut self.clients[index];
         client.events.push(event.clone());
         match event {
-            PeerEvent::Offered { offer_id, sdp, .. } => {
+            PeerEvent::Offered { offer_id, sdp, .. } if client.answers => {
                 let subscriber = client.subscriber.as_mut().expect("a client in dual mode");
                 let sdp = subscriber.accept_offer(&sdp);
                 subscriber.advance(now);

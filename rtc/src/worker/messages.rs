@@ -1,0 +1,109 @@
+//! Data messages from participant to participant.
+
+use conclave_model::participant::DataKind;
+use conclave_model::{NamespacedRoom, ParticipantSid};
+use str0m::channel::ChannelId;
+
+use super::Worker;
+use crate::command::ServerMessage;
+use crate::data::{self, Message, Routed, Sender};
+use crate::event::FailureReason;
+use crate::transport::{PeerKey, TransportKey};
+
+impl Worker {
+    /// Handles a message of a client.
+    pub(super) fn handle_message(&mut self, from: TransportKey, channel: ChannelId, bytes: &[u8]) {
+        let Some(transport) = self.transports.get(from) else { return };
+        let key = transport.peer;
+        let Some(kind) = transport.channel_label(channel).and_then(data::kind_of_channel) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.info.permissions.can_publish_data) else { return };
+        let info = &peer.info;
+        let (is_hidden, is_agent) = (info.permissions.is_hidden, info.permissions.is_agent);
+        let sender = Sender { sid: info.sid.as_str(), identity: info.identity.as_str(), is_hidden, is_agent };
+        let Some(routed) = data::route(bytes, kind, sender) else { return };
+        if kind == DataKind::Reliable && routed.sequence > 0 {
+            if routed.sequence <= peer.last_message_seq {
+                return;
+            }
+            peer.last_message_seq = routed.sequence;
+        }
+        let room = peer.room;
+        let sid = peer.info.sid.to_string();
+        let receivers = self.rooms.get(room).map(|room| room.peers.clone()).unwrap_or_default();
+        self.deliver(receivers.into_iter().filter(|receiver| *receiver != key), kind, &routed);
+        if let Some(room) = self.rooms.get_mut(room).filter(|_| kind == DataKind::Reliable && routed.sequence > 0) {
+            room.recent.push(sid, routed, self.now);
+        }
+    }
+
+    /// Sends a message of the server.
+    pub(super) fn send_server_message(&mut self, room: &NamespacedRoom, message: ServerMessage) {
+        let kind = message.kind;
+        let routed = data::server_packet(message);
+        let room = self.room_by_name.get(room).and_then(|key| self.rooms.get(*key));
+        let receivers = room.map(|room| room.peers.clone()).unwrap_or_default();
+        self.deliver(receivers.into_iter(), kind, &routed);
+    }
+
+    /// Sends a message to those of the participants that it is for and that may receive it.
+    fn deliver(&mut self, receivers: impl Iterator<Item = PeerKey>, kind: DataKind, routed: &Routed) {
+        for key in receivers {
+            let Some(peer) = self.peers.get(key).filter(|peer| peer.info.permissions.can_subscribe) else { continue };
+            if routed.is_for(peer.info.identity.as_str(), peer.info.sid.as_str()) {
+                self.send_message(key, kind, &routed.message);
+            }
+        }
+    }
+
+    fn send_message(&mut self, key: PeerKey, kind: DataKind, message: &Message) {
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        let subscriber = peer.subscriber;
+        let Some(transport) = self.transports.get_mut(subscriber) else { return };
+        if kind == DataKind::Lossy {
+            // What does not fit is lost.
+            transport.write_message(data::channel_of_kind(kind), message);
+        } else {
+            transport.backlog.push(message.clone(), self.now);
+            self.send_backlog(subscriber);
+        }
+        self.touch(subscriber);
+    }
+
+    /// Sends as many of the waiting reliable messages as the channel takes.
+    pub(super) fn send_backlog(&mut self, key: TransportKey) {
+        let Some(transport) = self.transports.get_mut(key).filter(|transport| !transport.backlog.is_empty()) else {
+            return;
+        };
+        let channel = data::channel_of_kind(DataKind::Reliable);
+        if !transport.channels.contains_key(channel) {
+            return transport.backlog.limit_before_channel(self.now);
+        }
+        let mut has_written = false;
+        while let Some(message) = transport.backlog.front().cloned() {
+            if !transport.write_message(channel, &message) {
+                break;
+            }
+            transport.backlog.pop();
+            has_written = true;
+        }
+        let (bytes, peer) = (transport.backlog.bytes(), transport.peer);
+        if bytes > self.limits.data_backlog_bytes {
+            self.fail_peer(peer, FailureReason::DataBacklog);
+        } else if has_written {
+            self.touch(key);
+        }
+    }
+
+    /// Sends a resumed participant the reliable messages that it has missed.
+    pub(super) fn replay_messages(&mut self, key: PeerKey, received: &[(ParticipantSid, u32)]) {
+        let Some(peer) = self.peers.get(key) else { return };
+        let Some(room) = self.rooms.get(peer.room) else { return };
+        let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
+        let missed = received.iter().flat_map(|(sender, last)| room.recent.after(sender.as_str(), *last));
+        let missed: Vec<_> =
+            missed.filter(|routed| routed.is_for(identity, sid)).map(|routed| routed.message.clone()).collect();
+        for message in missed {
+            self.send_message(key, DataKind::Reliable, &message);
+        }
+    }
+}

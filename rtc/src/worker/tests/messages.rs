@@ -1,0 +1,151 @@
+//! Data messages.
+
+#![allow(deprecated, reason = "the tests read what old clients read")]
+
+use std::time::Duration;
+
+use conclave_model::participant::DataKind;
+use livekit_protocol as proto;
+use livekit_protocol::data_packet::Value;
+use prost::Message as _;
+
+use super::MODES;
+use super::world::{World, new_peer};
+use crate::command::{Command, ServerMessage};
+
+fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
+    let destination_identities = to.iter().map(|to| (*to).to_owned()).collect();
+    let payload = [number.to_be_bytes().to_vec(), vec![1; size]].concat();
+    let value = Some(Value::User(proto::UserPacket { payload, ..Default::default() }));
+    proto::DataPacket { value, sequence: number, destination_identities, ..Default::default() }.encode_to_vec()
+}
+
+/// The numbers of the messages that a client has received on a channel.
+fn numbers(world: &mut World, client: usize, label: &str) -> Vec<u32> {
+    let messages = world.receiver(client).messages.iter().filter(|(channel, _)| channel == label);
+    let packets = messages.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
+    let numbers = packets.map(|packet| match packet.value {
+        Some(Value::User(user)) => u32::from_be_bytes(user.payload[..4].try_into().unwrap()),
+        other => panic!("{other:?}"),
+    });
+    numbers.collect()
+}
+
+fn send(world: &mut World, client: usize, label: &str, bytes: &[u8]) {
+    let now = world.now;
+    assert!(world.clients[client].publisher.send_message(label, bytes, now), "the channel takes it");
+    world.settle();
+}
+
+fn world_with_channels(mode: crate::command::ConnectionMode, names: [&'static str; 3]) -> (World, [usize; 3]) {
+    let mut world = World::new();
+    let clients = names.map(|name| {
+        let client = world.join_connected(name, mode);
+        if world.clients[client].subscriber.is_some() {
+            world.offer(client, None, [1, 0], false);
+        }
+        client
+    });
+    world.run_until("all channels are open", |world| {
+        let is_open = |connection: &super::support::Connection| connection.channels.len() >= 2;
+        let all = |client: &super::world::Client| {
+            is_open(&client.publisher) && client.subscriber.as_ref().is_none_or(is_open)
+        };
+        world.clients.iter().all(all)
+    });
+    (world, clients)
+}
+
+#[test]
+fn messages_reach_those_they_are_for_and_name_their_sender() {
+    for mode in MODES {
+        let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
+        send(&mut world, alice, "_reliable", &packet(2, 60_000, &["PA_carol"]));
+        send(&mut world, alice, "_lossy", &packet(3, 10, &["PA_bob"]));
+        world.run(Duration::from_millis(200));
+        assert_eq!(numbers(&mut world, bob, "_reliable"), [1], "{mode:?}");
+        assert_eq!(numbers(&mut world, carol, "_reliable"), [1, 2], "{mode:?}");
+        assert_eq!(numbers(&mut world, bob, "_lossy"), [3], "{mode:?}");
+        assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}: not to the sender");
+        let first = proto::DataPacket::decode(world.receiver(bob).messages[0].1.as_slice()).unwrap();
+        assert_eq!(first.participant_identity, "PA_alice");
+    }
+}
+
+#[test]
+fn a_thousand_reliable_messages_arrive_in_order_over_a_lossy_network() {
+    for mode in MODES {
+        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let mut count = 0;
+        world.loses = Box::new(move |_| {
+            count += 1;
+            count % 20 == 0
+        });
+        let mut next = 1;
+        while next <= 1000 {
+            let now = world.now;
+            let bytes = packet(next, 100, &[]);
+            next += u32::from(world.clients[alice].publisher.send_message("_reliable", &bytes, now));
+            world.run(Duration::from_millis(5));
+        }
+        world.run_until("all messages arrive", |world| {
+            let connection = &world.clients[bob];
+            connection.subscriber.as_ref().unwrap_or(&connection.publisher).messages.len() >= 1000
+        });
+        assert_eq!(numbers(&mut world, bob, "_reliable"), (1..=1000).collect::<Vec<_>>(), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_repeated_message_is_dropped_and_a_missed_one_is_sent_again() {
+    for mode in MODES {
+        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        for number in [1, 2, 2, 1, 3] {
+            send(&mut world, alice, "_reliable", &packet(number, 10, &[]));
+        }
+        world.run(Duration::from_millis(100));
+        assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3], "{mode:?}");
+        let received = vec![("PA_alice".parse().unwrap(), 1)];
+        world.command(Command::ReplayData { peer: "PA_bob".parse().unwrap(), received });
+        world.run(Duration::from_millis(100));
+        assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3], "{mode:?}");
+    }
+}
+
+#[test]
+fn permissions_hold_for_the_next_message() {
+    for mode in MODES {
+        let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let mut permissions = new_peer("PA_alice", mode).permissions;
+        permissions.can_publish_data = false;
+        world.command(Command::SetPermissions { peer: "PA_alice".parse().unwrap(), permissions });
+        permissions.can_subscribe = false;
+        world.command(Command::SetPermissions { peer: "PA_carol".parse().unwrap(), permissions });
+        send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
+        send(&mut world, bob, "_reliable", &packet(2, 10, &[]));
+        world.run(Duration::from_millis(100));
+        assert!(numbers(&mut world, bob, "_reliable").is_empty(), "{mode:?}");
+        assert_eq!(numbers(&mut world, alice, "_reliable"), [2], "{mode:?}");
+        assert!(numbers(&mut world, carol, "_reliable").is_empty(), "{mode:?}");
+    }
+}
+
+#[test]
+fn the_server_sends_messages_without_a_sender() {
+    for mode in MODES {
+        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let message = ServerMessage {
+            to: vec!["PA_bob".parse().unwrap()],
+            kind: DataKind::Reliable,
+            topic: Some("news".to_owned()),
+            payload: vec![0, 0, 0, 9],
+        };
+        world.command(Command::SendData(message));
+        world.run(Duration::from_millis(100));
+        assert_eq!(numbers(&mut world, bob, "_reliable"), [9], "{mode:?}");
+        assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}");
+        let packet = proto::DataPacket::decode(world.receiver(bob).messages[0].1.as_slice()).unwrap();
+        assert_eq!(packet.participant_identity, "");
+    }
+}

@@ -1,0 +1,107 @@
+//! Media sections are used again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::MODES;
+use super::world::World;
+use crate::command::{Command, ConnectionMode};
+use crate::event::PeerEvent;
+
+/// The media sections of the last description that the server sent to a client.
+fn sections(world: &World, client: usize) -> usize {
+    let texts = world.clients[client].events.iter().filter_map(|event| match event {
+        PeerEvent::Offered { sdp, .. } | PeerEvent::Answered { sdp, .. } => Some(sdp),
+        _ => None,
+    });
+    texts.last().expect("a description").matches("m=").count()
+}
+
+#[test]
+fn fifty_joins_do_not_add_sections_and_no_number_restarts() {
+    for mode in MODES {
+        let mut world = World::new();
+        let bob = world.join_connected("PA_bob", mode);
+        for cycle in 0..50 {
+            let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+            let mut voice = world.publish(alice, &format!("TR_voice{cycle}"), Codec::Opus, &[]);
+            let mut camera = world.publish(alice, &format!("TR_camera{cycle}"), Codec::Vp8, &[]);
+            world.subscribe(bob, &voice);
+            world.subscribe(bob, &camera);
+            for _ in 0..5 {
+                world.send(&mut voice, None, &[1, 2]);
+                world.send_vp8(&mut camera, None, true);
+                world.run(Duration::from_millis(10));
+            }
+            assert_eq!(world.received(bob, &voice).len(), 5, "{mode:?} {cycle}");
+            assert_eq!(world.received(bob, &camera).len(), 5, "{mode:?} {cycle}");
+            world.leave(alice);
+            world.run(Duration::from_millis(20));
+        }
+        let expected = if mode == ConnectionMode::Dual { 3 } else { 7 };
+        assert_eq!(sections(&world, bob), expected, "{mode:?}");
+        assert_numbers_go_on(&mut world, bob);
+    }
+}
+
+fn assert_numbers_go_on(world: &mut World, client: usize) {
+    let mut last: HashMap<u32, (u64, u32)> = HashMap::new();
+    let received = &world.receiver(client).received;
+    assert_eq!(received.len(), 500);
+    for packet in received {
+        if let Some((sequence, timestamp)) = last.insert(packet.ssrc, (packet.sequence, packet.timestamp)) {
+            assert_eq!(packet.sequence, sequence + 1, "{}", packet.track);
+            let ticks = packet.timestamp.wrapping_sub(timestamp);
+            assert!(ticks > 0 && ticks < 48_000 * 10, "{} {ticks}", packet.track);
+        }
+    }
+    assert_eq!(last.len(), 2, "one source for each medium");
+}
+
+#[test]
+fn the_seventh_track_gets_a_section_that_the_client_is_asked_for() {
+    let mut world = World::new();
+    let bob = world.join_connected("PA_bob", ConnectionMode::Single);
+    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+    let mut voices: Vec<_> =
+        (0..5).map(|number| world.publish(alice, &format!("TR_voice{number}"), Codec::Opus, &[])).collect();
+    for voice in &voices {
+        world.subscribe(bob, voice);
+    }
+    for voice in &mut voices {
+        world.send(voice, None, &[7]);
+        assert_eq!(world.received(bob, voice).len(), 1, "{}", voice.sid);
+    }
+}
+
+#[test]
+fn a_track_that_its_publisher_ends_is_reported_and_gone() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        world.stop_publishing(&voice);
+        let ended = PeerEvent::TrackEnded { track: voice.sid.parse().unwrap() };
+        assert!(world.clients[alice].events.contains(&ended), "{mode:?}");
+        assert!(world.receiver(bob).tracks.is_empty(), "{mode:?}: the subscriber is told");
+    }
+}
+
+#[test]
+fn media_without_an_admitted_track_is_dropped() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        let (peer, track) = ("PA_alice".parse().unwrap(), "TR_voice".parse().unwrap());
+        world.command(Command::UnpublishTrack { peer, track });
+        for _ in 0..10 {
+            world.send(&mut voice, None, &[1]);
+        }
+        assert!(world.receiver(bob).received.is_empty(), "{mode:?}");
+    }
+}
