@@ -19,6 +19,7 @@ use str0m::stats::PeerStats;
 use str0m::{Candidate, Input, Output, Rtc, RtcConfig, RtcError};
 
 use crate::data::Backlog;
+use crate::forward::LinkQuality;
 
 new_key_type! {
     /// Names a transport of a worker.
@@ -120,6 +121,12 @@ pub struct Transport {
     pub stats: Option<PeerStats>,
     /// The estimated bandwidth to the client.
     pub estimate: Option<Bitrate>,
+    /// The bitrates that the estimation was told to try: the next step and the best, in bits per second.
+    pub bitrates: (u64, u64),
+    /// Loss and delay.
+    pub quality: LinkQuality,
+    /// The sections of its description.
+    pub media_sections: usize,
 }
 
 /// How fast sending to a client starts before its bandwidth is known.
@@ -203,6 +210,9 @@ impl Transport {
             backlog: Backlog::default(),
             stats: None,
             estimate: None,
+            bitrates: (0, 0),
+            quality: LinkQuality::default(),
+            media_sections: 0,
         }
     }
 
@@ -260,6 +270,15 @@ impl Transport {
         let current = self.rtc.direct_api().local_ice_credentials();
         let is_new = self.credentials.back() != Some(&current);
         is_new.then_some(current)
+    }
+
+    /// Keeps statistics.
+    pub fn note_stats(&mut self, stats: PeerStats) {
+        let losses = [stats.egress_loss_fraction, stats.ingress_loss_fraction];
+        let loss = losses.into_iter().flatten().filter(|loss| loss.is_finite()).fold(0.0, f32::max);
+        let pair = stats.selected_candidate_pair.as_ref().and_then(|pair| pair.current_round_trip_time);
+        self.quality.observe(loss, stats.rtt.or(pair));
+        self.stats = Some(stats);
     }
 
     /// Returns the label of an open channel.

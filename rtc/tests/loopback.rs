@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[allow(dead_code, reason = "other tests use what this one does not")]
 #[path = "support/connection.rs"]
 mod connection;
 #[path = "support/socket.rs"]

@@ -6,7 +6,7 @@ mod recent;
 
 pub use backlog::Backlog;
 pub use packet::{Routed, Sender, route, server_packet};
-pub use recent::{RecentMessage, RecentMessages};
+pub use recent::RecentMessages;
 
 use std::sync::Arc;
 

@@ -162,7 +162,9 @@ mod tests {
         let transcription = packet(Value::Transcription(proto::Transcription::default())).encode_to_vec();
         assert!(route(&transcription, DataKind::Reliable, ALICE).is_none());
         assert!(route(&transcription, DataKind::Reliable, Sender { is_agent: true, ..ALICE }).is_some());
-        for value in [Value::Metrics(Default::default()), Value::Speaker(Default::default())] {
+        for value in
+            [Value::Metrics(proto::MetricsBatch::default()), Value::Speaker(proto::ActiveSpeakerUpdate::default())]
+        {
             assert!(route(&packet(value).encode_to_vec(), DataKind::Reliable, ALICE).is_none());
         }
     }

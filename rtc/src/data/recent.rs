@@ -20,12 +20,11 @@ pub struct RecentMessages {
 
 /// A reliable message that was sent lately.
 #[derive(Debug)]
-pub struct RecentMessage {
+struct RecentMessage {
     at: Instant,
     /// The sid of its sender.
-    pub sender: String,
-    /// The message.
-    pub routed: Routed,
+    sender: String,
+    routed: Routed,
 }
 
 impl RecentMessages {

@@ -64,7 +64,7 @@ fn with_external(bound: &[IpAddr], external: &[IpAddr]) -> Vec<(IpAddr, IpAddr)>
         |address: &IpAddr, at: usize| bound[..at].iter().filter(|other| other.is_ipv4() == address.is_ipv4()).count();
     let pairs = bound.iter().enumerate().map(|(at, address)| {
         let family = of_family(address.is_ipv4());
-        let told = family.clone().nth(position(address, at)).or_else(|| family.clone().last()).unwrap_or(*address);
+        let told = family.clone().nth(position(address, at)).or_else(|| family.clone().next_back()).unwrap_or(*address);
         (*address, told)
     });
     pairs.collect()

@@ -88,9 +88,9 @@ impl Sockets {
     /// Handles that a socket is ready.
     pub fn handle_ready(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let index = token.0.wrapping_sub(1) / 2;
-        if token.0 % 2 == 1 && index < self.udp.len() {
+        if !token.0.is_multiple_of(2) && index < self.udp.len() {
             self.receive_datagrams(index, worker, registry, metrics);
-        } else if let Some((listener, told)) = self.listeners.get(index).filter(|_| token.0 % 2 == 0) {
+        } else if let Some((listener, told)) = self.listeners.get(index).filter(|_| token.0.is_multiple_of(2)) {
             self.tcp.accept(listener, *told, registry, &self.limits, Instant::now());
             set(&metrics.tcp_connections, self.tcp.len());
         } else {

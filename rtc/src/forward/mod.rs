@@ -3,19 +3,27 @@
 //! Everything here is a value without I/O. A [`Rewriter`] belongs to a media section that the server sends on, for as long as
 //! that section exists: SRTP's replay protection discards packets whose numbers restart.
 
+mod allocation;
 mod h264;
 mod key_frame;
 mod packet;
 mod picture_ids;
+mod quality;
+mod quality_use;
 mod rate;
 mod rewriter;
 mod sequence;
+mod speakers;
 mod timestamp;
 
 #[cfg(test)]
 mod properties;
 
+pub use allocation::{VideoDemand, allocate};
 pub use key_frame::KeyFrameRequests;
 pub use packet::MediaPacket;
+pub use quality::LinkQuality;
+pub use quality_use::QualityUse;
 pub use rate::RateMeter;
 pub use rewriter::{Rewriter, Rewritten};
+pub use speakers::{SpeechDetector, WINDOW_MILLISECONDS};

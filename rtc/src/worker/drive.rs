@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use str0m::bwe::BweKind;
 use str0m::ice::StunMessage;
 use str0m::net::{Protocol, Receive};
 use str0m::{Event as RtcEvent, Output};
@@ -160,11 +161,27 @@ impl Worker {
             }
             RtcEvent::PeerStats(stats) => {
                 if let Some(transport) = self.transports.get_mut(key) {
-                    transport.stats = Some(stats);
+                    transport.note_stats(stats);
                 }
             }
+            RtcEvent::EgressBitrateEstimate(estimate) => self.handle_estimate(key, &estimate),
             RtcEvent::Closed => self.handle_closed(key),
             _ => {}
+        }
+    }
+
+    /// Takes an estimate of the bandwidth to a client. One that does not say how it receives is not limited.
+    fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        let bitrate = match estimate {
+            BweKind::Twcc { estimate, can_probe } => can_probe.then_some(*estimate),
+            BweKind::Remb { estimate, .. } => Some(*estimate),
+            _ => return,
+        };
+        transport.estimate = bitrate;
+        let peer = transport.peer;
+        if self.peers.get(peer).is_some_and(|peer| peer.subscriber == key) {
+            self.allocate(peer);
         }
     }
 

@@ -19,9 +19,14 @@ impl Worker {
         let Some(params) = payload_params(track, publisher, packet.header.payload_type) else { return };
         let media = MediaPacket::new(packet, track.codec);
         let Some(layer) = track.layers.get_mut(ingress.layer) else { return };
-        layer.note(packet.payload.len(), self.now);
+        if layer.note(packet.payload.len(), self.now) {
+            self.revived.push(ingress.track);
+        }
         if media.is_entry_point {
             layer.note_key_frame(self.now);
+        }
+        if let Some(level) = packet.header.ext_vals.audio_level {
+            track.speech.observe(level);
         }
         if track.is_muted {
             return;

@@ -147,6 +147,7 @@ impl Worker {
     pub(super) fn set_permissions(&mut self, key: PeerKey, permissions: PeerPermissions) {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.info.permissions = permissions;
+            self.allocate(key);
         }
     }
 

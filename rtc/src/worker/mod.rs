@@ -4,14 +4,18 @@
 //! is in [`Worker::outbox`] and reports what is in [`Worker::events`]. A packet of a publisher is written to all its
 //! receivers' connections at once; `flush` drives each touched connection once.
 
+mod allocation;
 mod demux;
 mod drive;
+mod dynacast;
 mod forwarding;
+mod inspection;
 mod lifecycle;
 mod messages;
 mod negotiation;
 mod peer;
 mod publishing;
+mod reports;
 mod room;
 mod subscribing;
 mod ticks;
@@ -62,6 +66,8 @@ pub struct Worker {
     touched: Vec<TransportKey>,
     /// The participants whose sections may differ from what they were told.
     renegotiate: Vec<PeerKey>,
+    /// The tracks of which a layer has begun to send.
+    revived: Vec<TrackKey>,
     outbox: Vec<Transmit>,
     events: Vec<Event>,
 }
@@ -84,6 +90,7 @@ impl Worker {
             ticks: Ticks::new(now),
             touched: Vec::new(),
             renegotiate: Vec::new(),
+            revived: Vec::new(),
             outbox: Vec::new(),
             events: Vec::new(),
         }
@@ -126,7 +133,7 @@ impl Worker {
                 self.with_peer(&peer, |worker, key| worker.replay_messages(key, &received));
             }
             Command::SendData(message) => self.send_server_message(room, message),
-            Command::Snapshot(_) => {}
+            Command::Snapshot(reply) => reply.send(self.room_snapshot(room)),
         }
     }
 
@@ -144,11 +151,14 @@ impl Worker {
     pub fn flush(&mut self, now: Instant) {
         self.advance_clock(now);
         loop {
+            for track in mem::take(&mut self.revived) {
+                self.allocate_receivers(track);
+            }
             for peer in mem::take(&mut self.renegotiate) {
                 self.negotiate(peer);
             }
             let touched = mem::take(&mut self.touched);
-            if touched.is_empty() && self.renegotiate.is_empty() {
+            if touched.is_empty() && self.renegotiate.is_empty() && self.revived.is_empty() {
                 return;
             }
             for key in touched {

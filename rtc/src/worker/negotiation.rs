@@ -99,9 +99,18 @@ impl Worker {
             transport.credentials.push_back(credentials);
         }
         self.touch(transport_key);
-        let sdp = sdp::rewrite(&offer.to_sdp_string(), |mid| self.offered_section(key, mid));
+        let text = offer.to_sdp_string();
+        self.count_sections(transport_key, &text);
+        let sdp = sdp::rewrite(&text, |mid| self.offered_section(key, mid));
         let mid_to_track_id = self.tell_sections(key);
         self.emit(key, PeerEvent::Offered { offer_id, sdp, mid_to_track_id });
+    }
+
+    /// Keeps the number of a connection's sections, for inspection.
+    pub(super) fn count_sections(&mut self, key: TransportKey, text: &str) {
+        if let Some(transport) = self.transports.get_mut(key) {
+            transport.media_sections = text.matches("\nm=").count();
+        }
     }
 
     /// Returns what our offer says of a section; nothing of the data section.

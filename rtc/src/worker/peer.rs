@@ -8,6 +8,7 @@ use str0m::change::SdpPendingOffer;
 use str0m::media::Mid;
 
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
+use crate::event::ConnectionQuality;
 use crate::forward::Rewriter;
 use crate::track::{NewTrack, TrackMedium};
 use crate::transport::{RoomKey, TrackKey, TransportKey};
@@ -38,6 +39,12 @@ pub struct Peer {
     pub is_active: bool,
     /// Whether nothing arrives.
     pub silence: Silence,
+    /// The level at which it was last reported to speak.
+    pub speaking_level: f32,
+    /// The connection quality that was last reported.
+    pub told_quality: Option<ConnectionQuality>,
+    /// The bitrate that was last reported, in kilobits a second.
+    pub told_kbps: u32,
     /// Whether its transports are closed after a failure.
     pub has_failed: bool,
 }
@@ -126,6 +133,9 @@ impl Peer {
             last_message_seq: 0,
             is_active: false,
             silence: Silence::None,
+            speaking_level: 0.0,
+            told_quality: None,
+            told_kbps: 0,
             has_failed: false,
         }
     }

@@ -22,6 +22,7 @@ impl Worker {
         let accepted = self.transports.get_mut(transport).map(|transport| transport.accept_offer(text));
         let Some(Ok(answer)) = accepted else { return self.fail_peer(key, FailureReason::Negotiation) };
         self.register_credentials(transport);
+        self.count_sections(transport, &answer);
         self.touch(transport);
         self.match_sections(key, transport, &sections);
         self.prepare_answer(key, &sections);
@@ -84,7 +85,7 @@ impl Worker {
         let mid = Mid::from(section.mid.as_str());
         let codec = preferred_codec(&info, &section.codecs);
         let sid = info.sid.clone();
-        let mut track = UpTrack::new(info, codec, key, transport, mid);
+        let mut track = UpTrack::new(info, codec, key, transport, mid, self.now);
         track.set_layers(&section.rids, self.now);
         let layers = track.qualities();
         let track_key = self.tracks.insert(track);

@@ -5,7 +5,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::peer::Section;
-use super::track::{DownTrack, UpTrack};
+use super::track::DownTrack;
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
 use crate::sdp::{OfferedSection, SectionChange};
@@ -37,6 +37,9 @@ impl Worker {
         let Some(wanted) = peer.wanted.get_mut(sid) else { return };
         *wanted = settings;
         self.allocate(key);
+        if let Some(track) = self.peers.get(key).and_then(|peer| self.rooms.get(peer.room)?.tracks.get(sid).copied()) {
+            self.report_quality_use(track);
+        }
     }
 
     /// Negotiates with the participants that wait for a track which has just been published.
@@ -186,12 +189,12 @@ impl Worker {
             peer: key,
             transport: transport_key,
             mid,
-            section: index,
             rewriter,
             current: None,
             target: None,
             payload_type: None,
             packets: 0,
+            is_paused: false,
         });
         let (publisher, sid) = (track.peer, track.sid.clone());
         if !std::mem::replace(&mut track.was_subscribed, true) {
@@ -208,21 +211,6 @@ impl Worker {
         self.emit(key, PeerEvent::CodecUnsupported { track: sid });
         self.request_negotiation(key);
     }
-
-    /// Chooses the layers that a participant receives.
-    pub(super) fn allocate(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key) else { return };
-        let attached: Vec<_> = peer.sections.iter().filter_map(|section| section.track).collect();
-        for track_key in attached {
-            let Some(track) = self.tracks.get_mut(track_key) else { continue };
-            let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
-            let target = wanted_layer(track, settings);
-            if let Some(down) = track.down_of(key) {
-                down.set_target(target);
-            }
-        }
-        self.request_key_frames_of(key);
-    }
 }
 
 /// Returns whether a client negotiated the codec on a section.
@@ -231,10 +219,4 @@ fn can_receive(transport: &mut Transport, mid: Mid, codec: Codec) -> bool {
     let Some(media) = rtc.media(mid) else { return false };
     let params = rtc.codec_config().params().iter().filter(|params| media.remote_pts().contains(&params.pt()));
     params.into_iter().any(|params| Codec::from_rtc(params.spec().codec) == Some(codec))
-}
-
-/// Returns the layer that a subscriber asks for.
-fn wanted_layer(track: &UpTrack, settings: TrackSettings) -> Option<usize> {
-    let best = track.layers.len().checked_sub(1)?;
-    (!settings.is_disabled).then(|| settings.quality.index().min(best))
 }

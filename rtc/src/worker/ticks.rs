@@ -6,6 +6,7 @@ use super::Worker;
 use super::negotiation::ANSWER_TIMEOUT;
 use super::peer::Silence;
 use crate::event::{FailureReason, PeerEvent};
+use crate::forward::WINDOW_MILLISECONDS;
 use crate::transport::PeerKey;
 
 /// When the regular work of a worker is due.
@@ -13,12 +14,18 @@ use crate::transport::PeerKey;
 pub struct Ticks {
     /// Requests for key frames, and offers that are asked for again.
     fast: Instant,
-    /// Rates, silence and overdue answers.
+    /// Speakers.
+    speech: Instant,
+    /// Rates, silence, overdue answers and layers.
     second: Instant,
+    /// Connection qualities.
+    quality: Instant,
 }
 
 const FAST: Duration = Duration::from_millis(100);
+const SPEECH: Duration = Duration::from_millis(WINDOW_MILLISECONDS as u64);
 const SECOND: Duration = Duration::from_secs(1);
+const QUALITY: Duration = Duration::from_secs(5);
 
 /// Silence after which a participant counts as interrupted.
 const INTERRUPTED: Duration = Duration::from_secs(10);
@@ -29,12 +36,12 @@ const FAILED: Duration = Duration::from_secs(15);
 impl Ticks {
     /// Starts now.
     pub fn new(now: Instant) -> Self {
-        Self { fast: now + FAST, second: now + SECOND }
+        Self { fast: now + FAST, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
     }
 
     /// Returns when something is due next.
     pub fn next(&self) -> Instant {
-        self.fast.min(self.second)
+        self.fast.min(self.speech).min(self.second).min(self.quality)
     }
 }
 
@@ -44,13 +51,19 @@ impl Worker {
         if self.now >= self.ticks.fast {
             self.ticks.fast = self.now + FAST;
             let tracks: Vec<_> = self.tracks.keys().collect();
-            for track in tracks {
-                self.request_key_frames(track);
-            }
+            tracks.into_iter().for_each(|track| self.request_key_frames(track));
+        }
+        if self.now >= self.ticks.speech {
+            self.ticks.speech = self.now + SPEECH;
+            self.report_speakers();
         }
         if self.now >= self.ticks.second {
             self.ticks.second = self.now + SECOND;
             self.run_second();
+        }
+        if self.now >= self.ticks.quality {
+            self.ticks.quality = self.now + QUALITY;
+            self.report_qualities();
         }
     }
 
@@ -60,11 +73,15 @@ impl Worker {
                 layer.rate.roll(self.now);
             }
         }
+        self.report_rates();
+        let tracks: Vec<_> = self.tracks.keys().collect();
+        tracks.into_iter().for_each(|track| self.report_quality_use(track));
         let peers: Vec<_> = self.peers.keys().collect();
         for peer in peers {
             self.check_answer(peer);
             self.check_silence(peer);
             self.ask_for_offer(peer);
+            self.allocate(peer);
         }
     }
 

@@ -7,7 +7,8 @@ use conclave_model::participant::TrackSource;
 use str0m::format::PayloadParams;
 use str0m::media::{Mid, Pt, Rid};
 
-use crate::forward::{KeyFrameRequests, MediaPacket, RateMeter, Rewriter, Rewritten};
+use crate::command::TrackSettings;
+use crate::forward::{KeyFrameRequests, MediaPacket, QualityUse, RateMeter, Rewriter, Rewritten, SpeechDetector};
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TransportKey};
 
@@ -37,6 +38,10 @@ pub struct UpTrack {
     pub was_subscribed: bool,
     /// The payload type of the last packet, with its parameters if its codec is that of the track.
     pub payload: Option<(Pt, Option<PayloadParams>)>,
+    /// Whether it is speech.
+    pub speech: SpeechDetector,
+    /// What the publisher knows of its use.
+    pub quality_use: QualityUse,
 }
 
 /// A layer of a published track.
@@ -61,8 +66,6 @@ pub struct DownTrack {
     pub transport: TransportKey,
     /// The section on which it is sent.
     pub mid: Mid,
-    /// The index of that section among the receiver's.
-    pub section: usize,
     /// The numbers of the packets on that section.
     pub rewriter: Rewriter,
     /// The layer that is sent now.
@@ -73,14 +76,19 @@ pub struct DownTrack {
     pub payload_type: Option<(Pt, Option<Pt>)>,
     /// Packets sent.
     pub packets: u64,
+    /// Whether nothing is sent for want of bandwidth.
+    pub is_paused: bool,
 }
+
+/// How much of the size at which a video is shown a layer must have, in tenths.
+const SIZE_TOLERANCE_TENTHS: u32 = 9;
 
 /// How long a layer counts as live after its last packet.
 const LIVE: Duration = Duration::from_secs(1);
 
 impl UpTrack {
     /// Creates a track whose section has been negotiated.
-    pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, transport: TransportKey, mid: Mid) -> Self {
+    pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, transport: TransportKey, mid: Mid, now: Instant) -> Self {
         Self {
             sid: info.sid.clone(),
             peer,
@@ -94,6 +102,8 @@ impl UpTrack {
             downs: Vec::new(),
             was_subscribed: false,
             payload: None,
+            speech: SpeechDetector::default(),
+            quality_use: QualityUse::new(now),
         }
     }
 
@@ -144,6 +154,29 @@ impl UpTrack {
         Quality::ALL.into_iter().take(self.layers.len()).collect()
     }
 
+    /// Returns the best layer that a subscriber has a use for: by the size at which it shows the video, or else by quality.
+    pub fn wanted_layer(&self, settings: TrackSettings) -> Option<usize> {
+        let best = self.layers.len().checked_sub(1)?;
+        if settings.is_disabled {
+            return None;
+        }
+        let by_size = (settings.width > 0 && settings.height > 0).then(|| self.layer_for_size(settings)).flatten();
+        Some(by_size.unwrap_or(settings.quality.index()).min(best))
+    }
+
+    /// Returns the smallest layer that is hardly smaller than the video is shown. The shorter side counts, so that portraits
+    /// are treated alike. `None` if the sizes are not known.
+    fn layer_for_size(&self, settings: TrackSettings) -> Option<usize> {
+        let largest = self.info.layers.iter().max_by_key(|info| info.height)?;
+        let is_portrait = largest.width < largest.height;
+        let wanted = if is_portrait { settings.width } else { settings.height };
+        let needed = wanted.saturating_mul(SIZE_TOLERANCE_TENTHS) / 10;
+        let short_side =
+            |layer: usize| self.layer_info(layer).map(|info| if is_portrait { info.width } else { info.height });
+        let fitting = (0..self.layers.len()).find(|layer| short_side(*layer).is_some_and(|side| side >= needed));
+        fitting.or(self.layers.len().checked_sub(1))
+    }
+
     /// Makes all receivers start anew at the next packet with which they can.
     pub fn restart_receivers(&mut self) {
         for down in &mut self.downs {
@@ -179,10 +212,12 @@ impl UpLayer {
         self.last_packet.is_some_and(|last| now.saturating_duration_since(last) < LIVE)
     }
 
-    /// Counts a packet.
-    pub fn note(&mut self, bytes: usize, now: Instant) {
+    /// Counts a packet. Returns whether the layer was not live before.
+    pub fn note(&mut self, bytes: usize, now: Instant) -> bool {
+        let was_live = self.is_live(now);
         self.rate.add(bytes);
         self.last_packet = Some(now);
+        !was_live
     }
 
     /// Notes that a key frame begins.

@@ -9,7 +9,7 @@ use str0m::channel::{ChannelConfig, ChannelId, Reliability};
 use str0m::format::Codec;
 use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, Transmit};
-use str0m::rtp::{ExtensionValues, RtpWrite};
+use str0m::rtp::{Extension, ExtensionMap, ExtensionValues, RtpWrite};
 use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
 
 /// A packet as a client received it.
@@ -59,7 +59,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(address: SocketAddr, protocol: Protocol, now: Instant) -> Self {
+    /// Creates a connection. Only with `estimates` does it report the packets that it receives, so that the server
+    /// estimates the bandwidth.
+    pub fn new(address: SocketAddr, protocol: Protocol, estimates: bool, now: Instant) -> Self {
         let config = RtcConfig::new()
             .set_rtp_mode(true)
             .clear_codecs()
@@ -67,7 +69,8 @@ impl Connection {
             .enable_vp8(true)
             .enable_h264(true)
             .set_rtcp_report_interval_audio(Duration::from_secs(1));
-        let mut rtc = config.build(now);
+        let mut rtc =
+            if estimates { config } else { config.set_extension_map(extensions_without_feedback()) }.build(now);
         let candidate = match protocol {
             Protocol::Tcp => {
                 Candidate::builder().tcp().host(address).tcptype(str0m::net::TcpType::Active).build().unwrap()
@@ -243,6 +246,16 @@ impl Connection {
             _ => {}
         }
     }
+}
+
+/// The extensions of clients without the one that numbers all packets.
+fn extensions_without_feedback() -> ExtensionMap {
+    let mut extensions = ExtensionMap::empty();
+    let known = [Extension::AudioLevel, Extension::RtpMid, Extension::RtpStreamId, Extension::RepairedRtpStreamId];
+    for (id, extension) in (1..).zip(known) {
+        extensions.set(id, extension);
+    }
+    extensions
 }
 
 /// A section on which a client is going to send.

@@ -27,14 +27,14 @@ impl SocketClient {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(WAIT)).unwrap();
         let address = socket.local_addr().unwrap();
-        Self { connection: Connection::new(address, Protocol::Udp, Instant::now()), socket: Socket::Udp(socket) }
+        Self { connection: Connection::new(address, Protocol::Udp, true, Instant::now()), socket: Socket::Udp(socket) }
     }
 
     pub fn tcp(server: SocketAddr) -> Self {
         let stream = TcpStream::connect(server).unwrap();
         stream.set_read_timeout(Some(WAIT)).unwrap();
         let address = stream.local_addr().unwrap();
-        let connection = Connection::new(address, Protocol::Tcp, Instant::now());
+        let connection = Connection::new(address, Protocol::Tcp, true, Instant::now());
         Self { connection, socket: Socket::Tcp(stream, Vec::new()) }
     }
 

@@ -1,8 +1,10 @@
 //! The worker with clients in memory.
 
 mod forwarding;
+mod layers;
 mod messages;
 mod reconnect;
+mod reports;
 mod sections;
 #[path = "../../../tests/support/connection.rs"]
 mod support;

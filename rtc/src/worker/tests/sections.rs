@@ -12,11 +12,11 @@ use crate::event::PeerEvent;
 
 /// The media sections of the last description that the server sent to a client.
 fn sections(world: &World, client: usize) -> usize {
-    let texts = world.clients[client].events.iter().filter_map(|event| match event {
+    let mut texts = world.clients[client].events.iter().filter_map(|event| match event {
         PeerEvent::Offered { sdp, .. } | PeerEvent::Answered { sdp, .. } => Some(sdp),
         _ => None,
     });
-    texts.last().expect("a description").matches("m=").count()
+    texts.next_back().expect("a description").matches("m=").count()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::support::{Connection, NewSection, Outgoing, Received};
 use crate::command::{Command, ConnectionMode, NewPeer, PeerPermissions};
 use crate::config::Limits;
 use crate::event::{Event, PeerEvent, RoomEvent};
-use crate::track::{NewTrack, TrackMedium};
+use crate::track::{LayerInfo, NewTrack, TrackMedium};
 use crate::transport::Source;
 use crate::worker::Worker;
 use crate::worker::drive::Datagram;
@@ -29,6 +29,10 @@ pub struct World {
     pub room_events: Vec<RoomEvent>,
     room: NamespacedRoom,
     next_port: u16,
+    /// The layers that published videos announce.
+    pub layers: Vec<LayerInfo>,
+    /// Whether clients let the server estimate the bandwidth.
+    pub estimates: bool,
     /// Decides which packets are lost: called for each with whether it goes to the server.
     pub loses: Box<dyn FnMut(bool) -> bool>,
 }
@@ -76,6 +80,8 @@ impl World {
             room_events: Vec::new(),
             room: "prj_0123456789ab.room".parse().unwrap(),
             next_port: 10_000,
+            layers: Vec::new(),
+            estimates: false,
             loses: Box::new(|_| false),
         }
     }
@@ -116,7 +122,7 @@ impl World {
 
     fn connection(&mut self) -> Connection {
         self.next_port += 1;
-        Connection::new(SocketAddr::from(([198, 51, 100, 7], self.next_port)), Protocol::Udp, self.now)
+        Connection::new(SocketAddr::from(([198, 51, 100, 7], self.next_port)), Protocol::Udp, self.estimates, self.now)
     }
 
     pub fn leave(&mut self, client: usize) {
@@ -150,6 +156,7 @@ impl World {
         let cid = format!("cid-{sid}");
         let mut track = new_track(sid, &cid, kind);
         track.codec = crate::track::Codec::from_rtc(codec);
+        track.layers.clone_from(&self.layers);
         self.command(Command::PublishTrack { peer: name, track });
         let mid = self.offer(client, Some(NewSection { kind, cid: &cid, rids }), [0, 0], false).expect("a section");
         self.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
@@ -202,6 +209,16 @@ impl World {
         self.send(track, rid, &frame);
     }
 
+    /// Sends a frame of one of three layers. Larger layers have larger frames; the byte behind the frame's header says which.
+    pub fn send_layer(&mut self, track: &mut Publication, layer: usize, is_key: bool) {
+        const BYTES: [usize; 3] = [300, 900, 1150];
+        track.picture += 1;
+        let [high, low] = (track.picture | 0x8000).to_be_bytes();
+        let mut frame = vec![0x90, 0xf0, high, low, low, 0, u8::from(!is_key), layer.to_le_bytes()[0]];
+        frame.resize(BYTES[layer], 0);
+        self.send(track, Some(["q", "h", "f"][layer]), &frame);
+    }
+
     /// Returns what a client has received of a track.
     pub fn received(&self, client: usize, track: &Publication) -> Vec<Received> {
         let client = &self.clients[client];
@@ -232,7 +249,11 @@ impl World {
     }
 
     fn step(&mut self) {
-        self.now += Duration::from_millis(5);
+        // A timer that fires late makes a probe of the bandwidth look slow.
+        let (shortest, longest) = (self.now + Duration::from_micros(200), self.now + Duration::from_millis(5));
+        let timeouts = self.connections().map(|connection| connection.timeout).min();
+        let next = timeouts.into_iter().chain(self.worker.next_timeout()).min().unwrap_or(longest);
+        self.now = next.clamp(shortest, longest);
         let now = self.now;
         for connection in self.connections() {
             connection.advance(now);

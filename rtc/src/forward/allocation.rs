@@ -1,0 +1,159 @@
+//! Which layers fit into the bandwidth of a receiver.
+
+/// A video that a receiver wants.
+#[derive(Debug, Clone)]
+pub struct VideoDemand {
+    /// The bitrates of the layers in bits per second, worst first, up to the best one that is wanted; `None` for one that
+    /// is not live. Empty if nothing is wanted.
+    pub layers: Vec<Option<u64>>,
+    /// The layer that is sent now.
+    pub current: Option<usize>,
+    /// The order in which videos get more: the lowest first.
+    pub priority: u32,
+}
+
+/// What a receiver gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    /// For each video, the layer to send.
+    pub layers: Vec<Option<usize>>,
+    /// The bitrate that the next step up would need in all, in bits per second; that of the allocation if there is none.
+    pub next_bitrate: u64,
+    /// The bitrate of all videos at their best.
+    pub best_bitrate: u64,
+}
+
+/// How much more than its bitrate must be free, in percent, before a layer is chosen that is not sent already. It keeps
+/// choices from changing to and fro.
+const MARGIN_PERCENT: u64 = 15;
+
+impl VideoDemand {
+    fn bitrate(&self, layer: usize) -> u64 {
+        self.layers.get(layer).copied().flatten().unwrap_or_default()
+    }
+
+    /// Returns the first live layer above one, or the first of all.
+    fn above(&self, layer: Option<usize>) -> Option<usize> {
+        let first = layer.map_or(0, |layer| layer + 1);
+        (first..self.layers.len()).find(|layer| self.layers[*layer].is_some())
+    }
+
+    fn best(&self) -> Option<usize> {
+        (0..self.layers.len()).rev().find(|layer| self.layers[*layer].is_some())
+    }
+
+    /// Returns the bitrate that must be free for a layer. Before a layer is added to what is sent, more must be.
+    fn needed(&self, layer: usize) -> u64 {
+        let bitrate = self.bitrate(layer);
+        let is_new = self.current.is_none_or(|current| layer > current);
+        if is_new { bitrate + bitrate * MARGIN_PERCENT / 100 } else { bitrate }
+    }
+}
+
+/// Chooses the layers of videos. Each gets its lowest layer first, in the order of priority, and then one step after
+/// another while they fit into `budget` bits per second; `None` is no limit. Without `may_pause`, the lowest layers are
+/// sent even if they do not fit.
+pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) -> Allocation {
+    let mut order: Vec<_> = (0..videos.len()).collect();
+    order.sort_by_key(|index| videos[*index].priority);
+    let mut chosen = Chosen { layers: vec![None; videos.len()], used: 0, next: None, budget };
+    for index in &order {
+        chosen.step(videos, *index, !may_pause);
+    }
+    // Everyone's second layer comes before anyone's third.
+    while order.iter().filter(|index| chosen.step(videos, **index, false)).count() > 0 {}
+    Allocation {
+        next_bitrate: chosen.used + chosen.next.unwrap_or_default(),
+        best_bitrate: videos.iter().filter_map(|video| Some(video.bitrate(video.best()?))).sum(),
+        layers: chosen.layers,
+    }
+}
+
+struct Chosen {
+    layers: Vec<Option<usize>>,
+    used: u64,
+    /// What the first step that did not fit would add.
+    next: Option<u64>,
+    budget: Option<u64>,
+}
+
+impl Chosen {
+    /// Moves a video one layer up, if it fits or must be. Returns whether it did.
+    fn step(&mut self, videos: &[VideoDemand], index: usize, must: bool) -> bool {
+        let video = &videos[index];
+        let Some(layer) = video.above(self.layers[index]) else { return false };
+        let before = self.layers[index].map_or(0, |layer| video.bitrate(layer));
+        let fits = self.budget.is_none_or(|budget| (self.used + video.needed(layer)).saturating_sub(before) <= budget);
+        let added = video.bitrate(layer).saturating_sub(before);
+        if !fits && !must {
+            self.next.get_or_insert(added);
+            return false;
+        }
+        self.layers[index] = Some(layer);
+        self.used += added;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn video(layers: &[u64], priority: u32) -> VideoDemand {
+        VideoDemand { layers: layers.iter().map(|bitrate| Some(*bitrate)).collect(), current: None, priority }
+    }
+
+    #[test]
+    fn everyone_gets_the_lowest_layer_before_anyone_gets_more() {
+        let videos = [video(&[100, 300, 900], 1), video(&[100, 300, 900], 0)];
+        let layers = |budget| allocate(&videos, Some(budget), false).layers;
+        assert_eq!(layers(0), [Some(0), Some(0)]);
+        assert_eq!(layers(460), [Some(0), Some(1)]);
+        assert_eq!(layers(700), [Some(1), Some(1)]);
+        assert_eq!(layers(1400), [Some(1), Some(2)]);
+        assert_eq!(allocate(&videos, None, false).layers, [Some(2), Some(2)]);
+    }
+
+    #[test]
+    fn videos_are_paused_only_if_they_may_be() {
+        let videos = [video(&[100], 0), video(&[100], 1)];
+        assert_eq!(allocate(&videos, Some(150), true).layers, [Some(0), None]);
+        assert_eq!(allocate(&videos, Some(150), false).layers, [Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn a_layer_that_is_sent_needs_less_room_than_a_new_one() {
+        let sent = VideoDemand { current: Some(1), ..video(&[100, 300], 0) };
+        assert_eq!(allocate(&[sent], Some(310), false).layers, [Some(1)]);
+        assert_eq!(allocate(&[video(&[100, 300], 0)], Some(310), false).layers, [Some(0)]);
+    }
+
+    #[test]
+    fn layers_that_are_not_live_are_skipped() {
+        let gap = VideoDemand { layers: vec![None, Some(300), None], current: None, priority: 0 };
+        assert_eq!(allocate(&[gap], Some(0), false).layers, [Some(1)]);
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_of_the_network() {
+        let allocation = allocate(&[video(&[100, 300, 900], 0)], Some(400), false);
+        assert_eq!((allocation.next_bitrate, allocation.best_bitrate), (900, 900));
+    }
+
+    proptest! {
+        #[test]
+        fn an_allocation_fits_unless_only_lowest_layers_are_sent(
+            rates in prop::collection::vec(prop::collection::vec(prop::option::of(1..3_000_u64), 0..4), 0..6),
+            budget in 0..10_000_u64, may_pause in any::<bool>(),
+        ) {
+            let videos: Vec<_> =
+                rates.into_iter().map(|layers| VideoDemand { layers, current: None, priority: 0 }).collect();
+            let allocation = allocate(&videos, Some(budget), may_pause);
+            let used: u64 = videos.iter().zip(&allocation.layers).filter_map(|(video, layer)| Some(video.bitrate((*layer)?))).sum();
+            let are_lowest = videos.iter().zip(&allocation.layers).all(|(video, layer)| *layer == video.above(None));
+            prop_assert!(used <= budget || (!may_pause && are_lowest));
+        }
+    }
+}

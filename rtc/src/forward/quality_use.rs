@@ -1,0 +1,64 @@
+//! What a publisher is told of the use of its video.
+
+use std::time::{Duration, Instant};
+
+/// How long a publisher sends all qualities before the first report.
+const FIRST_REPORT: Duration = Duration::from_secs(10);
+
+/// How long a quality must be unused before the publisher hears of it.
+const LOWER_AFTER: Duration = Duration::from_secs(5);
+
+/// What a publisher knows of the use of its video.
+#[derive(Debug, Clone)]
+pub struct QualityUse {
+    published: Instant,
+    /// The number of layers in use that was told; `None` before the first report.
+    told: Option<usize>,
+    /// Since when fewer are used than was told.
+    lower_since: Option<Instant>,
+}
+
+impl QualityUse {
+    /// Starts when the track is published.
+    pub const fn new(now: Instant) -> Self {
+        Self { published: now, told: None, lower_since: None }
+    }
+
+    /// Takes how many layers are used now. Returns that number if it is to be told: more at once, fewer after a while.
+    pub fn update(&mut self, used: usize, now: Instant) -> Option<usize> {
+        let Some(told) = self.told else {
+            let is_due = now >= self.published + FIRST_REPORT;
+            return is_due.then(|| self.tell(used));
+        };
+        if used == told {
+            self.lower_since = None;
+        } else if used > told || now >= *self.lower_since.get_or_insert(now) + LOWER_AFTER {
+            return Some(self.tell(used));
+        }
+        None
+    }
+
+    fn tell(&mut self, used: usize) -> usize {
+        (self.told, self.lower_since) = (Some(used), None);
+        used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_told_at_once_and_less_after_a_while() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut quality = QualityUse::new(start);
+        assert_eq!(quality.update(3, at(9)), None);
+        assert_eq!(quality.update(0, at(10)), Some(0));
+        assert_eq!(quality.update(2, at(11)), Some(2));
+        assert_eq!(quality.update(1, at(12)), None);
+        assert_eq!(quality.update(2, at(16)), None);
+        assert_eq!(quality.update(1, at(17)), None);
+        assert_eq!(quality.update(1, at(22)), Some(1));
+    }
+}

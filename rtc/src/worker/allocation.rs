@@ -1,0 +1,138 @@
+//! Which layers a participant receives: what it asks for, what its role allows, what its network carries, what is live.
+
+use std::time::Instant;
+
+use conclave_model::participant::TrackSource;
+use str0m::bwe::Bitrate;
+
+use super::Worker;
+use super::track::UpTrack;
+use crate::command::TrackSettings;
+use crate::event::PeerEvent;
+use crate::forward::{VideoDemand, allocate};
+use crate::track::TrackMedium;
+use crate::transport::{PeerKey, TrackKey};
+
+/// Bitrates of layers that nothing is known of, worst first, in bits per second.
+const USUAL_BITRATES: [u64; 3] = [150_000, 500_000, 1_700_000];
+
+/// Bitrate of an audio track that nothing is known of, in bits per second.
+const USUAL_AUDIO: u64 = 40_000;
+
+/// The priority of a screen share. The lowest is first; clients' own priorities begin at 1.
+const SCREEN_PRIORITY: u32 = 0;
+
+/// The priority of a video for which the client set none.
+const NO_PRIORITY: u32 = u32::MAX;
+
+impl Worker {
+    /// Chooses the layers that a participant receives, and requests the key frames with which they begin.
+    pub(super) fn allocate(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else { return };
+        let may_pause = peer.info.allows_pause;
+        let (mut tracks, mut videos, mut audio_bitrate) = (Vec::new(), Vec::new(), 0);
+        for track_key in peer.sections.iter().filter_map(|section| section.track) {
+            let Some(track) = self.tracks.get_mut(track_key) else { continue };
+            let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
+            if track.medium() == TrackMedium::Video {
+                videos.push(demand(track, key, settings, self.now));
+                tracks.push(track_key);
+            } else {
+                audio_bitrate += audio_rate(track);
+                if let Some(down) = track.down_of(key) {
+                    down.set_target((!settings.is_disabled).then_some(0));
+                }
+            }
+        }
+        let budget = self.budget(key).map(|budget| budget.saturating_sub(audio_bitrate));
+        let allocation = allocate(&videos, budget, may_pause);
+        self.set_bitrates(key, allocation.next_bitrate + audio_bitrate, allocation.best_bitrate + audio_bitrate);
+        for ((track, video), layer) in tracks.into_iter().zip(&videos).zip(allocation.layers) {
+            let is_paused = layer.is_none() && !video.layers.is_empty();
+            self.set_layer(key, track, layer, is_paused);
+        }
+        self.request_key_frames_of(key);
+    }
+
+    /// Chooses anew what the receivers of a track get, after its layers have changed.
+    pub(super) fn allocate_receivers(&mut self, track: TrackKey) {
+        let receivers: Vec<_> =
+            self.tracks.get(track).into_iter().flat_map(|track| &track.downs).map(|down| down.peer).collect();
+        for receiver in receivers {
+            self.allocate(receiver);
+        }
+    }
+
+    /// Returns what may be sent to a participant, in bits per second.
+    fn budget(&self, key: PeerKey) -> Option<u64> {
+        let peer = self.peers.get(key)?;
+        let estimate =
+            self.transports.get(peer.subscriber).and_then(|transport| transport.estimate).map(|rate| rate.as_u64());
+        let limit = peer.info.permissions.subscribe_max_kbps.map(|kbps| u64::from(kbps) * 1000);
+        [estimate, limit].into_iter().flatten().min()
+    }
+
+    /// Tells the bandwidth estimation what is to be tried.
+    fn set_bitrates(&mut self, key: PeerKey, next: u64, best: u64) {
+        let Some(peer) = self.peers.get(key) else { return };
+        let limit = peer.info.permissions.subscribe_max_kbps.map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
+        let wanted = (next.min(limit), best.min(limit));
+        let Some(transport) = self.transports.get_mut(peer.subscriber).filter(|transport| transport.bitrates != wanted)
+        else {
+            return;
+        };
+        transport.bitrates = wanted;
+        transport.rtc().bwe().set_bitrate(Bitrate::from(wanted.0), Bitrate::from(wanted.1));
+        let subscriber = peer.subscriber;
+        self.touch(subscriber);
+    }
+
+    fn set_layer(&mut self, key: PeerKey, track: TrackKey, layer: Option<usize>, is_paused: bool) {
+        let Some(track) = self.tracks.get_mut(track) else { return };
+        let (publisher, sid) = (track.peer, track.sid.clone());
+        let Some(down) = track.down_of(key) else { return };
+        down.set_target(layer);
+        if std::mem::replace(&mut down.is_paused, is_paused) == is_paused {
+            return;
+        }
+        let Some(publisher) = self.peers.get(publisher).map(|peer| peer.info.sid.clone()) else { return };
+        self.emit(key, PeerEvent::StreamStateChanged { publisher, track: sid, is_paused });
+    }
+}
+
+/// Returns what a participant wants of a video.
+fn demand(track: &mut UpTrack, key: PeerKey, settings: TrackSettings, now: Instant) -> VideoDemand {
+    let wanted = track.wanted_layer(settings);
+    let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
+    let layers = best.map_or(0, |best| best + 1);
+    VideoDemand {
+        layers: (0..layers).map(|layer| track.is_live(layer, now).then(|| bitrate(track, layer))).collect(),
+        priority: priority(track, settings),
+        current: track.down_of(key).and_then(|down| down.current),
+    }
+}
+
+fn priority(track: &UpTrack, settings: TrackSettings) -> u32 {
+    match settings.priority {
+        0 if track.source == TrackSource::ScreenShare => SCREEN_PRIORITY,
+        0 => NO_PRIORITY,
+        priority => priority,
+    }
+}
+
+/// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
+fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> Option<usize> {
+    let is_live = |layer: &usize| track.is_live(*layer, now);
+    let below = (0..=wanted).rev().find(is_live);
+    below.or_else(|| (wanted..track.layers.len()).find(is_live))
+}
+
+fn bitrate(track: &UpTrack, layer: usize) -> u64 {
+    let measured = track.layers.get(layer).map_or(0, |layer| layer.rate.bits_per_second);
+    let announced = track.layer_info(layer).map_or(0, |info| u64::from(info.bitrate));
+    [measured, announced].into_iter().find(|rate| *rate > 0).or(USUAL_BITRATES.get(layer).copied()).unwrap_or_default()
+}
+
+fn audio_rate(track: &UpTrack) -> u64 {
+    track.layers.first().map(|layer| layer.rate.bits_per_second).filter(|rate| *rate > 0).unwrap_or(USUAL_AUDIO)
+}

@@ -1,0 +1,185 @@
+//! Simulcast: which layer a receiver gets, and the change from one to another.
+
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::MODES;
+use super::support::Received;
+use super::world::{Publication, World};
+use crate::command::{Command, ConnectionMode, TrackSettings};
+use crate::event::PeerEvent;
+use crate::track::{LayerInfo, Quality};
+
+const RIDS: [&str; 3] = ["q", "h", "f"];
+
+/// A publisher of three layers and a receiver of them.
+struct Simulcast {
+    world: World,
+    bob: usize,
+    alice: usize,
+    layers: [Publication; 3],
+}
+
+impl Simulcast {
+    fn new(mode: ConnectionMode) -> Self {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        world.layers = [(320, 180, 150_000), (640, 360, 500_000), (1280, 720, 1_700_000)]
+            .into_iter()
+            .zip(Quality::ALL)
+            .map(|((width, height, bitrate), quality)| LayerInfo { quality, width, height, bitrate })
+            .collect();
+        let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
+        // Each layer has its own numbers.
+        let layers = [0, 1, 2].map(|layer: u16| Publication {
+            sequence: 1000 * u64::from(layer + 1),
+            timestamp: 50_000 * u32::from(layer),
+            picture: 500 * layer,
+            ..camera.clone()
+        });
+        world.subscribe(bob, &camera);
+        Self { world, bob, alice, layers }
+    }
+
+    /// Sends frames for this many steps of 40 ms, of the layers that are live; key frames where they are requested.
+    fn stream(&mut self, steps: usize, live: &[usize]) {
+        for _ in 0..steps {
+            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            for layer in live {
+                let is_key = requests.iter().any(|(_, rid)| rid.is_some_and(|rid| &*rid == RIDS[*layer]));
+                self.world.send_layer(&mut self.layers[*layer], *layer, is_key);
+            }
+            self.world.run(Duration::from_millis(40));
+        }
+    }
+
+    fn set(&mut self, settings: TrackSettings) {
+        let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
+        self.world.command(Command::SetTrackSettings { peer, track, settings });
+    }
+
+    /// What has arrived since the last call.
+    fn take_received(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.world.receiver(self.bob).received)
+    }
+
+    /// The layer of the last packet that arrived.
+    fn last_layer(&mut self) -> Option<u8> {
+        self.take_received().last().map(|packet| packet.payload[7])
+    }
+}
+
+fn quality(quality: Quality) -> TrackSettings {
+    TrackSettings { quality, ..TrackSettings::default() }
+}
+
+#[test]
+fn a_receiver_gets_the_quality_that_it_asks_for() {
+    for mode in MODES {
+        let mut call = Simulcast::new(mode);
+        call.stream(20, &[0, 1, 2]);
+        assert_eq!(call.last_layer(), Some(2), "{mode:?}: the best without a request");
+        for (settings, layer) in [
+            (quality(Quality::Low), 0),
+            (quality(Quality::Medium), 1),
+            (TrackSettings { width: 1280, height: 720, ..quality(Quality::Low) }, 2),
+            (TrackSettings { width: 300, height: 190, ..TrackSettings::default() }, 0),
+            (TrackSettings { width: 500, height: 300, ..TrackSettings::default() }, 1),
+        ] {
+            call.set(settings);
+            call.stream(60, &[0, 1, 2]);
+            assert_eq!(call.last_layer(), Some(layer), "{mode:?} {settings:?}");
+        }
+        call.set(TrackSettings { is_disabled: true, ..TrackSettings::default() });
+        call.take_received();
+        call.stream(10, &[0, 1, 2]);
+        assert_eq!(call.last_layer(), None, "{mode:?}: nothing while disabled");
+    }
+}
+
+#[test]
+fn twenty_switches_make_one_stream_without_gaps_each_beginning_with_a_key_frame() {
+    for mode in MODES {
+        let mut call = Simulcast::new(mode);
+        for switch in 0..20 {
+            call.set(quality(Quality::ALL[switch % 3]));
+            call.stream(40, &[0, 1, 2]);
+        }
+        let received = call.take_received();
+        let mut switches = 0;
+        for pair in received.windows(2) {
+            let (before, after) = (&pair[0], &pair[1]);
+            assert_eq!(after.sequence, before.sequence + 1, "{mode:?}");
+            assert_eq!(after.ssrc, before.ssrc, "{mode:?}");
+            let ticks = after.timestamp.wrapping_sub(before.timestamp);
+            assert!((1..=9000).contains(&ticks), "{mode:?}: {ticks}");
+            assert_eq!(picture_id(after), (picture_id(before) + 1) & 0x7fff, "{mode:?}");
+            if after.payload[7] != before.payload[7] {
+                assert_eq!(after.payload[6] & 1, 0, "{mode:?}: a switch begins with a key frame");
+                switches += 1;
+            }
+        }
+        assert!(switches >= 19, "{mode:?}: {switches}");
+    }
+}
+
+fn picture_id(packet: &Received) -> u16 {
+    u16::from_be_bytes([packet.payload[2] & 0x7f, packet.payload[3]])
+}
+
+#[test]
+fn a_layer_that_stops_is_replaced_by_one_that_is_live() {
+    let mut call = Simulcast::new(ConnectionMode::Single);
+    call.stream(20, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(2));
+    call.stream(75, &[0]);
+    assert_eq!(call.last_layer(), Some(0));
+    call.stream(75, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(2));
+}
+
+#[test]
+fn the_limit_of_the_role_holds_for_what_is_sent() {
+    let mut call = Simulcast::new(ConnectionMode::Dual);
+    call.stream(20, &[0, 1, 2]);
+    call.set_subscribe_limit(Some(215));
+    call.stream(60, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(1));
+    call.set_subscribe_limit(None);
+    call.stream(60, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(2));
+}
+
+impl Simulcast {
+    fn set_subscribe_limit(&mut self, subscribe_max_kbps: Option<u32>) {
+        let mut permissions = super::world::new_peer("PA_bob", ConnectionMode::Dual).permissions;
+        permissions.subscribe_max_kbps = subscribe_max_kbps;
+        self.world.command(Command::SetPermissions { peer: "PA_bob".parse().unwrap(), permissions });
+    }
+}
+
+#[test]
+fn the_publisher_hears_which_qualities_are_used() {
+    let mut call = Simulcast::new(ConnectionMode::Single);
+    let told = |call: &Simulcast| {
+        let events = call.world.clients[call.alice].events.iter();
+        events
+            .filter_map(|event| match event {
+                PeerEvent::SubscribedQuality { enabled, .. } => Some(*enabled),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    call.world.run(Duration::from_secs(8));
+    assert!(told(&call).is_empty());
+    call.world.run(Duration::from_secs(4));
+    assert_eq!(told(&call), [[true; 3]]);
+    call.set(quality(Quality::Low));
+    call.world.run(Duration::from_secs(4));
+    assert_eq!(told(&call).len(), 1, "less is told after a while");
+    call.world.run(Duration::from_secs(3));
+    assert_eq!(told(&call), [[true; 3], [true, false, false]]);
+    call.set(quality(Quality::Medium));
+    assert_eq!(told(&call).last(), Some(&[true, true, false]), "more is told at once");
+}
