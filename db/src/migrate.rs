@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0011_heartbeat.sql"),
     include_str!("migrations/0012_delivery_queue.sql"),
     include_str!("migrations/0013_open_rooms_index.sql"),
+    include_str!("migrations/0014_ascending_indexes.sql"),
 ];
 
 /// The number of the schema that this program writes.
