@@ -142,9 +142,9 @@ impl ProjectActor {
         let open = last.filter(RoomState::is_open);
         let Some(last) = open else { return self.forget_room(state, &name) };
         let not_before = last.end_failed().then(|| self.context.clock.now().after(RETRY_END));
-        let (idle, snapshot) = (last.is_idle(), last.into_snapshot());
-        if !(idle && self.hibernate(me, state, &snapshot.room, not_before)) {
-            self.spawn_room(me, state, snapshot).await;
+        let (idle, start) = (last.is_idle(), last.into_start());
+        if !(idle && self.hibernate(me, state, &start.snapshot.room, not_before)) {
+            self.spawn_room(me, state, start).await;
         }
     }
 }

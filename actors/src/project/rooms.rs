@@ -18,7 +18,7 @@ use crate::child::Child;
 use crate::egress::EgressMsg;
 use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
-use crate::room::{RoomActor, RoomMsg};
+use crate::room::{RoomActor, RoomMsg, RoomStart};
 
 /// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
 /// one was written.
@@ -74,14 +74,20 @@ impl ProjectActor {
     }
 
     /// Spawns a room's actor, for the first time or again.
-    pub(super) async fn spawn_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, snapshot: RoomSnapshot) {
-        let name = snapshot.room.name.clone();
+    pub(super) async fn spawn_room(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        start: impl Into<RoomStart>,
+    ) {
+        let start = start.into();
+        let name = start.snapshot.room.name.clone();
         let info = state.rooms.info(&name);
         let to = name.clone();
         let path = self.path.narrow(move |msg| ProjectMsg::Room { name: to.clone(), msg });
         let actor = RoomActor { context: Arc::clone(&self.context), info: Arc::clone(&info), path };
         let key = (ChildKey::Room(name.clone()), info);
-        if let Some(mailbox) = self.spawn(me, state, key, (actor, snapshot)).await {
+        if let Some(mailbox) = self.spawn(me, state, key, (actor, start)).await {
             state.rooms.spawned(&self.context, name, mailbox);
         }
     }

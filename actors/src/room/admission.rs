@@ -44,7 +44,7 @@ impl RoomActor {
     }
 
     /// Arms the timer for the first seat that expires. An armed timer is kept: it fires early enough.
-    fn arm_reservation_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
+    pub(super) fn arm_reservation_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let clock = &self.context.clock;
         if state.reservation_timer.is_none()
             && let Some(expiry) = state.reservations.next_expiry()

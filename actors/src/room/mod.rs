@@ -15,7 +15,7 @@
 //! Supervision: the project actor starts it for a room with participants and for a message to the room, and rebuilds it after
 //! a failure. It stops when the room has ended, and when the room is empty, no call is running and no seat is reserved: the
 //! room then hibernates, which takes no more memory than a deadline that the project keeps. Reserved seats are not in the
-//! database: an actor that is rebuilt has none, and decides again when a participant has joined.
+//! database: an actor that is rebuilt after a failure has none, and decides again when a participant has joined.
 
 mod absences;
 mod admission;
@@ -34,7 +34,6 @@ mod state;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use conclave_db::RoomSnapshot;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::context::ActorContext;
@@ -45,7 +44,7 @@ pub use message::RoomMsg;
 pub use observation::RoomObservation;
 pub use outcome::{AcceptedRole, CallId, CallOutcome};
 pub use requests::{ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply};
-pub(crate) use state::{HibernatingRoom, RoomState};
+pub(crate) use state::{HibernatingRoom, RoomStart, RoomState};
 
 /// The parts of a room actor that do not change.
 pub struct RoomActor {
@@ -90,17 +89,14 @@ impl RoomActor {
 impl Actor for RoomActor {
     type Msg = RoomMsg;
     type State = RoomState;
-    type Arguments = RoomSnapshot;
+    type Arguments = RoomStart;
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<RoomMsg>,
-        snapshot: RoomSnapshot,
-    ) -> Result<RoomState, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<RoomMsg>, start: RoomStart) -> Result<RoomState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let mut state = RoomState::new(snapshot);
+        let mut state = RoomState::new(start);
         self.arm_empty_timer(&me, &mut state);
+        self.arm_reservation_timer(&me, &mut state);
         Ok(state)
     }
 

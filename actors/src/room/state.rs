@@ -35,6 +35,19 @@ impl Inspect for HibernatingRoom {
     }
 }
 
+/// What a room's actor is started with.
+pub struct RoomStart {
+    pub(crate) snapshot: RoomSnapshot,
+    /// The seats that an earlier actor had reserved when it stopped. They are in no record.
+    pub(super) reservations: Reservations,
+}
+
+impl From<RoomSnapshot> for RoomStart {
+    fn from(snapshot: RoomSnapshot) -> Self {
+        Self { snapshot, reservations: Reservations::default() }
+    }
+}
+
 /// The room's record as last written, its connected participants and who of them is not listed, its timer and running calls.
 pub struct RoomState {
     pub(super) room: Box<Room>,
@@ -51,7 +64,7 @@ pub struct RoomState {
 
 impl RoomState {
     /// Returns the state of a room as its records describe it.
-    pub(super) fn new(snapshot: RoomSnapshot) -> Self {
+    pub(super) fn new(RoomStart { snapshot, reservations }: RoomStart) -> Self {
         Self {
             room: Box::new(snapshot.room),
             participants: snapshot.participants,
@@ -59,7 +72,7 @@ impl RoomState {
             end_failed: false,
             calls: MediaCalls::default(),
             absences: Absences::default(),
-            reservations: Reservations::default(),
+            reservations,
             reservation_timer: None,
             recent_joins: HashMap::new(),
         }
@@ -96,9 +109,10 @@ impl RoomState {
         self.end_failed
     }
 
-    /// Returns what an actor of this room can be rebuilt from.
-    pub(crate) fn into_snapshot(self) -> RoomSnapshot {
-        RoomSnapshot { room: *self.room, participants: self.participants }
+    /// Returns what the next actor of this room can be started with.
+    pub(crate) fn into_start(self) -> RoomStart {
+        let snapshot = RoomSnapshot { room: *self.room, participants: self.participants };
+        RoomStart { snapshot, reservations: self.reservations }
     }
 
     /// Counts the identities that hold a role or have a reserved seat of it. `except` does not count: a join of that

@@ -82,7 +82,9 @@ fn a_join_that_is_aborted_releases_its_seat_and_is_one_event() {
         fixture.request("bob", SOLOIST).await.unwrap().unwrap();
         assert_eq!(events.try_recv().unwrap().event_type, "participant.connection_aborted");
         assert!(events.try_recv().is_err());
-        assert_eq!((fixture.reserved().await, fixture.open_sessions().await), (json!(["bob"]), vec![]));
+        // The room may just have begun to hibernate; whoever comes then has a seat as well.
+        fixture.until("stage", |actor| actor.state["reserved"] == json!(["bob"])).await;
+        assert!(fixture.open_sessions().await.is_empty());
     });
 }
 

@@ -49,7 +49,7 @@ fn snapshot(participants: &[(&str, &str)]) -> RoomSnapshot {
 }
 
 fn state(participants: &[(&str, &str)]) -> RoomState {
-    RoomState::new(snapshot(participants))
+    RoomState::new(snapshot(participants).into())
 }
 
 #[test]
