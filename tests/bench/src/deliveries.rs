@@ -53,7 +53,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Returns how many deliveries the server makes in a second.
+/// Returns how many deliveries the server makes in a second, while it makes them.
 async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Result<f64, BenchError> {
     let server = Process::conclave(conclave, &scratch.join("data"))?;
     let (mut api, key) = (Connection::open(&server.api()).await?, server.key());
@@ -61,18 +61,15 @@ async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Resu
         api.json(&key, "POST /v1/webhook-endpoints", &json!({"url": url})).await?;
     }
     api.json(&key, "POST /v1/rooms", &json!({"name": "bench"})).await?;
-    let (before, started) = (receivers.received.load(Ordering::Relaxed), Instant::now());
+    let before = receivers.received.load(Ordering::Relaxed);
     let participants = (0..PARTICIPANTS).map(|number| join_and_leave(&server, number));
     try_join_all(participants).await?;
-    let posts = 2 * PARTICIPANTS * PAIRS * RECEIVERS;
-    let wanted = before + posts as u64;
-    while receivers.received.load(Ordering::Relaxed) < wanted {
-        if started.elapsed() > Duration::from_secs(60) {
-            return Err("the deliveries did not arrive within a minute".into());
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(posts as f64 / started.elapsed().as_secs_f64())
+    let posts = (2 * PARTICIPANTS * PAIRS * RECEIVERS) as u64;
+    // Posted at the next tick, whenever that is. What was posted at an earlier one is not measured.
+    let first = receivers.wait_for_more_than(receivers.received.load(Ordering::Relaxed)).await?;
+    let (begun, started) = (first - before, Instant::now());
+    receivers.wait_for_more_than(before + posts - 1).await?;
+    Ok((posts - begun) as f64 / started.elapsed().as_secs_f64())
 }
 
 /// Joins and leaves the room again and again.
@@ -109,6 +106,21 @@ impl Receivers {
             });
         });
         Ok(Self { urls, received })
+    }
+
+    /// Waits until they have received more requests than `number`, and returns how many.
+    async fn wait_for_more_than(&self, number: u64) -> Result<u64, BenchError> {
+        let started = Instant::now();
+        loop {
+            let received = self.received.load(Ordering::Relaxed);
+            if received > number {
+                return Ok(received);
+            }
+            if started.elapsed() > Duration::from_secs(60) {
+                return Err("the deliveries did not arrive within a minute".into());
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Returns how many requests a thread for each receiver posts in a second.
