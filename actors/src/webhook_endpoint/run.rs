@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use conclave_db::{Attempt, DueDelivery, StoreError};
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ProjectId, Timestamp};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, select};
 use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 
@@ -147,18 +147,23 @@ impl Run {
 
     /// Posts the deliveries of one room in order, until the turn is over or the actor begins to stop. Returns the last
     /// response.
+    ///
+    /// The result of a post is written while the next one is made, and before the next result: after a crash, what was posted and
+    /// not recorded is posted again in the same order.
     async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>, begun: Instant) -> Option<LastResponse> {
-        let mut last: Option<LastResponse> = None;
+        let (mut last, mut unrecorded): (Option<LastResponse>, _) = (None, None);
         for delivery in due {
             if self.is_stopping() || begun.elapsed() > TURN || last.as_ref().is_some_and(|last| last.timed_out) {
                 break;
             }
-            last = Some(self.attempt(endpoint, delivery).await);
+            let ((response, posted), ()) = join(self.attempt(endpoint, delivery), self.record(unrecorded.take())).await;
+            (last, unrecorded) = (Some(response), Some(posted));
         }
+        self.record(unrecorded).await;
         last
     }
 
-    async fn attempt(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> LastResponse {
+    async fn attempt(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> (LastResponse, Posted) {
         let (id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await;
         let at = self.context.clock.now();
@@ -174,21 +179,21 @@ impl Run {
             error: response.error.clone(),
             retry_at,
         };
-        let outcome = match (&attempt.error, attempt.retry_at) {
-            (None, _) => "delivered",
-            (Some(_), Some(_)) => "retried",
-            (Some(_), None) => "failed",
-        };
-        self.record(attempt).await;
-        self.context.metrics.deliveries.with_label_values(&[outcome]).inc();
-        self.context.metrics.delivery_lag.observe(at.since(due).as_secs_f64());
-        response
+        (response, Posted { attempt, due })
     }
 
-    /// Writes the result of an attempt. While the store cannot, the run waits here and posts nothing more: without its
-    /// result, the same delivery would be posted again at every tick, uncounted.
-    async fn record(&self, attempt: Attempt) {
-        let Err(error) = self.context.store.record_attempt(attempt.clone()).await else { return };
+    /// Writes the result of a post, if there is one. While the store cannot, the room waits here and posts nothing more: without
+    /// its result, the same delivery would be posted again at every tick, uncounted.
+    async fn record(&self, posted: Option<Posted>) {
+        let Some(posted) = posted else { return };
+        if let Err(error) = self.context.store.record_attempt(posted.attempt.clone()).await {
+            self.record_later(&posted.attempt, &error).await;
+        }
+        self.context.metrics.deliveries.with_label_values(&[posted.outcome()]).inc();
+        self.context.metrics.delivery_lag.observe(posted.attempt.at.since(posted.due).as_secs_f64());
+    }
+
+    async fn record_later(&self, attempt: &Attempt, error: &StoreError) {
         log::error!(delivery = attempt.id.to_string().as_str(); "the result of a post waits for the store: {error}");
         self.progress.unrecorded.fetch_add(1, Ordering::Relaxed);
         let mut delay = FIRST_RECORD_DELAY;
@@ -215,6 +220,24 @@ impl Run {
         let outcome = self.context.deliveries.post(request).await;
         self.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
         outcome
+    }
+}
+
+/// A post that was made, and is not recorded.
+struct Posted {
+    attempt: Attempt,
+    /// When it was due.
+    due: Timestamp,
+}
+
+impl Posted {
+    /// Its label in the metrics.
+    const fn outcome(&self) -> &'static str {
+        match (&self.attempt.error, self.attempt.retry_at) {
+            (None, _) => "delivered",
+            (Some(_), Some(_)) => "retried",
+            (Some(_), None) => "failed",
+        }
     }
 }
 
