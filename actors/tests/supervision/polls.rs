@@ -1,14 +1,19 @@
-//! Egress and ingress actors that ask the media plane: what an answer changes, when they ask again, and what they show.
+//! Egress and ingress actors: what a report or an answer of the media plane changes, when they ask again, and what they show.
 
 use std::time::Duration;
 
 use conclave_actors::debug::ActorView;
+use conclave_db::DeliveryFilter;
 use conclave_media::MediaEvent;
+use conclave_model::Secret;
 use conclave_model::egress::EgressStatus;
+use conclave_model::event::TrackSummary;
 use conclave_model::ingress::IngressStatus;
+use conclave_model::page::PageRequest;
+use conclave_model::participant::{TrackKind, TrackSource};
 use serde_json::json;
 
-use super::fixture::{Fixture, run, wait_until};
+use super::fixture::{Fixture, participant_ref, run, wait_until};
 use super::followed::{DELAY, egress_path, ingress_path};
 
 /// The interval at which an egress that should become final soon is polled.
@@ -17,6 +22,13 @@ const SETTLE: Duration = Duration::from_secs(5);
 impl Fixture {
     async fn end_stage(&self) {
         self.tree.end_room(self.project.clone(), "stage".parse().unwrap()).await.unwrap();
+    }
+
+    /// Returns the types of the events that are queued for delivery, in their order.
+    async fn queued_events(&self) -> Vec<String> {
+        let page = PageRequest { limit: 50, offset: 0 };
+        let queued = self.store.deliveries(self.project.clone(), DeliveryFilter::default(), page).await.unwrap();
+        queued.items.into_iter().rev().map(|delivery| delivery.event_type).collect()
     }
 }
 
@@ -85,6 +97,30 @@ fn an_egress_that_the_media_plane_does_not_know_has_failed() {
         let failed = fixture.refresh_egress(&id).await.unwrap();
         assert_eq!((failed.status, failed.ended_at), (EgressStatus::Failed, Some(fixture.clock.now())));
         assert!(failed.error.unwrap().contains("no longer knows this egress"));
+    });
+}
+
+#[test]
+fn an_ingress_is_written_after_what_its_encoder_did_in_the_room() {
+    run(async {
+        let fixture = Fixture::new().await;
+        let (project, url) = (fixture.project.clone(), "https://receiver.example.com/".to_owned());
+        fixture.store.create_webhook_endpoint(project, url, Secret::new("whsec_"), None).await.unwrap();
+        let id = fixture.create_ingress().await;
+        let publishing = fixture.set_ingress(&id, IngressStatus::Publishing);
+        let (sid, kind, source) = ("TR_1".parse().unwrap(), TrackKind::Video, TrackSource::Camera);
+        let track = TrackSummary { sid, kind, source, muted: false };
+        let published = MediaEvent::TrackPublished { participant: participant_ref("encoder"), track };
+        let answers = [
+            fixture.join("stage", "encoder"),
+            fixture.report("stage", published),
+            fixture.report("stage", MediaEvent::Ingress(publishing)),
+        ];
+        for answer in answers {
+            answer.await.unwrap().unwrap();
+        }
+        let expected = ["room.started", "participant.joined", "track.published", "ingress.started"];
+        assert_eq!(fixture.queued_events().await, expected);
     });
 }
 
