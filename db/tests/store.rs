@@ -113,6 +113,25 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
 }
 
 #[actix::test]
+async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(&dir, &clock());
+    let project = project(&store).await;
+    for name in ["a", "b", "c"] {
+        let new = NewRoom { metadata: Some(r#"{"topic": 1}"#.into()), ..new_room(&project, name) };
+        let created = create_room(&store, new, None).await.unwrap();
+        assert_eq!(store.room(project.clone(), created.name.clone()).await.unwrap(), created);
+    }
+    let page = async |limit, offset| {
+        let page = store.rooms(project.clone(), PageRequest { limit, offset }).await.unwrap();
+        (page.items.iter().map(|room| room.name.to_string()).collect::<Vec<_>>().concat(), page.has_more)
+    };
+    assert_eq!(page(2, 0).await, ("cb".to_owned(), true));
+    assert_eq!(page(2, 1).await, ("ba".to_owned(), false));
+    assert_eq!(page(3, 0).await, ("cba".to_owned(), false));
+}
+
+#[actix::test]
 async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
