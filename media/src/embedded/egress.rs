@@ -97,3 +97,17 @@ impl Egresses {
         self.ended.push_back(id.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_egress_is_contained_by_its_id() {
+        let (one, other): (EgressId, EgressId) = ("EG_1".parse().unwrap(), "EG_2".parse().unwrap());
+        let mut egresses = Egresses::default();
+        let room = "prj_0123456789ab.standup".parse().unwrap();
+        egresses.insert(Egress::new(one.clone(), room, Timestamp::from_millis(0)));
+        assert!(egresses.contains(&one) && !egresses.contains(&other));
+    }
+}
