@@ -94,6 +94,8 @@ pub struct Transport {
     pub last_packet: Option<Instant>,
     /// Whether ICE and DTLS have come up.
     pub is_connected: bool,
+    /// Whether nothing has arrived for so long that nothing is sent.
+    pub is_silent: bool,
     /// Whether it waits to be driven after a change.
     pub is_touched: bool,
     /// When it has to be driven next.
@@ -197,6 +199,7 @@ impl Transport {
             role,
             last_packet: None,
             is_connected: false,
+            is_silent: false,
             is_touched: false,
             due: None,
             timeout: None,
@@ -270,6 +273,12 @@ impl Transport {
         let current = self.rtc.direct_api().local_ice_credentials();
         let is_new = self.credentials.back() != Some(&current);
         is_new.then_some(current)
+    }
+
+    /// Returns whether media is sent to the client: it is connected and not silent, so that nothing piles up for a client
+    /// that is gone.
+    pub fn can_send(&self) -> bool {
+        self.is_connected && !self.is_silent
     }
 
     /// Keeps statistics.

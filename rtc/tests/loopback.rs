@@ -126,6 +126,7 @@ impl Call {
                     timestamp,
                     payload: &payload,
                     audio_level: Some(-30),
+                    is_red: false,
                 };
                 call.clients[from].1.connection.send_media(&packet, Instant::now());
             }

@@ -17,7 +17,7 @@ pub struct VideoDemand {
 pub struct Allocation {
     /// For each video, the layer to send.
     pub layers: Vec<Option<usize>>,
-    /// The bitrate that the next step up would need in all, in bits per second; that of the allocation if there is none.
+    /// The bitrate that the next step up would need in all, in bits per second; 0 if nothing is left out.
     pub next_bitrate: u64,
     /// The bitrate of all videos at their best.
     pub best_bitrate: u64,
@@ -63,7 +63,7 @@ pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) ->
     // Everyone's second layer comes before anyone's third.
     while order.iter().filter(|index| chosen.step(videos, **index, false)).count() > 0 {}
     Allocation {
-        next_bitrate: chosen.used + chosen.next.unwrap_or_default(),
+        next_bitrate: chosen.next.map_or(0, |next| chosen.used + next),
         best_bitrate: videos.iter().filter_map(|video| Some(video.bitrate(video.best()?))).sum(),
         layers: chosen.layers,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use str0m::rtp::{RtpPacket, Vp8Descriptor};
+use str0m::rtp::{RedDecoder, RtpPacket, Vp8Descriptor};
 
 use super::h264;
 use crate::track::Codec;
@@ -17,8 +17,12 @@ pub struct MediaPacket {
     pub timestamp: u32,
     /// The payload, without RTP header.
     pub payload: Arc<[u8]>,
+    /// The sound without the redundancy around it (RFC 2198), if the packet has any.
+    pub primary: Option<Arc<[u8]>>,
     /// When the packet arrived.
     pub arrived: Instant,
+    /// Whether it is sound.
+    pub is_audio: bool,
     /// Ticks of the timestamp per second.
     pub clock_rate: u32,
     /// The payload descriptor, if the codec is VP8.
@@ -29,19 +33,27 @@ pub struct MediaPacket {
 
 impl MediaPacket {
     /// Reads what the forwarding needs from a packet of this codec.
-    pub fn new(packet: &RtpPacket, codec: Codec) -> Self {
+    pub fn new(packet: &RtpPacket, codec: Codec, is_red: bool) -> Self {
         let payload = packet.payload.clone();
         let vp8 = if codec == Codec::Vp8 { Vp8Descriptor::parse(&payload).ok() } else { None };
         Self {
             sequence: *packet.seq_no,
             timestamp: packet.header.timestamp,
             arrived: packet.timestamp,
+            is_audio: codec == Codec::Opus,
             clock_rate: if codec == Codec::Opus { 48_000 } else { 90_000 },
             is_entry_point: is_entry_point(codec, vp8.as_ref(), &payload),
             vp8,
+            primary: if is_red { primary_block(&payload) } else { None },
             payload,
         }
     }
+}
+
+/// Returns the newest block of a packet with redundancy; `None` if the packet is malformed.
+fn primary_block(payload: &[u8]) -> Option<Arc<[u8]>> {
+    let blocks = RedDecoder::decode(payload).ok()?;
+    blocks.into_iter().find(|block| block.is_primary).map(|block| block.payload.into())
 }
 
 fn is_entry_point(codec: Codec, vp8: Option<&Vp8Descriptor>, payload: &[u8]) -> bool {

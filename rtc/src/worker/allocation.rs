@@ -46,7 +46,7 @@ impl Worker {
         }
         let budget = self.budget(key).map(|budget| budget.saturating_sub(audio_bitrate));
         let allocation = allocate(&videos, budget, may_pause);
-        self.set_bitrates(key, allocation.next_bitrate + audio_bitrate, allocation.best_bitrate + audio_bitrate);
+        self.set_bitrates(key, allocation.next_bitrate, allocation.best_bitrate + audio_bitrate);
         for ((track, video), layer) in tracks.into_iter().zip(&videos).zip(allocation.layers) {
             let is_paused = layer.is_none() && !video.layers.is_empty();
             self.set_layer(key, track, layer, is_paused);
@@ -76,7 +76,8 @@ impl Worker {
     fn set_bitrates(&mut self, key: PeerKey, next: u64, best: u64) {
         let Some(peer) = self.peers.get(key) else { return };
         let limit = peer.info.permissions.subscribe_max_kbps.map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
-        let wanted = (next.min(limit), best.min(limit));
+        // Padding makes room for what the network has not shown to carry, never for what the role forbids.
+        let wanted = (if next > limit { 0 } else { next }, best.min(limit));
         let Some(transport) = self.transports.get_mut(peer.subscriber).filter(|transport| transport.bitrates != wanted)
         else {
             return;

@@ -4,7 +4,7 @@ use str0m::format::PayloadParams;
 use str0m::media::{KeyframeRequestKind, Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
-use super::track::{DownTrack, UpTrack};
+use super::track::{DownTrack, Incoming, Outgoing, UpTrack};
 use super::{Worker, touch};
 use crate::forward::{MediaPacket, Rewritten};
 use crate::track::{Codec, TrackMedium};
@@ -16,8 +16,8 @@ impl Worker {
         let Some(ingress) = self.ingress(from, packet.header.ssrc) else { return };
         let Some(track) = self.tracks.get_mut(ingress.track) else { return };
         let Some(publisher) = self.transports.get_mut(from) else { return };
-        let Some(params) = payload_params(track, publisher, packet.header.payload_type) else { return };
-        let media = MediaPacket::new(packet, track.codec);
+        let Some(incoming) = incoming_payload(track, publisher, packet.header.payload_type) else { return };
+        let media = MediaPacket::new(packet, track.codec, incoming.is_red);
         let Some(layer) = track.layers.get_mut(ingress.layer) else { return };
         if layer.note(packet.payload.len(), self.now) {
             self.revived.push(ingress.track);
@@ -32,15 +32,14 @@ impl Worker {
             return;
         }
         for down in &mut track.downs {
-            let Some(receiver) = self.transports.get_mut(down.transport).filter(|receiver| receiver.is_connected)
-            else {
+            let Some(receiver) = self.transports.get_mut(down.transport).filter(|receiver| receiver.can_send()) else {
+                down.current = None;
                 continue;
             };
-            let Some(payload_type) = receiver_payload_type(down, receiver, packet.header.payload_type, params) else {
-                continue;
-            };
+            let payload_type = packet.header.payload_type;
+            let Some(outgoing) = outgoing_payload(down, receiver, payload_type, incoming) else { continue };
             let Some(numbers) = down.accept(ingress.layer, &media) else { continue };
-            send(receiver, down.mid, payload_type, &media, numbers, packet);
+            send(receiver, down.mid, outgoing, &media, numbers, packet);
             touch(&mut self.transports, &mut self.touched, down.transport);
         }
     }
@@ -119,42 +118,49 @@ impl Worker {
     }
 }
 
-/// Returns the parameters of a payload type of the publisher; `None` if its codec is not that of the track.
-fn payload_params(track: &mut UpTrack, publisher: &mut Transport, payload_type: Pt) -> Option<PayloadParams> {
-    if let Some((_, params)) = track.payload.filter(|(known, _)| *known == payload_type) {
-        return params;
+/// Returns what a payload type of the publisher stands for; `None` if its codec is not that of the track.
+fn incoming_payload(track: &mut UpTrack, publisher: &mut Transport, payload_type: Pt) -> Option<Incoming> {
+    if let Some((_, incoming)) = track.payload.filter(|(known, _)| *known == payload_type) {
+        return incoming;
     }
-    let found = publisher.rtc().codec_config().find(|params| params.pt() == payload_type).copied();
+    let is_named = |params: &&PayloadParams| params.pt() == payload_type || params.red() == Some(payload_type);
+    let found = publisher.rtc().codec_config().params().iter().find(is_named).copied();
     let params = found.filter(|params| Codec::from_rtc(params.spec().codec) == Some(track.codec));
-    track.payload = Some((payload_type, params));
-    params
+    let incoming = params.map(|params| Incoming { params, is_red: params.pt() != payload_type });
+    track.payload = Some((payload_type, incoming));
+    incoming
 }
 
-/// Returns the receiver's payload type for one of the publisher.
-fn receiver_payload_type(
-    down: &mut DownTrack,
-    receiver: &mut Transport,
-    from: Pt,
-    params: PayloadParams,
-) -> Option<Pt> {
-    if let Some((_, payload_type)) = down.payload_type.filter(|(known, _)| *known == from) {
-        return payload_type;
+/// Returns how a receiver gets packets of a payload type of the publisher.
+fn outgoing_payload(down: &mut DownTrack, receiver: &mut Transport, from: Pt, incoming: Incoming) -> Option<Outgoing> {
+    if let Some((_, outgoing)) = down.payload.filter(|(known, _)| *known == from) {
+        return outgoing;
     }
     let rtc = receiver.rtc();
-    let matched = rtc.codec_config().match_params(params).map(PayloadParams::pt);
-    let negotiated = matched.filter(|pt| rtc.media(down.mid).is_some_and(|media| media.remote_pts().contains(pt)));
-    down.payload_type = Some((from, negotiated));
-    negotiated
+    let matched = rtc.codec_config().match_params(incoming.params).copied();
+    let is_negotiated = |pt: &Pt| rtc.media(down.mid).is_some_and(|media| media.remote_pts().contains(pt));
+    let outgoing = matched.filter(|params| is_negotiated(&params.pt())).map(|params| outgoing(params, incoming));
+    down.payload = Some((from, outgoing));
+    outgoing
+}
+
+/// Returns how packets go to a receiver with these parameters. Redundancy names the payload type of what is in it, so it is
+/// passed on only to those who use the same.
+fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
+    let red = params.red().filter(|_| incoming.is_red && params.pt() == incoming.params.pt());
+    Outgoing { payload_type: red.unwrap_or(params.pt()), strips_red: incoming.is_red && red.is_none() }
 }
 
 fn send(
     receiver: &mut Transport,
     mid: Mid,
-    payload_type: Pt,
+    outgoing: Outgoing,
     media: &MediaPacket,
     numbers: Rewritten,
     packet: &RtpPacket,
 ) {
+    let payload = if outgoing.strips_red { media.primary.clone() } else { Some(media.payload.clone()) };
+    let Some(payload) = payload else { return };
     let mut direct = receiver.rtc().direct_api();
     let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return };
     let from = &packet.header.ext_vals;
@@ -164,12 +170,11 @@ fn send(
         video_orientation: from.video_orientation,
         ..ExtensionValues::default()
     };
-    let is_video = media.clock_rate == 90_000;
-    let mut write =
-        RtpWrite::new(payload_type, numbers.sequence.into(), numbers.timestamp, media.arrived, media.payload.clone())
-            .marker(packet.header.marker)
-            .ext_vals(extensions)
-            .nackable(is_video);
+    let sequence = numbers.sequence.into();
+    let mut write = RtpWrite::new(outgoing.payload_type, sequence, numbers.timestamp, media.arrived, payload)
+        .marker(packet.header.marker)
+        .ext_vals(extensions)
+        .nackable(!media.is_audio);
     if let Some(patch) = numbers.vp8_patch {
         write = write.vp8_patch(patch);
     }

@@ -10,6 +10,7 @@ use str0m::media::Mid;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
 use crate::event::ConnectionQuality;
 use crate::forward::Rewriter;
+use crate::sdp::OfferedSection;
 use crate::track::{NewTrack, TrackMedium};
 use crate::transport::{RoomKey, TrackKey, TransportKey};
 
@@ -25,6 +26,8 @@ pub struct Peer {
     pub subscriber: TransportKey,
     /// Tracks that are admitted, but whose media section is not known yet, in the order of their announcement.
     pub announced: Vec<NewTrack>,
+    /// The sections of its last offer that send, and that no track claims.
+    pub unclaimed: Vec<OfferedSection>,
     /// Its tracks that have a media section.
     pub published: Vec<TrackKey>,
     /// The tracks that it is to receive, with what it asked of them.
@@ -126,6 +129,7 @@ impl Peer {
             publisher,
             subscriber,
             announced: Vec::new(),
+            unclaimed: Vec::new(),
             published: Vec::new(),
             wanted: BTreeMap::new(),
             sections: Vec::new(),

@@ -29,6 +29,7 @@ impl Worker {
         let sdp = sdp::rewrite(&answer, |mid| self.answer_section(key, transport, mid, &sections));
         let mid_to_track_id = self.tell_sections(key);
         self.emit(key, PeerEvent::Answered { offer_id, sdp, mid_to_track_id });
+        self.keep_unclaimed(key, transport, sections);
         self.attach_told(key);
         self.ask_for_offer(key);
     }
@@ -37,6 +38,20 @@ impl Worker {
     pub(super) fn announce_track(&mut self, key: PeerKey, track: NewTrack) {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
         peer.announced.push(track);
+        let (transport, sections) = (peer.publisher, std::mem::take(&mut peer.unclaimed));
+        for section in &sections {
+            self.match_section(key, transport, section, true);
+        }
+        self.keep_unclaimed(key, transport, sections);
+    }
+
+    /// Keeps the sections that send and that no track claims, for one that is announced after the offer.
+    fn keep_unclaimed(&mut self, key: PeerKey, transport: TransportKey, mut sections: Vec<OfferedSection>) {
+        let Some(published) = self.transports.get(transport).map(|transport| &transport.published) else { return };
+        sections.retain(|section| section.sends && !published.contains_key(&Mid::from(section.mid.as_str())));
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.unclaimed = sections;
+        }
     }
 
     /// Finds the tracks of the sections of an offer, and ends those whose section sends no more.
@@ -91,6 +106,10 @@ impl Worker {
         let track_key = self.tracks.insert(track);
         if let Some(transport) = self.transports.get_mut(transport) {
             transport.published.insert(mid, track_key);
+        }
+        if let Some(transport) = self.transports.get_mut(transport) {
+            // Packets that came before were cached as claimed by no track.
+            transport.ingress.clear();
         }
         let Some(peer) = self.peers.get_mut(key) else { return };
         peer.published.push(track_key);

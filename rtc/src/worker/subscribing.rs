@@ -192,7 +192,7 @@ impl Worker {
             rewriter,
             current: None,
             target: None,
-            payload_type: None,
+            payload: None,
             packets: 0,
             is_paused: false,
         });

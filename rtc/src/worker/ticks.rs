@@ -109,6 +109,11 @@ impl Worker {
     fn change_silence(&mut self, key: PeerKey, silence: Silence) {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.silence != silence) else { return };
         peer.silence = silence;
+        for transport in peer.transports() {
+            if let Some(transport) = self.transports.get_mut(transport) {
+                transport.is_silent = silence != Silence::None;
+            }
+        }
         let event = match silence {
             Silence::None => PeerEvent::Recovered,
             Silence::Interrupted => PeerEvent::Interrupted,

@@ -37,7 +37,7 @@ pub struct UpTrack {
     /// Whether anyone has ever subscribed to it.
     pub was_subscribed: bool,
     /// The payload type of the last packet, with its parameters if its codec is that of the track.
-    pub payload: Option<(Pt, Option<PayloadParams>)>,
+    pub payload: Option<(Pt, Option<Incoming>)>,
     /// Whether it is speech.
     pub speech: SpeechDetector,
     /// What the publisher knows of its use.
@@ -72,12 +72,30 @@ pub struct DownTrack {
     pub current: Option<usize>,
     /// The layer that should be sent.
     pub target: Option<usize>,
-    /// The receiver's payload type for the publisher's one; `None` inside if it has none.
-    pub payload_type: Option<(Pt, Option<Pt>)>,
+    /// How packets of the publisher's payload type are sent; `None` inside if the receiver cannot have them.
+    pub payload: Option<(Pt, Option<Outgoing>)>,
     /// Packets sent.
     pub packets: u64,
     /// Whether nothing is sent for want of bandwidth.
     pub is_paused: bool,
+}
+
+/// What a payload type of the publisher stands for.
+#[derive(Debug, Clone, Copy)]
+pub struct Incoming {
+    /// The codec and its parameters.
+    pub params: PayloadParams,
+    /// Whether the packets hold earlier sound as well.
+    pub is_red: bool,
+}
+
+/// How a receiver gets packets of one payload type of the publisher.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing {
+    /// The receiver's payload type.
+    pub payload_type: Pt,
+    /// Whether the redundancy is taken out.
+    pub strips_red: bool,
 }
 
 /// How much of the size at which a video is shown a layer must have, in tenths.

@@ -22,6 +22,7 @@ pub struct Received {
     pub sequence: u64,
     pub timestamp: u32,
     pub payload: Vec<u8>,
+    pub payload_type: u8,
     pub audio_level: Option<i8>,
 }
 
@@ -35,6 +36,17 @@ pub struct Outgoing<'a> {
     pub timestamp: u32,
     pub payload: &'a [u8],
     pub audio_level: Option<i8>,
+    /// Whether the payload holds redundancy.
+    pub is_red: bool,
+}
+
+/// How a test client differs from the simplest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Abilities {
+    /// Whether it reports the packets that it receives, so that the server estimates the bandwidth.
+    pub estimates: bool,
+    /// Whether it sends and receives sound with redundancy.
+    pub red: bool,
 }
 
 /// One peer connection of a test client.
@@ -59,18 +71,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection. Only with `estimates` does it report the packets that it receives, so that the server
-    /// estimates the bandwidth.
-    pub fn new(address: SocketAddr, protocol: Protocol, estimates: bool, now: Instant) -> Self {
+    pub fn new(address: SocketAddr, protocol: Protocol, abilities: Abilities, now: Instant) -> Self {
         let config = RtcConfig::new()
             .set_rtp_mode(true)
             .clear_codecs()
-            .enable_opus(true, false)
+            .enable_opus(true, abilities.red)
             .enable_vp8(true)
             .enable_h264(true)
             .set_rtcp_report_interval_audio(Duration::from_secs(1));
         let mut rtc =
-            if estimates { config } else { config.set_extension_map(extensions_without_feedback()) }.build(now);
+            if abilities.estimates { config } else { config.set_extension_map(extensions_without_feedback()) }
+                .build(now);
         let candidate = match protocol {
             Protocol::Tcp => {
                 Candidate::builder().tcp().host(address).tcptype(str0m::net::TcpType::Active).build().unwrap()
@@ -162,7 +173,8 @@ impl Connection {
     }
 
     pub fn send_media(&mut self, packet: &Outgoing<'_>, now: Instant) {
-        let payload_type = self.rtc.codec_config().find(|params| params.spec().codec == packet.codec).unwrap().pt();
+        let params = *self.rtc.codec_config().find(|params| params.spec().codec == packet.codec).unwrap();
+        let payload_type = if packet.is_red { params.red().expect("redundancy is negotiated") } else { params.pt() };
         let extensions = ExtensionValues {
             audio_level: packet.audio_level,
             voice_activity: Some(packet.audio_level.is_some()),
@@ -240,6 +252,7 @@ impl Connection {
                     sequence: *packet.seq_no,
                     timestamp: packet.header.timestamp,
                     payload: packet.payload.to_vec(),
+                    payload_type: *packet.header.payload_type,
                     audio_level: packet.header.ext_vals.audio_level,
                 });
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use str0m::net::Protocol;
 
-use crate::connection::Connection;
+use crate::connection::{Abilities, Connection};
 
 enum Socket {
     Udp(UdpSocket),
@@ -19,6 +19,8 @@ pub struct SocketClient {
     socket: Socket,
 }
 
+const ESTIMATES: Abilities = Abilities { estimates: true, red: false };
+
 /// How long one exchange waits for packets.
 const WAIT: Duration = Duration::from_millis(2);
 
@@ -27,14 +29,17 @@ impl SocketClient {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(WAIT)).unwrap();
         let address = socket.local_addr().unwrap();
-        Self { connection: Connection::new(address, Protocol::Udp, true, Instant::now()), socket: Socket::Udp(socket) }
+        Self {
+            connection: Connection::new(address, Protocol::Udp, ESTIMATES, Instant::now()),
+            socket: Socket::Udp(socket),
+        }
     }
 
     pub fn tcp(server: SocketAddr) -> Self {
         let stream = TcpStream::connect(server).unwrap();
         stream.set_read_timeout(Some(WAIT)).unwrap();
         let address = stream.local_addr().unwrap();
-        let connection = Connection::new(address, Protocol::Tcp, true, Instant::now());
+        let connection = Connection::new(address, Protocol::Tcp, ESTIMATES, Instant::now());
         Self { connection, socket: Socket::Tcp(stream, Vec::new()) }
     }
 

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use str0m::format::Codec;
+use str0m::media::MediaKind;
+use str0m::rtp::{RedEncoder, RedundantBlock};
 
 use super::MODES;
-use super::world::{Publication, World};
+use super::support::NewSection;
+use super::world::{Publication, World, new_track};
 use crate::command::Command;
 
 #[test]
@@ -88,5 +91,46 @@ fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
             world.run(Duration::from_millis(50));
             assert_eq!(world.clients[alice].publisher.key_frame_requests.len(), 1, "{mode:?} {codec:?}");
         }
+    }
+}
+
+#[test]
+fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
+    for mode in MODES {
+        let mut world = World::new();
+        let carol = world.join_connected("PA_carol", mode);
+        world.abilities.red = true;
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        voice.is_red = true;
+        world.subscribe(bob, &voice);
+        world.subscribe(carol, &voice);
+        let opus = 111;
+        let payload = RedEncoder::encode(
+            opus,
+            &[7, 7, 7],
+            &[RedundantBlock { pt: opus, timestamp_offset: 960, payload: vec![6, 6] }],
+        );
+        world.send(&mut voice, None, &payload);
+        assert_eq!(world.received(bob, &voice)[0].payload, payload, "{mode:?}");
+        let plain = &world.received(carol, &voice)[0];
+        assert_eq!((plain.payload.as_slice(), plain.payload_type), (&[7, 7, 7][..], opus), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_track_that_is_announced_after_its_offer_is_found() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let section = NewSection { kind: MediaKind::Audio, cid: "cid-late", rids: &[] };
+        let mid = world.offer(alice, Some(section), [0, 0], false).unwrap();
+        world.run_until("the publisher is connected", |world| world.clients[alice].publisher.is_connected);
+        let track = new_track("TR_late", "cid-late", MediaKind::Audio);
+        world.command(Command::PublishTrack { peer: "PA_alice".parse().unwrap(), track });
+        let mut voice = Publication::new(alice, "TR_late", mid, Codec::Opus);
+        world.subscribe(bob, &voice);
+        world.send(&mut voice, None, &[1]);
+        assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
     }
 }

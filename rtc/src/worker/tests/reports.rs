@@ -49,7 +49,7 @@ fn the_bitrate_of_a_publisher_is_measured_from_its_packets() {
 #[test]
 fn loss_lowers_the_quality_of_a_connection() {
     let mut world = World::new();
-    world.estimates = true;
+    world.abilities.estimates = true;
     let alice = world.join_connected("PA_alice", ConnectionMode::Single);
     let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
     let stream = |world: &mut World, camera: &mut _| {

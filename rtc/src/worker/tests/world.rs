@@ -10,7 +10,7 @@ use str0m::format::Codec as RtcCodec;
 use str0m::media::{MediaKind, Mid, Rid};
 use str0m::net::Protocol;
 
-use super::support::{Connection, NewSection, Outgoing, Received};
+use super::support::{Abilities, Connection, NewSection, Outgoing, Received};
 use crate::command::{Command, ConnectionMode, NewPeer, PeerPermissions};
 use crate::config::Limits;
 use crate::event::{Event, PeerEvent, RoomEvent};
@@ -31,8 +31,8 @@ pub struct World {
     next_port: u16,
     /// The layers that published videos announce.
     pub layers: Vec<LayerInfo>,
-    /// Whether clients let the server estimate the bandwidth.
-    pub estimates: bool,
+    /// What clients that join can do.
+    pub abilities: Abilities,
     /// Decides which packets are lost: called for each with whether it goes to the server.
     pub loses: Box<dyn FnMut(bool) -> bool>,
 }
@@ -63,6 +63,14 @@ pub struct Publication {
     pub sequence: u64,
     pub timestamp: u32,
     pub picture: u16,
+    pub is_red: bool,
+}
+
+impl Publication {
+    pub fn new(client: usize, sid: &str, mid: Mid, codec: RtcCodec) -> Self {
+        let sid = sid.to_owned();
+        Self { client, sid, mid, codec, sequence: 1000, timestamp: 5000, picture: 1, is_red: false }
+    }
 }
 
 impl World {
@@ -81,7 +89,7 @@ impl World {
             room: "prj_0123456789ab.room".parse().unwrap(),
             next_port: 10_000,
             layers: Vec::new(),
-            estimates: false,
+            abilities: Abilities::default(),
             loses: Box::new(|_| false),
         }
     }
@@ -122,7 +130,7 @@ impl World {
 
     fn connection(&mut self) -> Connection {
         self.next_port += 1;
-        Connection::new(SocketAddr::from(([198, 51, 100, 7], self.next_port)), Protocol::Udp, self.estimates, self.now)
+        Connection::new(SocketAddr::from(([198, 51, 100, 7], self.next_port)), Protocol::Udp, self.abilities, self.now)
     }
 
     pub fn leave(&mut self, client: usize) {
@@ -157,10 +165,11 @@ impl World {
         let mut track = new_track(sid, &cid, kind);
         track.codec = crate::track::Codec::from_rtc(codec);
         track.layers.clone_from(&self.layers);
+        track.uses_red = true;
         self.command(Command::PublishTrack { peer: name, track });
         let mid = self.offer(client, Some(NewSection { kind, cid: &cid, rids }), [0, 0], false).expect("a section");
         self.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
-        Publication { client, sid: sid.to_owned(), mid, codec, sequence: 1000, timestamp: 5000, picture: 1 }
+        Publication::new(client, sid, mid, codec)
     }
 
     /// Ends a publication as a client does: its section sends no more.
@@ -196,6 +205,7 @@ impl World {
             timestamp: track.timestamp,
             payload,
             audio_level,
+            is_red: track.is_red,
         };
         self.clients[track.client].publisher.send_media(&packet, self.now);
         self.settle();
