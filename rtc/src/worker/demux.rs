@@ -51,6 +51,12 @@ impl Demux {
         }
     }
 
+    /// Returns whether nothing is known.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.by_source.is_empty() && self.by_ufrag.is_empty() && self.handshakes.is_empty()
+    }
+
     /// Returns how many handshakes are under way with clients at this address.
     pub fn handshakes(&self, address: IpAddr) -> usize {
         self.handshakes.get(&client_network(address)).copied().unwrap_or_default()

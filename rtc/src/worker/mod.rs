@@ -178,6 +178,14 @@ impl Worker {
         self.peers.len()
     }
 
+    /// Returns whether nothing is kept of any room.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        let has_objects = !self.rooms.is_empty() || !self.transports.is_empty() || !self.tracks.is_empty();
+        let has_names = !self.room_by_name.is_empty() || !self.peer_by_sid.is_empty() || !self.peers.is_empty();
+        !has_objects && !has_names && self.demux.is_empty()
+    }
+
     /// Returns the packets to send, in order. The caller empties the list.
     pub fn outbox(&mut self) -> &mut Vec<Transmit> {
         &mut self.outbox

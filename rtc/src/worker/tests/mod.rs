@@ -6,6 +6,7 @@ mod messages;
 mod reconnect;
 mod reports;
 mod sections;
+mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
 mod world;

@@ -13,7 +13,7 @@ use str0m::net::Protocol;
 use super::support::{Abilities, Connection, NewSection, Outgoing, Received};
 use crate::command::{Command, ConnectionMode, NewPeer, PeerPermissions};
 use crate::config::Limits;
-use crate::event::{Event, PeerEvent, RoomEvent};
+use crate::event::{Event, FailureReason, PeerEvent, RoomEvent};
 use crate::track::{LayerInfo, NewTrack, TrackMedium};
 use crate::transport::Source;
 use crate::worker::Worker;
@@ -27,7 +27,9 @@ pub struct World {
     pub now: Instant,
     pub clients: Vec<Client>,
     pub room_events: Vec<RoomEvent>,
-    room: NamespacedRoom,
+    pub room: NamespacedRoom,
+    /// Events of participants that no client stands for.
+    others: Vec<(String, PeerEvent)>,
     next_port: u16,
     /// The layers that published videos announce.
     pub layers: Vec<LayerInfo>,
@@ -49,6 +51,7 @@ pub struct Client {
     /// What the server asked for while an offer was unanswered.
     required: Option<[u32; 2]>,
     is_gone: bool,
+    pub last_offer: String,
     /// Whether the client answers offers.
     pub answers: bool,
 }
@@ -87,6 +90,7 @@ impl World {
             clients: Vec::new(),
             room_events: Vec::new(),
             room: "prj_0123456789ab.room".parse().unwrap(),
+            others: Vec::new(),
             next_port: 10_000,
             layers: Vec::new(),
             abilities: Abilities::default(),
@@ -113,6 +117,7 @@ impl World {
             required: None,
             is_gone: false,
             answers: true,
+            last_offer: String::new(),
         });
         self.command(Command::AddPeer(new_peer(name, mode)));
         let client = self.clients.len() - 1;
@@ -152,6 +157,7 @@ impl World {
         assert!(!std::mem::replace(&mut client.is_negotiating, true), "one offer at a time");
         client.next_offer += 1;
         let (sdp, mid) = client.publisher.offer(send, receive, restart);
+        client.last_offer.clone_from(&sdp);
         client.publisher.advance(now);
         let (peer, offer_id) = (client.name.parse().unwrap(), client.next_offer);
         self.command(Command::Offer { peer, offer_id, sdp });
@@ -241,6 +247,14 @@ impl World {
         client.subscriber.as_mut().unwrap_or(&mut client.publisher)
     }
 
+    /// The failures of a participant that no client stands for.
+    pub fn failures(&self, name: &str) -> Vec<FailureReason> {
+        let events = self.others.iter().filter(|(of, _)| of == name);
+        events
+            .filter_map(|(_, event)| if let PeerEvent::Failed(reason) = event { Some(*reason) } else { None })
+            .collect()
+    }
+
     /// Lets time pass in small steps.
     pub fn run(&mut self, time: Duration) {
         let end = self.now + time;
@@ -326,8 +340,10 @@ impl World {
         for event in events {
             match event {
                 Event::Peer { peer, event, .. } => {
-                    let found = self.clients.iter().rposition(|client| client.name == peer.as_str());
-                    self.handle_peer_event(found.expect("a known client"), event);
+                    match self.clients.iter().rposition(|client| client.name == peer.as_str()) {
+                        Some(client) => self.handle_peer_event(client, event),
+                        None => self.others.push((peer.to_string(), event)),
+                    }
                 }
                 Event::Room { event, .. } => self.room_events.push(event),
             }

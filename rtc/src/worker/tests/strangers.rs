@@ -1,0 +1,189 @@
+//! Strangers, and participants that send nonsense.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config as ProptestConfig, TestRunner};
+use str0m::format::Codec;
+
+use super::MODES;
+use super::world::{SERVER, World, new_peer};
+use crate::command::{Command, ConnectionMode};
+use crate::config::Limits;
+use crate::event::{FailureReason, PeerEvent};
+use crate::transport::Source;
+use crate::worker::drive::Datagram;
+
+impl World {
+    fn receive_from(&mut self, address: SocketAddr, contents: &[u8]) {
+        let source = Source { is_tcp: false, address };
+        let datagram = Datagram { source, destination: SERVER.parse().unwrap(), contents };
+        self.worker.handle_datagram(datagram, self.now);
+    }
+
+    fn is_bound(&self, address: SocketAddr) -> bool {
+        self.worker.is_bound(Source { is_tcp: false, address })
+    }
+}
+
+/// The bytes of the checksum at the end of a STUN message, which the password does not cover.
+const FINGERPRINT: usize = 8;
+
+fn stranger() -> SocketAddr {
+    "203.0.113.9:4000".parse().unwrap()
+}
+
+/// Bytes that begin as packets of each protocol do.
+fn datagram() -> impl Strategy<Value = Vec<u8>> {
+    let first = prop::sample::select(vec![0_u8, 1, 20, 22, 63, 64, 128, 144, 191, 200]);
+    (first, prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(first, rest)| [vec![first], rest].concat())
+}
+
+#[test]
+fn datagrams_of_strangers_change_nothing() {
+    let mut world = World::new();
+    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+    world.worker.outbox().clear();
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(2000));
+    let world = std::cell::RefCell::new(world);
+    let outcome = runner.run(&datagram(), |bytes| {
+        let mut world = world.borrow_mut();
+        world.receive_from(stranger(), &bytes);
+        prop_assert!(!world.is_bound(stranger()) && world.worker.outbox().is_empty());
+        Ok(())
+    });
+    outcome.unwrap();
+    assert!(!world.borrow().clients[alice].events.iter().any(|event| matches!(event, PeerEvent::Failed(_))));
+}
+
+#[test]
+fn a_request_without_the_password_binds_no_address() {
+    let mut world = World::new();
+    let alice = world.join("PA_alice", ConnectionMode::Single);
+    let connection = &mut world.clients[alice].publisher;
+    let checks = (1..100).flat_map(|step| {
+        connection.advance(world.now + Duration::from_millis(20 * step));
+        connection.outbox.drain(..).map(|packet| packet.contents.to_vec()).collect::<Vec<_>>()
+    });
+    let request = checks.into_iter().find(|bytes| bytes[0] < 2).expect("the client checks the server's address");
+    for position in 20..request.len() - FINGERPRINT {
+        let mut changed = request.clone();
+        changed[position] ^= 1;
+        world.receive_from(stranger(), &changed);
+        assert!(!world.is_bound(stranger()), "with byte {position} changed");
+    }
+    world.receive_from(stranger(), &request);
+    assert!(world.is_bound(stranger()), "the request itself is genuine");
+}
+
+#[test]
+fn a_participant_that_sends_nonsense_harms_nobody_else() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        world.join_connected("PA_mallory", mode);
+        let mallory = world.receiver(2).address;
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        let world = std::cell::RefCell::new(world);
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(1000));
+        let outcome = runner.run(&datagram(), |bytes| {
+            world.borrow_mut().receive_from(mallory, &bytes);
+            Ok(())
+        });
+        outcome.unwrap();
+        let mut world = world.into_inner();
+        world.settle();
+        world.send(&mut voice, None, &[1]);
+        assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
+    }
+}
+
+/// The text with lines removed, repeated, cut or replaced.
+fn damaged(text: &str, changes: &[(usize, u8, String)]) -> String {
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    for (at, change, other) in changes {
+        let at = at % lines.len().max(1);
+        match change % 4 {
+            0 if lines.len() > 1 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[at].clone()),
+            2 => lines[at] = lines[at].chars().take(at % 20).collect(),
+            _ => lines[at].push_str(other),
+        }
+    }
+    lines.join("\r\n") + "\r\n"
+}
+
+fn changes() -> impl Strategy<Value = Vec<(usize, u8, String)>> {
+    prop::collection::vec((any::<usize>(), any::<u8>(), "[ a-z0-9:;=/\\-]{0,12}"), 1..6)
+}
+
+#[test]
+fn damaged_descriptions_fail_their_participant_at_most() {
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(100));
+    let offer = {
+        let mut world = World::new();
+        let client = world.join("PA_sample", ConnectionMode::Single);
+        world.clients[client].last_offer.clone()
+    };
+    let world = std::cell::RefCell::new(World::new());
+    let alice = world.borrow_mut().join_connected("PA_alice", ConnectionMode::Single);
+    let outcome = runner.run(&(changes(), any::<bool>()), |(changes, is_dual)| {
+        let mut world = world.borrow_mut();
+        let (room, now) = (world.room.clone(), world.now);
+        let mode = if is_dual { ConnectionMode::Dual } else { ConnectionMode::Single };
+        let sdp = damaged(&offer, &changes);
+        let peer: conclave_model::ParticipantSid = "PA_mallory".parse().unwrap();
+        world.worker.handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
+        world.worker.flush(now);
+        let offer = Command::Offer { peer: peer.clone(), offer_id: 1, sdp: sdp.clone() };
+        world.worker.handle_command(&room, offer, now);
+        let answer = Command::Answer { peer: peer.clone(), offer_id: 0, sdp };
+        world.worker.handle_command(&room, answer, now);
+        world.worker.flush(now);
+        world.worker.handle_command(&room, Command::RemovePeer { peer }, now);
+        drop(world.worker.take_events());
+        Ok(())
+    });
+    outcome.unwrap();
+    let mut world = world.into_inner();
+    let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    assert!(world.clients[alice].publisher.is_connected, "{}", voice.sid);
+}
+
+#[test]
+fn handshakes_of_one_address_are_limited() {
+    let mut world = World::with_limits(Limits { handshakes_per_address: 1, ..Limits::default() });
+    let alice = world.join("PA_alice", ConnectionMode::Single);
+    let bob = world.join("PA_bob", ConnectionMode::Single);
+    world.run_until("one after the other is connected", |world| {
+        [alice, bob].iter().all(|client| world.clients[*client].events.contains(&PeerEvent::Connected))
+    });
+    let mut world = World::with_limits(Limits { handshakes_per_address: 0, ..Limits::default() });
+    let carol = world.join("PA_carol", ConnectionMode::Single);
+    world.run(Duration::from_secs(3));
+    assert!(!world.clients[carol].publisher.is_connected);
+}
+
+#[test]
+fn a_participant_beyond_the_capacity_fails() {
+    let mut world = World::with_limits(Limits { peers: 1, ..Limits::default() });
+    world.join_connected("PA_alice", ConnectionMode::Single);
+    world.command(Command::AddPeer(new_peer("PA_alice2", ConnectionMode::Single)));
+    assert_eq!(world.failures("PA_alice2"), [FailureReason::Capacity]);
+}
+
+#[test]
+fn a_worker_forgets_participants_and_rooms_completely() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        world.leave(alice);
+        world.leave(bob);
+        world.command(Command::CloseRoom);
+        assert!(world.worker.is_empty(), "{mode:?}");
+    }
+}
