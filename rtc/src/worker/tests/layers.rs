@@ -1,11 +1,11 @@
 //! Simulcast: which layer a receiver gets, and the change from one to another.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use str0m::format::Codec;
 
 use super::MODES;
-use super::support::Received;
+use super::support::{Abilities, Received};
 use super::world::{Publication, World};
 use crate::command::{Command, ConnectionMode, TrackSettings};
 use crate::event::PeerEvent;
@@ -23,7 +23,12 @@ struct Simulcast {
 
 impl Simulcast {
     fn new(mode: ConnectionMode) -> Self {
+        Self::with_abilities(mode, Abilities::default())
+    }
+
+    fn with_abilities(mode: ConnectionMode, abilities: Abilities) -> Self {
         let mut world = World::new();
+        world.abilities = abilities;
         let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
         world.layers = [(320, 180, 150_000), (640, 360, 500_000), (1280, 720, 1_700_000)]
             .into_iter()
@@ -182,4 +187,33 @@ fn the_publisher_hears_which_qualities_are_used() {
     assert_eq!(told(&call), [[true; 3], [true, false, false]]);
     call.set(quality(Quality::Medium));
     assert_eq!(told(&call).last(), Some(&[true, true, false]), "more is told at once");
+}
+
+/// Loses what goes to clients beyond this bitrate, as a short queue would.
+fn narrow(bits_per_second: f64) -> Box<dyn FnMut(bool, usize, Instant) -> bool> {
+    const QUEUE_BITS: f64 = 30_000.0;
+    let (mut room, mut last) = (QUEUE_BITS, None::<Instant>);
+    Box::new(move |is_to_server, bytes, now| {
+        if is_to_server {
+            return false;
+        }
+        let elapsed = last.replace(now).map_or(0.0, |last| now.saturating_duration_since(last).as_secs_f64());
+        room = (room + elapsed * bits_per_second).min(QUEUE_BITS);
+        let bits = f64::from(u32::try_from(bytes * 8).unwrap());
+        let is_lost = bits > room;
+        room -= if is_lost { 0.0 } else { bits };
+        is_lost
+    })
+}
+
+#[test]
+fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
+    let mut call = Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, red: false });
+    call.stream(100, &[0, 1, 2]);
+    call.world.loses = narrow(130_000.0);
+    call.stream(500, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(0));
+    call.world.loses = Box::new(|_, _, _| false);
+    call.stream(1000, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(2));
 }

@@ -78,7 +78,7 @@ fn a_thousand_reliable_messages_arrive_in_order_over_a_lossy_network() {
     for mode in MODES {
         let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         let mut count = 0;
-        world.loses = Box::new(move |_| {
+        world.loses = Box::new(move |_, _, _| {
             count += 1;
             count % 20 == 0
         });

@@ -38,7 +38,7 @@ fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
     for mode in MODES {
         let mut world = World::new();
         let alice = world.join_connected("PA_alice", mode);
-        world.loses = Box::new(|_| true);
+        world.loses = Box::new(|_, _, _| true);
         world.run(Duration::from_secs(9));
         assert!(!world.clients[alice].events.contains(&PeerEvent::Interrupted), "{mode:?}");
         world.run(Duration::from_secs(3));
@@ -47,7 +47,7 @@ fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
         assert!(!world.clients[alice].events.contains(&failed), "{mode:?}");
         world.run(Duration::from_secs(5));
         assert!(world.clients[alice].events.contains(&failed), "{mode:?}");
-        world.loses = Box::new(|_| false);
+        world.loses = Box::new(|_, _, _| false);
         world.command(Command::Resume { peer: "PA_alice".parse().unwrap() });
         if mode == ConnectionMode::Single {
             world.offer(alice, None, [0, 0], true);

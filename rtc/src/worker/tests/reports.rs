@@ -60,7 +60,7 @@ fn loss_lowers_the_quality_of_a_connection() {
     };
     stream(&mut world, &mut camera);
     let mut count = 0;
-    world.loses = Box::new(move |is_to_server| {
+    world.loses = Box::new(move |is_to_server, _, _| {
         count += u32::from(is_to_server);
         is_to_server && count % 3 == 0
     });

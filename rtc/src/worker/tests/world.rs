@@ -35,8 +35,9 @@ pub struct World {
     pub layers: Vec<LayerInfo>,
     /// What clients that join can do.
     pub abilities: Abilities,
-    /// Decides which packets are lost: called for each with whether it goes to the server.
-    pub loses: Box<dyn FnMut(bool) -> bool>,
+    /// Decides which packets are lost: called for each with whether it goes to the server, its bytes
+    /// and the time.
+    pub loses: Box<dyn FnMut(bool, usize, Instant) -> bool>,
 }
 
 /// A client of LiveKit's protocol, as far as it concerns the worker.
@@ -94,7 +95,7 @@ impl World {
             next_port: 10_000,
             layers: Vec::new(),
             abilities: Abilities::default(),
-            loses: Box::new(|_| false),
+            loses: Box::new(|_, _, _| false),
         }
     }
 
@@ -307,7 +308,7 @@ impl World {
         let packets: Vec<_> = self.worker.outbox().drain(..).collect();
         let now = self.now;
         for packet in &packets {
-            if (self.loses)(false) {
+            if (self.loses)(false, packet.contents.len(), now) {
                 continue;
             }
             if let Some(to) = self.connections().find(|connection| connection.address == packet.destination) {
@@ -323,7 +324,7 @@ impl World {
             packets.append(&mut connection.outbox);
         }
         for packet in &packets {
-            if (self.loses)(true) {
+            if (self.loses)(true, packet.contents.len(), self.now) {
                 continue;
             }
             let source = Source { is_tcp: packet.proto == Protocol::Tcp, address: packet.source };
