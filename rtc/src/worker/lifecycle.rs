@@ -156,10 +156,14 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
         let single = peer.is_single();
         // The offer that was outstanding, or was asked for, may have been lost with the signalling.
-        peer.negotiation.outstanding = None;
+        let lacks_channels = peer.discard_offer();
         peer.negotiation.asked_at = None;
         peer.negotiation.wants_ice_restart = !single;
+        let subscriber = peer.subscriber;
         let last_message_seq = peer.last_message_seq;
+        if lacks_channels {
+            self.create_channels(subscriber);
+        }
         self.emit(key, PeerEvent::Resumed { last_message_seq });
         self.request_negotiation(key);
     }

@@ -1,16 +1,16 @@
 //! Telling a participant what the server sends to it: by offers in dual mode, by asking for one in single mode.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use str0m::channel::{ChannelConfig, Reliability};
 use str0m::media::{Direction, MediaKind};
 
 use super::Worker;
-use super::peer::OutstandingOffer;
+use super::peer::{OutstandingOffer, Peer};
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp;
 use crate::track::TrackMedium;
-use crate::transport::{PeerKey, TransportKey};
+use crate::transport::{PeerKey, Transport, TransportKey};
 
 /// How long a client has to answer an offer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -74,32 +74,16 @@ impl Worker {
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
         let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
         let transport_key = peer.subscriber;
-        let restart = std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
-        let channels = std::mem::take(&mut transport.new_channels);
-        let mut changes = transport.rtc().sdp_api();
-        for channel in channels {
-            changes.add_channel_with_config(channel);
-        }
-        for section in peer.sections.iter_mut().filter(|section| section.track != section.told) {
-            let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
-            match section.mid {
-                Some(mid) => changes.set_direction(mid, direction),
-                None => section.mid = Some(changes.add_media(media_kind(section.medium), direction, None, None, None)),
-            }
-        }
-        let credentials = restart.then(|| changes.ice_restart(true));
-        let Some((offer, pending)) = changes.apply() else { return };
-        peer.negotiation.last_offer_id += 1;
-        let offer_id = peer.negotiation.last_offer_id;
-        peer.negotiation.outstanding = Some(OutstandingOffer { pending, offer_id, at: self.now });
-        if let Some(credentials) = credentials {
+        let Some(transport) = self.transports.get_mut(transport_key) else { return };
+        let Some((text, offer)) = change_sections(peer, transport, self.now) else { return };
+        let offer_id = offer.offer_id;
+        peer.negotiation.outstanding = Some(offer);
+        if let Some(credentials) = transport.credentials.back() {
+            // They are new if ICE restarts.
             self.demux.add_ufrag(credentials.ufrag.clone(), transport_key);
-            transport.credentials.push_back(credentials);
         }
         self.touch(transport_key);
-        let text = offer.to_sdp_string();
         self.count_sections(transport_key, &text);
         let sdp = sdp::rewrite(&text, |mid| self.offered_section(key, mid));
         let mid_to_track_id = self.tell_sections(key);
@@ -135,6 +119,34 @@ impl Worker {
         self.attach_told(key);
         self.request_negotiation(key);
     }
+}
+
+/// Makes an offer of the sections of a participant that differ from what it was told, of new data channels, and of an ICE
+/// restart if one is due. `None` if there is nothing to offer.
+fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> Option<(String, OutstandingOffer)> {
+    let restarts = std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
+    let channels = std::mem::take(&mut transport.new_channels);
+    let (has_channels, mut new_sections) = (!channels.is_empty(), Vec::new());
+    let mut changes = transport.rtc().sdp_api();
+    for channel in channels {
+        changes.add_channel_with_config(channel);
+    }
+    let sections = peer.sections.iter_mut().enumerate();
+    for (index, section) in sections.filter(|(_, section)| section.track != section.told) {
+        let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
+        if let Some(mid) = section.mid {
+            changes.set_direction(mid, direction);
+        } else {
+            section.mid = Some(changes.add_media(media_kind(section.medium), direction, None, None, None));
+            new_sections.push(index);
+        }
+    }
+    let credentials = restarts.then(|| changes.ice_restart(true));
+    let (offer, pending) = changes.apply()?;
+    transport.credentials.extend(credentials);
+    peer.negotiation.last_offer_id += 1;
+    let offer_id = peer.negotiation.last_offer_id;
+    Some((offer.to_sdp_string(), OutstandingOffer { pending, offer_id, at: now, new_sections, has_channels }))
 }
 
 const fn media_kind(medium: TrackMedium) -> MediaKind {

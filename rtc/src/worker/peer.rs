@@ -106,6 +106,10 @@ pub struct OutstandingOffer {
     pub offer_id: u32,
     /// When it was made.
     pub at: Instant,
+    /// The sections that it adds, by their index.
+    pub new_sections: Vec<usize>,
+    /// Whether it adds the data channels.
+    pub has_channels: bool,
 }
 
 impl Section {
@@ -158,6 +162,17 @@ impl Peer {
     pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
         let second = (!self.is_single()).then_some(self.subscriber);
         std::iter::once(self.publisher).chain(second)
+    }
+
+    /// Forgets an offer that was not answered: what it adds does not exist. Returns whether the data channels are among it.
+    pub fn discard_offer(&mut self) -> bool {
+        let Some(offer) = self.negotiation.outstanding.take() else { return false };
+        for index in offer.new_sections {
+            if let Some(section) = self.sections.get_mut(index) {
+                (section.mid, section.told) = (None, None);
+            }
+        }
+        offer.has_channels
     }
 
     /// Returns whether a section differs from what the client was told of it.

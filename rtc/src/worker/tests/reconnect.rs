@@ -81,3 +81,24 @@ fn an_offer_that_is_not_answered_fails_the_participant() {
     world.run(Duration::from_secs(17));
     assert!(world.clients[bob].events.contains(&PeerEvent::Failed(FailureReason::AnswerTimeout)));
 }
+
+#[test]
+fn an_offer_that_was_lost_with_the_signalling_is_made_again_at_the_resume() {
+    for is_connected in [true, false] {
+        let mut world = World::new();
+        let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.answers = is_connected;
+        let bob = world.join("PA_bob", ConnectionMode::Dual);
+        world.run(Duration::from_secs(1));
+        world.clients[bob].answers = false;
+        world.subscribe(bob, &voice);
+        world.clients[bob].answers = true;
+        world.command(Command::Resume { peer: "PA_bob".parse().unwrap() });
+        world.run_until("the subscriber is connected", |world| {
+            world.clients[bob].subscriber.as_ref().is_some_and(|connection| connection.channels.len() >= 2)
+        });
+        world.send(&mut voice, None, &[1]);
+        assert_eq!(world.received(bob, &voice).len(), 1, "{is_connected}");
+    }
+}

@@ -33,6 +33,8 @@ pub struct World {
     next_port: u16,
     /// The layers that published videos announce.
     pub layers: Vec<LayerInfo>,
+    /// Whether clients that join answer offers.
+    pub answers: bool,
     /// What clients that join can do.
     pub abilities: Abilities,
     /// Decides which packets are lost: called for each with whether it goes to the server, its bytes
@@ -94,6 +96,7 @@ impl World {
             others: Vec::new(),
             next_port: 10_000,
             layers: Vec::new(),
+            answers: true,
             abilities: Abilities::default(),
             loses: Box::new(|_, _, _| false),
         }
@@ -117,7 +120,7 @@ impl World {
             is_negotiating: false,
             required: None,
             is_gone: false,
-            answers: true,
+            answers: self.answers,
             last_offer: String::new(),
         });
         self.command(Command::AddPeer(new_peer(name, mode)));
