@@ -29,14 +29,14 @@ impl KeyFrameRequests {
         self.is_wanted = false;
     }
 
-    /// Returns whether a request is to be sent now, and counts it. It stays wanted until a key frame comes, since a request
-    /// can get lost.
-    pub fn take_due(&mut self, now: Instant) -> bool {
-        let is_due = self.is_wanted && self.last.is_none_or(|last| now >= last + self.interval);
-        if is_due {
-            self.last = Some(now);
-            self.count += 1;
-        }
-        is_due
+    /// Returns whether a request is to be sent now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.is_wanted && self.last.is_none_or(|last| now >= last + self.interval)
+    }
+
+    /// Counts a request that is sent now. A key frame stays wanted until it comes, since a request can get lost.
+    pub fn note_sent(&mut self, now: Instant) {
+        self.last = Some(now);
+        self.count += 1;
     }
 }

@@ -103,14 +103,14 @@ impl Worker {
     fn send_key_frame_requests(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get_mut(key) else { return };
         let Some(publisher) = self.transports.get_mut(track.transport) else { return };
-        let mut direct = publisher.rtc().direct_api();
         let mut was_sent = false;
-        for layer in &mut track.layers {
+        for layer in track.layers.iter_mut().filter(|layer| layer.key_frames.is_due(self.now)) {
+            let mut direct = publisher.rtc().direct_api();
+            // A layer that has not sent yet begins with a key frame.
             let Some(stream) = direct.stream_rx_by_mid(track.mid, layer.rid) else { continue };
-            if layer.key_frames.take_due(self.now) {
-                stream.request_keyframe(KeyframeRequestKind::Pli);
-                was_sent = true;
-            }
+            stream.request_keyframe(KeyframeRequestKind::Pli);
+            layer.key_frames.note_sent(self.now);
+            was_sent = true;
         }
         if was_sent {
             touch(&mut self.transports, &mut self.touched, track.transport);
