@@ -10,9 +10,16 @@ use crate::forward::{MediaPacket, Rewritten};
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
 
+/// The largest payload that is forwarded. Clients stay below, to fit into the packets of a network; a larger one would not
+/// fit into what str0m sends, and fail the connections of its receivers.
+const MAX_PAYLOAD_BYTES: usize = 1400;
+
 impl Worker {
     /// Forwards a packet to all who receive its track. A packet that no published track claims is dropped.
     pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
+        if packet.payload.len() > MAX_PAYLOAD_BYTES {
+            return;
+        }
         let Some(ingress) = self.ingress(from, packet.header.ssrc) else { return };
         let Some(track) = self.tracks.get_mut(ingress.track) else { return };
         let Some(publisher) = self.transports.get_mut(from) else { return };

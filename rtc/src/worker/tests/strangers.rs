@@ -187,3 +187,19 @@ fn a_worker_forgets_participants_and_rooms_completely() {
         assert!(world.worker.is_empty(), "{mode:?}");
     }
 }
+
+#[test]
+fn a_packet_that_is_too_large_harms_no_receiver() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let mut camera = world.publish(alice, "TR_camera", Codec::H264, &[]);
+        world.subscribe(bob, &camera);
+        for size in [1000, 1400, 1401, 1900, 100] {
+            let payload = [vec![0x65], vec![0; size - 1]].concat();
+            world.send(&mut camera, None, &payload);
+        }
+        let sizes: Vec<_> = world.received(bob, &camera).iter().map(|packet| packet.payload.len()).collect();
+        assert_eq!(sizes, [1000, 1400, 100], "{mode:?}");
+    }
+}
