@@ -10,6 +10,7 @@ mod socket;
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -132,6 +133,10 @@ impl Call {
             }
             call.clients[to].1.connection.received.iter().filter(|packet| packet.track == "TR_voice").count() >= 20
         });
+        let metrics = self.workers.metrics();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // The counters follow within one turn of the thread.
+        assert!(count(&metrics[0].forwarded_packets) >= 10 && count(&metrics[0].sent_packets) >= 10, "{metrics:?}");
     }
 }
 

@@ -15,6 +15,12 @@ pub struct WorkerMetrics {
     pub sent_bytes: AtomicU64,
     /// Packets that were not sent, because a socket was busy for too long.
     pub dropped_packets: AtomicU64,
+    /// Media packets that publishers sent, of admitted tracks.
+    pub published_packets: AtomicU64,
+    /// Media packets that were sent on, counted for each receiver.
+    pub forwarded_packets: AtomicU64,
+    /// Key frames that were requested from publishers.
+    pub key_frame_requests: AtomicU64,
     /// Participants, with those whose media has failed.
     pub peers: AtomicU64,
     /// Open TCP connections.

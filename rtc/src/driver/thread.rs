@@ -136,6 +136,10 @@ impl Driver {
         for event in self.worker.take_events() {
             self.sink.handle(event);
         }
+        let counters = self.worker.counters();
+        set(&self.metrics.published_packets, counters.published_packets);
+        set(&self.metrics.forwarded_packets, counters.forwarded_packets);
+        set(&self.metrics.key_frame_requests, counters.key_frame_requests);
     }
 }
 

@@ -32,6 +32,7 @@ impl Worker {
         if media.is_entry_point {
             layer.note_key_frame(self.now);
         }
+        self.counters.published_packets += 1;
         if let Some(level) = packet.header.ext_vals.audio_level {
             track.speech.observe(level);
         }
@@ -47,6 +48,7 @@ impl Worker {
             let Some(outgoing) = outgoing_payload(down, receiver, payload_type, incoming) else { continue };
             let Some(numbers) = down.accept(ingress.layer, &media) else { continue };
             send(receiver, down.mid, outgoing, &media, numbers, packet);
+            self.counters.forwarded_packets += 1;
             touch(&mut self.transports, &mut self.touched, down.transport);
         }
     }
@@ -117,6 +119,7 @@ impl Worker {
             let Some(stream) = direct.stream_rx_by_mid(track.mid, layer.rid) else { continue };
             stream.request_keyframe(KeyframeRequestKind::Pli);
             layer.key_frames.note_sent(self.now);
+            self.counters.key_frame_requests += 1;
             was_sent = true;
         }
         if was_sent {

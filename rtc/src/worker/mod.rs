@@ -68,8 +68,20 @@ pub struct Worker {
     renegotiate: Vec<PeerKey>,
     /// The tracks of which a layer has begun to send.
     revived: Vec<TrackKey>,
+    counters: Counters,
     outbox: Vec<Transmit>,
     events: Vec<Event>,
+}
+
+/// What a worker has forwarded since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Media packets that publishers sent, of admitted tracks.
+    pub published_packets: usize,
+    /// Media packets that were sent on, counted for each receiver.
+    pub forwarded_packets: usize,
+    /// Key frames that were requested from publishers.
+    pub key_frame_requests: usize,
 }
 
 impl Worker {
@@ -91,6 +103,7 @@ impl Worker {
             touched: Vec::new(),
             renegotiate: Vec::new(),
             revived: Vec::new(),
+            counters: Counters::default(),
             outbox: Vec::new(),
             events: Vec::new(),
         }
@@ -171,6 +184,11 @@ impl Worker {
     pub fn next_timeout(&self) -> Option<Instant> {
         let tick = (!self.peers.is_empty()).then(|| self.ticks.next());
         [self.timers.next(), tick].into_iter().flatten().min()
+    }
+
+    /// Returns what has been forwarded.
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// Returns the number of participants.
