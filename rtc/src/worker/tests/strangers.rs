@@ -94,10 +94,38 @@ fn a_participant_that_sends_nonsense_harms_nobody_else() {
         });
         outcome.unwrap();
         let mut world = world.into_inner();
+        for record in unprotected_records() {
+            world.receive_from(mallory, &record);
+        }
         world.settle();
         world.send(&mut voice, None, &[1]);
         assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
+        // Anybody who writes the participant's address into packets could have sent them.
+        let failed = world.clients[2].events.iter().any(|event| matches!(event, PeerEvent::Failed(_)));
+        assert!(!failed, "{mode:?}: packets without authentication end no connection");
     }
+}
+
+/// DTLS records without encryption: alerts, a handshake message, application data, and one that is cut off.
+fn unprotected_records() -> Vec<Vec<u8>> {
+    let record = |kind: u8, epoch: u8, body: &[u8]| {
+        let length = u8::try_from(body.len()).unwrap();
+        [&[kind, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 9, 0, length], body].concat()
+    };
+    let mut records = Vec::new();
+    for epoch in [0, 1, 2] {
+        for (kind, body) in [
+            (21, &[2, 40][..]),
+            (21, &[1, 0]),
+            (22, &[1, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3]),
+            (20, &[1]),
+            (23, &[0; 40]),
+        ] {
+            records.push(record(kind, epoch, body));
+        }
+    }
+    records.push(record(22, 0, &[0; 20])[..15].to_vec());
+    records
 }
 
 /// The text with lines removed, repeated, cut or replaced.
