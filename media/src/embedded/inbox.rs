@@ -7,6 +7,8 @@ use conclave_model::participant::DataKind;
 use conclave_model::{Identity, RoleName, Timestamp, TrackSid};
 use serde::Serialize;
 
+use super::effect::DisconnectCause;
+
 /// Number of entries that are kept for one participant; the oldest is dropped first.
 const CAPACITY: usize = 1_000;
 
@@ -56,6 +58,20 @@ pub enum Notice {
     Removed,
     /// The room was closed.
     RoomEnded,
+}
+
+impl Notice {
+    /// Returns the last notice to a participant that was disconnected, if its client learns the cause.
+    pub(super) fn last(cause: DisconnectCause) -> Option<Self> {
+        match cause {
+            DisconnectCause::Removed => Some(Self::Removed),
+            DisconnectCause::RoomEnded => Some(Self::RoomEnded),
+            DisconnectCause::Replaced
+            | DisconnectCause::JoinRefused
+            | DisconnectCause::JoinTimeout
+            | DisconnectCause::Left => None,
+        }
+    }
 }
 
 /// The last entries of a participant, oldest first.

@@ -5,6 +5,7 @@ use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantSt
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 
 use super::bitrate_meter::BitrateMeter;
+use super::client::Client;
 use super::error::MachineError;
 use super::inbox::Inbox;
 use super::publish::check_track;
@@ -23,6 +24,14 @@ pub(super) struct LocalParticipant {
     room_config: Option<RoomConfig>,
     /// When its token expires.
     expires_at: Timestamp,
+    /// Grows with every change that clients are told of.
+    version: u32,
+    /// Limit of everything it receives together, in kilobits per second.
+    subscribe_max_kbps: Option<u32>,
+    /// Its client; `None` for a participant that the sandbox or an encoder stands for, which sends no packets.
+    pub client: Option<Box<Client>>,
+    /// Whether its join was reported, so that its leave has to be.
+    pub is_reported: bool,
 }
 
 impl LocalParticipant {
@@ -48,7 +57,16 @@ impl LocalParticipant {
             meter: BitrateMeter::default(),
             room_config: claims.room_config,
             expires_at: claims.expires_at,
+            version: 0,
+            subscribe_max_kbps: None,
+            client: None,
+            is_reported: false,
         }
+    }
+
+    /// Gives the participant a client of its own.
+    pub fn with_client(self, client: Client) -> Self {
+        Self { client: Some(Box::new(client)), ..self }
     }
 
     pub fn sid(&self) -> &ParticipantSid {
@@ -87,6 +105,26 @@ impl LocalParticipant {
         self.participant.state == ParticipantState::Active
     }
 
+    /// Returns whether its client is told what happens in the room.
+    pub fn is_present(&self) -> bool {
+        self.is_active() || self.participant.state == ParticipantState::Joined
+    }
+
+    /// Marks it as admitted: its media may connect.
+    pub fn admit(&mut self) {
+        self.participant.state = ParticipantState::Joined;
+    }
+
+    /// Returns the number of changes that clients were told of.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Counts a change that clients are told of.
+    pub fn bump_version(&mut self) {
+        self.version += 1;
+    }
+
     /// Completes its join.
     pub fn activate(&mut self) {
         self.participant.state = ParticipantState::Active;
@@ -102,6 +140,11 @@ impl LocalParticipant {
     /// Returns the limit of everything it publishes together, in kilobits per second.
     pub fn max_kbps(&self) -> Option<u32> {
         self.participant.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
+    }
+
+    /// Returns the limit of everything it receives together, in kilobits per second.
+    pub fn subscribe_max_kbps(&self) -> Option<u32> {
+        self.subscribe_max_kbps
     }
 
     /// Returns the sid of its track, if it publishes exactly one.
@@ -135,6 +178,7 @@ impl LocalParticipant {
         };
         self.role = Some(grant.role);
         self.grants = grant.grants;
+        self.subscribe_max_kbps = grant.subscribe_max_kbps;
     }
 
     /// Removes the tracks that its grants forbid, and returns them.

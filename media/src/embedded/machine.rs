@@ -1,13 +1,21 @@
 //! The media plane as a state machine without I/O.
 //!
 //! Each call takes the time as an argument, and appends what happened to a list of [`Report`]s in order, which the driver
-//! fetches with [`Machine::take_reports`]. A call reads only the room that it concerns.
+//! fetches with [`Machine::take_reports`]; likewise what clients and media workers have to learn, as [`Effect`]s. A call reads
+//! only the room that it concerns.
+//!
+//! A participant of the sandbox is joining, then active. One with a client of its own is joining while the control plane is
+//! asked, joined while its media connects, and active once the control plane has accepted the report of its join.
 
+mod admission;
+mod audience;
 mod bitrate;
 mod egress;
 pub(super) mod ingress;
+pub(super) mod media_tracks;
 mod membership;
 mod moderation;
+pub(super) mod notices;
 mod queries;
 mod tracks;
 
@@ -22,6 +30,7 @@ use std::str::FromStr;
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
 
+use super::effect::Effect;
 use super::egress::Egresses;
 use super::error::MachineError;
 use super::ingress_endpoint::IngressEndpoints;
@@ -41,6 +50,7 @@ pub(super) struct Machine {
     ingresses: IngressEndpoints,
     deadlines: BTreeSet<(Timestamp, Deadline)>,
     reports: Vec<Report>,
+    effects: Vec<Effect>,
 }
 
 /// What happens at a deadline.
@@ -50,6 +60,8 @@ enum Deadline {
     Bitrate(ParticipantSid),
     /// The next transition of an egress by time is due.
     Egress(EgressId),
+    /// A client's media has to be connected.
+    Join(ParticipantSid),
 }
 
 impl Machine {
@@ -64,6 +76,7 @@ impl Machine {
             match deadline {
                 Deadline::Bitrate(sid) => self.report_limit_change(&sid, now),
                 Deadline::Egress(id) => self.apply_due_transition(&id, now),
+                Deadline::Join(sid) => self.abort_late_join(&sid, now),
             }
         }
     }
@@ -71,6 +84,11 @@ impl Machine {
     /// Returns the reports since the last call, in order.
     pub fn take_reports(&mut self) -> Vec<Report> {
         std::mem::take(&mut self.reports)
+    }
+
+    /// Returns what the driver has to do besides, in order, since the last call.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
     }
 
     fn report(&mut self, room: &NamespacedRoom, at: Timestamp, event: MediaEvent) {

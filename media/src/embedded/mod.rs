@@ -15,21 +15,33 @@
 //! A join has two phases, because the control plane may refuse it. Until the control plane has accepted the report of the
 //! join, the machine counts the participant but does not show it to the others.
 
+mod announcement;
 mod bitrate_meter;
+mod client;
+mod effect;
 mod egress;
 mod error;
 mod inbox;
 mod ingress_endpoint;
 mod local_participant;
 mod machine;
+mod media_workers;
 mod plane;
 mod publish;
 mod recently_left;
+mod refresh;
 mod room;
 mod sandbox;
+mod signal;
+mod wire;
 
+/// The media workers, for their settings.
+pub use conclave_rtc as rtc;
+pub use effect::CommandSink;
 pub use error::MachineError;
 pub use inbox::{InboxEntry, Notice};
+pub use media_workers::MediaStarted;
 pub use plane::EmbeddedPlane;
 pub use publish::NewTrack;
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
+pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection};

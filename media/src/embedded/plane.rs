@@ -19,9 +19,11 @@ use conclave_model::{
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::effect::{CommandSink, Effect};
 use super::error::MachineError;
 use super::ingress_endpoint::PublishUrls;
 use super::machine::Machine;
+use super::signal::registry::{Input, Sessions};
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
     ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
@@ -44,9 +46,12 @@ pub(super) struct Inner {
     pub clock: Clock,
     /// Verifies and refreshes the tokens of participants.
     pub signer: Arc<TokenSigner>,
+    /// The channels to the sessions of clients.
+    pub sessions: Arc<Sessions>,
     urls: PublishUrls,
     state: Mutex<State>,
     sink: OnceLock<Arc<dyn ReportSink>>,
+    commands: OnceLock<Arc<dyn CommandSink>>,
 }
 
 #[derive(Default)]
@@ -73,7 +78,15 @@ impl EmbeddedPlane {
     #[must_use]
     pub fn new(clock: Clock, signer: Arc<TokenSigner>, public_url: &str) -> Self {
         let urls = PublishUrls::from_public_url(public_url);
-        Self(Arc::new(Inner { clock, signer, urls, state: Mutex::default(), sink: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            clock,
+            signer,
+            sessions: Arc::default(),
+            urls,
+            state: Mutex::default(),
+            sink: OnceLock::new(),
+            commands: OnceLock::new(),
+        }))
     }
 
     /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
@@ -111,6 +124,7 @@ impl Inner {
     ) -> (T, Vec<ReportAnswer>) {
         let result = call(&mut state.machine, self.clock.now());
         let reports = state.machine.take_reports();
+        self.carry_out(state.machine.take_effects());
         let dropped = reports.len().min(state.reports_to_drop as usize);
         // At most `reports_to_drop`, so the conversion does not fail.
         state.reports_to_drop -= u32::try_from(dropped).unwrap_or(state.reports_to_drop);
@@ -150,6 +164,30 @@ impl Inner {
             state.deadline_task = None;
         }
         next
+    }
+
+    /// Sets where commands to the media workers go; returns whether this was the first call.
+    pub fn set_command_sink(&self, sink: Arc<dyn CommandSink>) -> bool {
+        self.commands.set(sink).is_ok()
+    }
+
+    /// Returns whether commands to the media workers go anywhere.
+    pub fn has_command_sink(&self) -> bool {
+        self.commands.get().is_some()
+    }
+
+    /// Tells clients and commands media workers. A client is told before packets that depend on it can arrive.
+    fn carry_out(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Notify { to, notice } => self.sessions.send(&to, Input::Notice(notice)),
+                Effect::Command { room, command } => {
+                    if let Some(commands) = self.commands.get() {
+                        commands.send(&room, command);
+                    }
+                }
+            }
+        }
     }
 
     fn send(&self, report: Report) -> ReportAnswer {

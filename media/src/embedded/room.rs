@@ -1,18 +1,38 @@
 //! A room on the embedded plane: its members, their maximum, and its subscription rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use conclave_model::{Identity, ParticipantSid};
+use conclave_model::secret::{BASE62, random_text};
+use conclave_model::{Identity, ParticipantSid, Timestamp};
 
 use super::error::MachineError;
 use crate::rules::SubscriptionRules;
 
 /// A room. The first join opens it; a room without members exists only to keep its rules.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Room {
+    /// The id of the room as long as it is in memory, as clients are told.
+    pub sid: Box<str>,
+    /// When its first member joined; `None` before.
+    pub opened_at: Option<Timestamp>,
     members: BTreeMap<Identity, ParticipantSid>,
+    /// Joins that the control plane is being asked about.
+    requested: HashMap<ParticipantSid, Identity>,
     max_participants: Option<u32>,
     rules: SubscriptionRules,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            sid: format!("RM_{}", random_text(12, BASE62)).into(),
+            opened_at: None,
+            members: BTreeMap::new(),
+            requested: HashMap::new(),
+            max_participants: None,
+            rules: SubscriptionRules::default(),
+        }
+    }
 }
 
 impl Room {
@@ -23,13 +43,28 @@ impl Room {
         identity: &Identity,
         max_participants: Option<u32>,
     ) -> Result<Option<ParticipantSid>, MachineError> {
-        if self.members.is_empty() {
+        if self.members.is_empty() && self.requested.is_empty() {
             self.max_participants = None;
         }
         self.max_participants = self.max_participants.or(max_participants);
         let replaced = self.members.get(identity).cloned();
-        let is_full = self.max_participants.is_some_and(|max| self.members.len() >= max as usize);
-        if is_full && replaced.is_none() { Err(MachineError::RoomFull) } else { Ok(replaced) }
+        if self.is_full_for(identity) { Err(MachineError::RoomFull) } else { Ok(replaced) }
+    }
+
+    /// Returns whether members and requested joins of other identities take all places.
+    pub fn is_full_for(&self, identity: &Identity) -> bool {
+        let others = self.members.keys().chain(self.requested.values()).filter(|other| *other != identity);
+        self.max_participants.is_some_and(|max| others.collect::<BTreeSet<_>>().len() >= max as usize)
+    }
+
+    /// Holds a place while the control plane is asked about a join.
+    pub fn request(&mut self, sid: ParticipantSid, identity: Identity) {
+        self.requested.insert(sid, identity);
+    }
+
+    /// Releases the place of a join that the control plane has decided about.
+    pub fn end_request(&mut self, sid: &ParticipantSid) {
+        self.requested.remove(sid);
     }
 
     /// Adds a member, in place of the one with the same identity.
@@ -37,12 +72,16 @@ impl Room {
         self.members.insert(identity, sid);
     }
 
-    pub fn remove_member(&mut self, identity: &Identity) {
-        self.members.remove(identity);
+    /// Removes a member, unless another join has taken its place.
+    pub fn remove_member(&mut self, identity: &Identity, sid: &ParticipantSid) {
+        if self.members.get(identity) == Some(sid) {
+            self.members.remove(identity);
+        }
     }
 
-    pub fn into_members(self) -> impl Iterator<Item = ParticipantSid> {
-        self.members.into_values()
+    /// Returns the sids of all members and requested joins.
+    pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
+        self.members.into_values().chain(self.requested.into_keys())
     }
 
     /// Returns the sid of the member with this identity.
@@ -59,13 +98,16 @@ impl Room {
         &self.rules
     }
 
-    pub fn set_rules(&mut self, rules: SubscriptionRules) {
+    /// Sets the rules and returns whether they are others than before.
+    pub fn set_rules(&mut self, rules: SubscriptionRules) -> bool {
+        let is_changed = self.rules != rules;
         self.rules = rules;
+        is_changed
     }
 
     /// Returns whether the room has neither members nor rules, and so can be dropped.
     pub fn is_unused(&self) -> bool {
-        self.members.is_empty() && self.rules.is_empty()
+        self.members.is_empty() && self.requested.is_empty() && self.rules.is_empty()
     }
 }
 

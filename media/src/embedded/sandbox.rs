@@ -16,12 +16,10 @@ use super::machine::Machine;
 use super::machine::ingress::EncoderConnection;
 use super::plane::{EmbeddedPlane, Inner, await_answers};
 use super::publish::NewTrack;
+use super::refresh::token_expiry;
 use crate::port::{ReportAnswer, ReportError};
 use crate::redact::redact_urls;
-use crate::token::{Claims, TokenError};
-
-/// Least lifetime of a refreshed token.
-const REFRESHED_LIFETIME: Duration = Duration::from_secs(600);
+use crate::token::TokenError;
 
 /// Why a sandbox call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -260,15 +258,9 @@ impl EmbeddedPlane {
     }
 }
 
-/// Returns the expiry of a client's token, which is extended while the participant is connected.
-fn token_expiry(claims: &Claims, is_connected: bool, now: Timestamp) -> Timestamp {
-    let refreshed = now.after(REFRESHED_LIFETIME);
-    if is_connected { claims.expires_at.max(refreshed) } else { claims.expires_at }
-}
-
 /// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
 /// participant that was replaced.
-async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+pub(super) async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
     let joined = answers.pop();
     // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
     let _ = await_answers(answers).await;
@@ -276,10 +268,14 @@ async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportE
 }
 
 /// Completes or aborts a join as the control plane decides.
-async fn conclude_join(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+pub(super) async fn conclude_join(
+    inner: Arc<Inner>,
+    sid: ParticipantSid,
+    answers: Vec<ReportAnswer>,
+) -> Result<(), ReportError> {
     let accepted = await_join_answer(answers).await;
-    inner.call(|machine, _| match accepted {
-        Ok(()) => machine.complete_join(&sid),
+    inner.call(|machine, now| match accepted {
+        Ok(()) => machine.complete_join(&sid, now),
         Err(_) => machine.abort_join(&sid),
     });
     accepted

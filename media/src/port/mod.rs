@@ -151,6 +151,8 @@ pub struct RoleGrant {
     pub grants: Grants,
     /// Limit of everything a participant publishes together, in kilobits per second; `None` means no limit.
     pub max_kbps: Option<u32>,
+    /// Limit of everything that a participant receives together, in kilobits per second; `None` means no limit.
+    pub subscribe_max_kbps: Option<u32>,
 }
 
 impl From<&Role> for RoleGrant {
@@ -159,6 +161,7 @@ impl From<&Role> for RoleGrant {
             role: role.name.clone(),
             grants: Grants::from_role(&role.publish, &role.subscribe, role.hidden),
             max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
+            subscribe_max_kbps: role.subscribe.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
 }

@@ -68,7 +68,7 @@ async fn a_new_role_subscribes_to_the_tracks_that_were_withheld() {
     let track = publish(&test, "two");
     test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
     eventually(|| changes(&test).len() == 1).await;
-    let host = RoleGrant { role: role("host"), grants: Grants::default(), max_kbps: None };
+    let host = RoleGrant { role: role("host"), grants: Grants::default(), max_kbps: None, subscribe_max_kbps: None };
     test.plane.set_role(&room(), &"one".parse().unwrap(), host).await.unwrap();
     eventually(|| changes(&test).iter().any(|change| change.subscribe)).await;
     let given = changes(&test).into_iter().find(|change| change.subscribe).unwrap();

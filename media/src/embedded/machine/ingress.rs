@@ -72,7 +72,7 @@ impl Machine {
 
     /// The control plane has accepted an encoder: it publishes a video and an audio track.
     pub fn complete_connect(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<IngressState, MachineError> {
-        self.complete_join(sid);
+        self.complete_join(sid, now);
         for (kind, source) in [(TrackKind::Video, TrackSource::Camera), (TrackKind::Audio, TrackSource::Microphone)] {
             self.publish(sid, NewTrack { kind, source, name: None, muted: false }, now)?;
         }

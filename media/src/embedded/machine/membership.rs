@@ -2,8 +2,10 @@
 
 use conclave_model::event::TrackSummary;
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_rtc::Command;
 
 use super::{Machine, unused_id};
+use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
@@ -18,20 +20,29 @@ impl Machine {
         let replaced = room.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         room.insert_member(claims.identity.clone(), sid.clone());
+        room.opened_at.get_or_insert(now);
         if let Some(old) = replaced {
-            self.remove(&old, true, None, now);
+            self.remove(&old, true, DisconnectCause::Replaced, now);
         }
-        let participant = LocalParticipant::new(sid.clone(), claims, now);
+        let mut participant = LocalParticipant::new(sid.clone(), claims, now);
+        participant.is_reported = true;
         self.report(&participant.room, now, MediaEvent::ParticipantJoined(Box::new(participant.as_active())));
         self.participants.insert(sid.clone(), participant);
         Ok(sid)
     }
 
-    /// Makes a join visible. Has no effect if the participant has been disconnected in the meantime.
-    pub fn complete_join(&mut self, sid: &ParticipantSid) {
-        if let Some(participant) = self.participants.get_mut(sid) {
-            participant.activate();
+    /// Makes a join visible, with the tracks that are published already. Has no effect if the participant has been
+    /// disconnected in the meantime.
+    pub fn complete_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
+        let Some(participant) = self.participants.get_mut(sid).filter(|p| !p.is_active()) else { return };
+        participant.activate();
+        let (room, reference) = (participant.room.clone(), participant.to_ref());
+        let tracks: Vec<_> = participant.participant().tracks.iter().map(TrackSummary::from).collect();
+        for track in tracks {
+            self.report(&room, now, MediaEvent::TrackPublished { participant: reference.clone(), track });
         }
+        self.tell_changed(sid);
+        self.refresh_publisher(sid);
     }
 
     /// Undoes a join that the control plane refused, without a report.
@@ -39,16 +50,18 @@ impl Machine {
         self.recently_left.forget(sid);
         self.ingresses.detach(sid);
         if let Some(participant) = self.participants.remove(sid) {
-            self.release_seat(&participant.room, participant.identity());
+            self.disconnect_client(&participant, DisconnectCause::JoinRefused);
+            self.cancel_join_deadline(&participant);
+            self.release_seat(&participant.room, participant.identity(), sid);
         }
     }
 
     /// A participant leaves, or loses its connection if the leave is not `clean`.
     pub fn leave(&mut self, sid: &ParticipantSid, clean: bool, now: Timestamp) -> Result<(), MachineError> {
-        let participant = self.active(sid)?;
+        let participant = self.present(sid)?;
         let (room, identity) = (participant.room.clone(), participant.identity().clone());
-        self.remove(sid, clean, None, now);
-        self.release_seat(&room, &identity);
+        self.remove(sid, clean, DisconnectCause::Left, now);
+        self.release_seat(&room, &identity, sid);
         Ok(())
     }
 
@@ -58,8 +71,8 @@ impl Machine {
             return false;
         };
         let identity = participant.identity().clone();
-        self.remove(sid, true, Some(Notice::Removed), now);
-        self.release_seat(room, &identity);
+        self.remove(sid, true, DisconnectCause::Removed, now);
+        self.release_seat(room, &identity, sid);
         true
     }
 
@@ -67,41 +80,63 @@ impl Machine {
     pub fn close_room(&mut self, room: &NamespacedRoom, now: Timestamp) {
         self.end_egresses_of(room, now);
         let Some(closed) = self.rooms.remove(room) else { return };
-        for sid in closed.into_members() {
-            self.remove(&sid, true, Some(Notice::RoomEnded), now);
+        for sid in closed.into_sids() {
+            self.remove(&sid, true, DisconnectCause::RoomEnded, now);
         }
+        self.command(room, Command::CloseRoom);
     }
 
     /// Disconnects a participant cleanly, also one that is joining.
     pub(super) fn disconnect(&mut self, sid: &ParticipantSid, now: Timestamp) {
         let Some(participant) = self.participants.get(sid) else { return };
         let (room, identity) = (participant.room.clone(), participant.identity().clone());
-        self.remove(sid, true, None, now);
-        self.release_seat(&room, &identity);
+        self.remove(sid, true, DisconnectCause::Left, now);
+        self.release_seat(&room, &identity, sid);
     }
 
-    /// Moves a participant to those who left recently, and reports it. The caller has to release its seat in the room.
-    fn remove(&mut self, sid: &ParticipantSid, clean: bool, last_notice: Option<Notice>, now: Timestamp) {
+    /// Moves a participant to those who left recently, and reports that it left, or that its join was aborted. The caller has
+    /// to release its seat in the room.
+    pub(super) fn remove(&mut self, sid: &ParticipantSid, clean: bool, cause: DisconnectCause, now: Timestamp) {
         let Some(mut left) = self.participants.remove(sid) else { return };
         self.cancel_bitrate_deadline(&left);
-        if let Some(notice) = last_notice {
+        self.cancel_join_deadline(&left);
+        self.disconnect_client(&left, cause);
+        if let Some(notice) = Notice::last(cause) {
             left.inbox.push(now, notice);
         }
-        for track in left.disconnect() {
-            let track = TrackSummary::from(&track);
+        let was_active = left.is_active();
+        let tracks = left.disconnect();
+        for track in tracks.iter().filter(|_| was_active) {
+            let track = TrackSummary::from(track);
             self.report(&left.room, now, MediaEvent::TrackUnpublished { participant: left.to_ref(), track });
         }
-        self.report(&left.room, now, MediaEvent::ParticipantLeft { participant: left.to_ref(), clean });
+        self.report_end(&left, clean, now);
         if let Some(state) = self.ingresses.detach(sid) {
             self.report(&left.room, now, MediaEvent::Ingress(state));
+        }
+        if was_active {
+            left.bump_version();
+            self.tell_others(&left);
+            self.refresh_receivers_of(&left.room, sid);
         }
         self.recently_left.push(left);
     }
 
+    /// Reports the end of a join: a leave if the join was reported, and otherwise that it was aborted.
+    fn report_end(&mut self, left: &LocalParticipant, clean: bool, now: Timestamp) {
+        let participant = left.to_ref();
+        if left.is_reported {
+            self.report(&left.room, now, MediaEvent::ParticipantLeft { participant, clean });
+        } else {
+            self.report(&left.room, now, MediaEvent::JoinAborted { participant });
+        }
+    }
+
     /// Removes a member from its room, and drops the room if it is unused.
-    fn release_seat(&mut self, name: &NamespacedRoom, identity: &Identity) {
+    pub(super) fn release_seat(&mut self, name: &NamespacedRoom, identity: &Identity, sid: &ParticipantSid) {
         if let Some(room) = self.rooms.get_mut(name) {
-            room.remove_member(identity);
+            room.end_request(sid);
+            room.remove_member(identity, sid);
             if room.is_unused() {
                 self.rooms.remove(name);
             }

@@ -7,8 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Participant, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
+use conclave_rtc::{Command, ServerMessage};
 
 use super::Machine;
+use super::notices::peer_permissions;
+use crate::embedded::effect::ClientNotice;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
@@ -28,6 +31,10 @@ impl Machine {
         if publisher.track_mut(track)?.muted != muted {
             let track_sid = track.clone();
             publisher.inbox.push(now, if muted { Notice::Muted { track_sid } } else { Notice::Unmuted { track_sid } });
+            if let Some(media) = publisher.client.as_mut().and_then(|client| client.tracks.get_mut(track)) {
+                media.awaits_mute = muted;
+            }
+            self.notify(&sid, ClientNotice::Muted { track: track.clone(), muted });
         }
         self.mute(&sid, track, muted, now)
     }
@@ -37,16 +44,22 @@ impl Machine {
     pub fn send_server_data(&mut self, room: &NamespacedRoom, message: ServerData, now: Timestamp) {
         let notice = Notice::Data {
             data: STANDARD.encode(&message.data).into(),
-            topic: message.topic.map(Arc::from),
+            topic: message.topic.as_deref().map(Arc::from),
             kind: message.kind,
             from_identity: None,
         };
-        let Some(room) = self.rooms.get(room) else { return };
-        for sid in room.members() {
+        let Some(live) = self.rooms.get(room) else { return };
+        let mut has_clients = false;
+        for sid in live.members() {
             let receiver = self.participants.get_mut(sid).filter(|participant| participant.is_active());
             if let Some(receiver) = receiver.filter(|p| message.to.is_empty() || message.to.contains(p.identity())) {
+                has_clients |= receiver.client.is_some();
                 receiver.inbox.push(now, notice.clone());
             }
+        }
+        if has_clients {
+            let ServerData { data: payload, topic, kind, to } = message;
+            self.command(room, Command::SendData(ServerMessage { to, kind, topic, payload }));
         }
     }
 
@@ -63,11 +76,15 @@ impl Machine {
         // A change that lasted until now is reported with the old limit.
         self.report_limit_change(&sid, now);
         let changed = self.active_mut(&sid)?;
-        let role = grant.role.clone();
+        let (role, was_hidden) = (grant.role.clone(), changed.grants.hidden);
         changed.set_role(grant);
-        changed.inbox.push(now, Notice::RoleChanged { role });
+        changed.inbox.push(now, Notice::RoleChanged { role: role.clone() });
         let (forbidden, reference, kbps) = (changed.remove_forbidden_tracks(), changed.to_ref(), changed.meter.kbps());
-        let participant = changed.participant().clone();
+        let (participant, permissions) = (changed.participant().clone(), peer_permissions(changed));
+        if !was_hidden && changed.grants.hidden {
+            self.tell_hidden(&sid);
+        }
+        self.end_forbidden_media(room, &sid);
         for track in forbidden {
             self.report(
                 room,
@@ -75,6 +92,11 @@ impl Machine {
                 MediaEvent::TrackUnpublished { participant: reference.clone(), track: TrackSummary::from(&track) },
             );
         }
+        self.command_if_client(&sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
+        self.tell_changed(&sid);
+        self.notify(&sid, ClientNotice::RoleChanged(role));
+        self.refresh_receiver(&sid);
+        self.refresh_publisher(&sid);
         self.measure(&sid, kbps, now);
         Ok(participant)
     }

@@ -69,6 +69,7 @@ fn grant(role: u8) -> RoleGrant {
     RoleGrant {
         role: format!("r{role}").parse().unwrap(),
         max_kbps: (role == 1).then_some(50),
+        subscribe_max_kbps: None,
         grants: Grants { can_publish: role != 2, ..Grants::default() },
     }
 }
@@ -89,7 +90,7 @@ impl Model {
             Step::Complete(who) => {
                 let sid = self.pick(who).0;
                 self.pending.remove(&sid);
-                self.machine.complete_join(&sid);
+                self.machine.complete_join(&sid, *now);
             }
             Step::Abort(who) => self.abort(&self.pick(who).0),
             Step::Publish(who) => drop(self.machine.publish(&self.pick(who).0, camera(), *now)),

@@ -6,6 +6,7 @@ use conclave_model::participant::Participant;
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, TrackSid};
 
 use super::Machine;
+use super::audience::may_receive;
 use crate::embedded::error::MachineError;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::room::Room;
@@ -14,9 +15,12 @@ impl Machine {
     /// Sets the subscription rules of a room, which may have no members yet.
     pub fn set_subscription_rules(&mut self, room: &NamespacedRoom, rules: BTreeMap<RoleName, Option<Vec<RoleName>>>) {
         let entry = self.rooms.entry(room.clone()).or_default();
-        entry.set_rules(rules.into());
+        let is_changed = entry.set_rules(rules.into());
         if entry.is_unused() {
             self.rooms.remove(room);
+        }
+        if is_changed {
+            self.refresh_room(room);
         }
     }
 
@@ -44,17 +48,28 @@ impl Machine {
 
     /// Returns the tracks that a participant may receive.
     pub fn subscriptions(&self, sid: &ParticipantSid) -> Vec<TrackSid> {
-        let receiver = self.participants.get(sid).filter(|p| p.is_active() && p.grants.can_subscribe);
-        let Some(receiver) = receiver else { return Vec::new() };
+        let Some(receiver) = self.participants.get(sid).filter(|p| p.is_active()) else { return Vec::new() };
         let Some(room) = self.rooms.get(&receiver.room) else { return Vec::new() };
         self.active_in(&receiver.room)
-            .filter(|publisher| publisher.sid() != sid && !publisher.grants.hidden)
-            .filter(|publisher| room.rules().receives(receiver.role(), publisher.role()))
-            .flat_map(|publisher| publisher.participant().tracks.iter().map(|track| track.sid.clone()))
+            .filter(|publisher| publisher.sid() != sid)
+            .flat_map(|publisher| publisher.participant().tracks.iter().map(move |track| (publisher, &track.sid)))
+            .filter(|(publisher, track)| may_receive(room, receiver, publisher, track))
+            .map(|(_, track)| track.clone())
             .collect()
     }
 
-    fn active_in(&self, room: &NamespacedRoom) -> impl Iterator<Item = &LocalParticipant> {
+    /// Returns the active participants of a room that a participant sees besides itself.
+    pub fn visible_to(&self, sid: &ParticipantSid) -> Vec<&LocalParticipant> {
+        let Some(viewer) = self.participants.get(sid) else { return Vec::new() };
+        self.active_in(&viewer.room).filter(|other| other.sid() != sid && !other.grants.hidden).collect()
+    }
+
+    /// Returns a participant that is joined or active.
+    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+        self.participants.get(sid).filter(|participant| participant.is_present()).ok_or(MachineError::NoSuchParticipant)
+    }
+
+    pub(super) fn active_in(&self, room: &NamespacedRoom) -> impl Iterator<Item = &LocalParticipant> {
         let members = self.rooms.get(room).into_iter().flat_map(Room::members);
         members.filter_map(|sid| self.active(sid).ok())
     }

@@ -42,7 +42,7 @@ fn hidden(mut claims: Claims) -> Claims {
 
 fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
     let sid = machine.begin_join(claims, NOW).unwrap();
-    machine.complete_join(&sid);
+    machine.complete_join(&sid, NOW);
     sid
 }
 
@@ -97,7 +97,7 @@ fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
     assert_eq!(machine.participants(&room()), []);
     assert_eq!(machine.publish(&sid, camera(), NOW), Err(MachineError::NoSuchParticipant));
 
-    machine.complete_join(&sid);
+    machine.complete_join(&sid, NOW);
     assert_eq!(machine.participants(&room()), [(**reported).clone()]);
     assert!(sid.as_str().starts_with("PA_") && sid.as_str().len() == 15);
 }
@@ -275,7 +275,7 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
     let unsubscribed = join(&mut machine, unsubscribed);
     let joining = machine.begin_join(claims(&room(), "carol", None), NOW).unwrap();
     assert_eq!((machine.subscriptions(&unsubscribed), machine.subscriptions(&joining)), (vec![], vec![]));
-    machine.complete_join(&joining);
+    machine.complete_join(&joining, NOW);
     assert_eq!(machine.subscriptions(&joining).len(), 1);
 }
 

@@ -1,8 +1,11 @@
 //! What participants publish: tracks and data messages.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{DataKind, Track};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
+use conclave_rtc::{Command, ServerMessage};
 
 use super::{Machine, unused_id};
 use crate::embedded::error::MachineError;
@@ -29,6 +32,8 @@ impl Machine {
         publisher.add_track(track.clone());
         let (room, participant) = (publisher.room.clone(), publisher.to_ref());
         self.report(&room, now, MediaEvent::TrackPublished { participant, track: TrackSummary::from(&track) });
+        self.tell_changed(sid);
+        self.refresh_publisher(sid);
         Ok(track)
     }
 
@@ -38,6 +43,8 @@ impl Machine {
         let track = TrackSummary::from(&publisher.remove_track(track)?);
         let (room, participant) = (publisher.room.clone(), publisher.to_ref());
         self.report(&room, now, MediaEvent::TrackUnpublished { participant, track });
+        self.tell_changed(sid);
+        self.refresh_publisher(sid);
         Ok(())
     }
 
@@ -49,16 +56,22 @@ impl Machine {
         muted: bool,
         now: Timestamp,
     ) -> Result<Track, MachineError> {
-        let publisher = self.active_mut(sid)?;
+        let publisher = self.participants.get_mut(sid).filter(|p| p.is_present());
+        let publisher = publisher.ok_or(MachineError::NoSuchParticipant)?;
         let (track, changed) = publisher.set_muted(track, muted)?;
-        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
-        if let Some(track) = changed {
-            self.report(&room, now, MediaEvent::TrackMuted { participant, track });
+        let (room, participant, was_reported) = (publisher.room.clone(), publisher.to_ref(), publisher.is_active());
+        let Some(summary) = changed else { return Ok(track) };
+        if publisher.client.is_some() {
+            self.command(&room, Command::SetMuted { peer: sid.clone(), track: track.sid.clone(), muted });
         }
+        if was_reported {
+            self.report(&room, now, MediaEvent::TrackMuted { participant, track: summary });
+        }
+        self.tell_changed(sid);
         Ok(track)
     }
 
-    /// A participant sends a data message to all others in its room that may subscribe.
+    /// A participant of the sandbox sends a data message to all others in its room that may subscribe.
     pub fn send_data(
         &mut self,
         sid: &ParticipantSid,
@@ -74,12 +87,23 @@ impl Machine {
             kind: DataKind::Reliable,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        let Some(room) = self.rooms.get(&sender.room) else { return Ok(()) };
+        let name = sender.room.clone();
+        let Some(room) = self.rooms.get(&name) else { return Ok(()) };
+        let mut with_clients = Vec::new();
         for other in room.members().filter(|other| *other != sid) {
             let receiver = self.participants.get_mut(other).filter(|p| p.is_active() && p.grants.can_subscribe);
-            if let Some(receiver) = receiver {
+            let Some(receiver) = receiver else { continue };
+            if receiver.client.is_some() {
+                with_clients.push(receiver.identity().clone());
+            } else {
                 receiver.inbox.push(now, notice.clone());
             }
+        }
+        if !with_clients.is_empty() {
+            let payload = STANDARD.decode(data).unwrap_or_default();
+            let topic = topic.map(str::to_owned);
+            let message = ServerMessage { to: with_clients, kind: DataKind::Reliable, topic, payload };
+            self.command(&name, Command::SendData(message));
         }
         Ok(())
     }

@@ -17,7 +17,12 @@ fn notices(machine: &Machine, sid: &ParticipantSid) -> Vec<Notice> {
 }
 
 fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGrant {
-    RoleGrant { role: role.parse().unwrap(), max_kbps, grants: Grants { sources, ..Grants::default() } }
+    RoleGrant {
+        role: role.parse().unwrap(),
+        max_kbps,
+        subscribe_max_kbps: None,
+        grants: Grants { sources, ..Grants::default() },
+    }
 }
 
 #[test]
@@ -64,7 +69,7 @@ fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
     let mut unsubscribed = claims(&room(), "carol", None);
     unsubscribed.grants.can_subscribe = false;
     let unsubscribed = machine.begin_join(unsubscribed, NOW).unwrap();
-    machine.complete_join(&unsubscribed);
+    machine.complete_join(&unsubscribed, NOW);
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     let message = |kind, to| ServerData { data: b"hi".to_vec(), topic: Some("t".into()), kind, to };
     machine.send_server_data(&room(), message(DataKind::Reliable, vec![]), NOW);

@@ -1,0 +1,162 @@
+//! Tracks that clients announce with `AddTrackRequest`.
+
+#![expect(deprecated, reason = "clients of older versions read and write these fields")]
+
+use conclave_model::TrackSid;
+use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_rtc::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+use livekit_protocol as proto;
+use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodecInfo, TrackInfo, VideoLayer};
+
+use super::wire::{track_kind, track_source};
+
+/// The longest text that is kept of a client's, in bytes.
+const MAX_TEXT: usize = 1_024;
+/// The most layers of a track that are kept.
+const MAX_LAYERS: usize = 3;
+
+/// A published media section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MediaSection {
+    /// Its mid.
+    pub mid: String,
+    /// The negotiated codec.
+    pub codec: Codec,
+    /// The layers that it announces.
+    pub layers: Vec<Quality>,
+}
+
+/// Returns the kind and the source that a request names; `None` for a kind that no client can announce.
+pub(super) fn kind_and_source(request: &AddTrackRequest) -> Option<(TrackKind, TrackSource)> {
+    Some((track_kind(request.r#type)?, track_source(request.source)))
+}
+
+/// Returns the kind and the source of a track that was announced.
+pub(super) fn described(info: &TrackInfo) -> Option<(TrackKind, TrackSource)> {
+    Some((track_kind(info.r#type)?, track_source(info.source)))
+}
+
+/// Returns how the sid of a track begins, from which clients and people tell its kind and source.
+pub(super) fn sid_prefix(kind: TrackKind, source: TrackSource) -> &'static str {
+    match (kind, source) {
+        (TrackKind::Audio, TrackSource::ScreenShareAudio) => "TR_As",
+        (TrackKind::Audio, _) => "TR_AM",
+        (TrackKind::Video, TrackSource::ScreenShare) => "TR_VS",
+        (TrackKind::Video, _) => "TR_VC",
+        (TrackKind::Data, _) => "TR_D",
+    }
+}
+
+/// Returns a requested track as clients are told of it, and as the media worker has to know it.
+pub(super) fn accept(
+    request: &AddTrackRequest,
+    sid: &TrackSid,
+    (kind, source): (TrackKind, TrackSource),
+) -> (TrackInfo, NewTrack) {
+    let mut layers: Vec<VideoLayer> = request.layers.iter().take(MAX_LAYERS).cloned().collect();
+    layers.sort_by_key(|layer| layer.quality);
+    let codec = wanted_codec(request, kind);
+    let has_feature = |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
+    let is_stereo = request.stereo || has_feature(AudioTrackFeature::TfStereo);
+    let media = NewTrack {
+        sid: sid.clone(),
+        cid: cut(&request.cid),
+        medium: if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video },
+        source,
+        codec,
+        is_stereo,
+        uses_dtx: !request.disable_dtx && !has_feature(AudioTrackFeature::TfNoDtx),
+        uses_red: !request.disable_red,
+        is_muted: request.muted,
+        layers: layers.iter().filter_map(layer_info).collect(),
+    };
+    let info = TrackInfo {
+        sid: sid.to_string(),
+        r#type: request.r#type,
+        name: cut(&request.name),
+        muted: request.muted,
+        width: request.width,
+        height: request.height,
+        disable_dtx: request.disable_dtx,
+        source: request.source,
+        stereo: is_stereo,
+        disable_red: request.disable_red,
+        encryption: request.encryption,
+        stream: cut(&request.stream),
+        audio_features: request.audio_features.iter().copied().take(16).collect(),
+        codecs: vec![SimulcastCodecInfo {
+            mime_type: codec.map_or_else(String::new, |codec| codec.mime_type().to_owned()),
+            cid: cut(&request.cid),
+            layers: layers.clone(),
+            ..SimulcastCodecInfo::default()
+        }],
+        layers,
+        ..TrackInfo::default()
+    };
+    (info, media)
+}
+
+/// Completes what clients are told of a track by what its media section says.
+pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
+    info.simulcast = section.layers.len() > 1;
+    info.mid.clone_from(&section.mid);
+    section.codec.mime_type().clone_into(&mut info.mime_type);
+    if let Some(codec) = info.codecs.first_mut() {
+        codec.mid = section.mid;
+        section.codec.mime_type().clone_into(&mut codec.mime_type);
+    }
+}
+
+/// Returns the first codec that the client names and the server forwards; for video VP8, if it names none of them.
+fn wanted_codec(request: &AddTrackRequest, kind: TrackKind) -> Option<Codec> {
+    let medium = if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video };
+    let named = request.simulcast_codecs.iter().filter_map(|codec| Codec::from_mime_type(&codec.codec));
+    let default = if kind == TrackKind::Audio { Codec::Opus } else { Codec::Vp8 };
+    Some(named.into_iter().find(|codec| codec.medium() == medium).unwrap_or(default))
+}
+
+fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
+    let quality = usize::try_from(layer.quality).ok().and_then(|index| Quality::ALL.get(index).copied())?;
+    Some(LayerInfo { quality, width: layer.width, height: layer.height, bitrate: layer.bitrate })
+}
+
+fn cut(text: &str) -> String {
+    let end = (0..=MAX_TEXT.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(codec: &str) -> AddTrackRequest {
+        let layer = |quality, width| VideoLayer { quality, width, height: width / 2, ..VideoLayer::default() };
+        AddTrackRequest {
+            cid: "cid".into(),
+            r#type: proto::TrackType::Video.into(),
+            source: proto::TrackSource::Camera.into(),
+            layers: vec![layer(2, 1280), layer(0, 320), layer(1, 640)],
+            simulcast_codecs: vec![proto::SimulcastCodec { codec: codec.into(), ..proto::SimulcastCodec::default() }],
+            ..AddTrackRequest::default()
+        }
+    }
+
+    #[test]
+    fn layers_are_sorted_by_quality_and_an_unsupported_codec_becomes_vp8() {
+        for (asked, codec) in [("vp9", Codec::Vp8), ("h264", Codec::H264), ("", Codec::Vp8)] {
+            let request = request(asked);
+            let what = kind_and_source(&request).unwrap();
+            let (info, media) = accept(&request, &"TR_VC1".parse().unwrap(), what);
+            assert_eq!(media.codec, Some(codec));
+            assert_eq!(info.codecs[0].mime_type, codec.mime_type());
+            assert_eq!(info.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [320, 640, 1280]);
+            assert_eq!(media.layers.last().map(|layer| layer.quality), Some(Quality::High));
+        }
+    }
+
+    #[test]
+    fn a_data_track_cannot_be_announced() {
+        let request = AddTrackRequest { r#type: proto::TrackType::Data.into(), ..AddTrackRequest::default() };
+        assert_eq!(kind_and_source(&request), None);
+    }
+}

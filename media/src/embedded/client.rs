@@ -1,0 +1,224 @@
+//! What the plane keeps of a participant with a client of its own, as opposed to one of the sandbox: its tracks as clients
+//! describe them, what it wants to receive, and whom it lets receive.
+
+use std::collections::{HashMap, HashSet};
+
+use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
+use livekit_protocol::TrackInfo;
+
+/// Number of tracks about which a client can have a wish; more are ignored.
+const MAX_WISHES: usize = 10_000;
+
+/// A client that is connected by signalling and media.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    /// The client's version of the protocol between clients, for its peers.
+    pub client_protocol: i32,
+    /// What the client can do, for its peers.
+    pub capabilities: Vec<i32>,
+    /// What it wants to receive, and receives.
+    pub subscriptions: Subscriptions,
+    /// Who may receive its tracks, as it says itself.
+    pub permission: PublisherPermission,
+    /// The tracks that it has announced, by their sids, also those that are negotiated.
+    pub tracks: HashMap<TrackSid, MediaTrack>,
+    /// When its join is aborted, unless its media is connected by then.
+    pub join_deadline: Option<Timestamp>,
+}
+
+/// A track with packets.
+#[derive(Debug)]
+pub(super) struct MediaTrack {
+    /// The track as clients are told of it.
+    pub info: TrackInfo,
+    /// The client's id of the track.
+    pub cid: String,
+    /// Whether it has a media section, and so is published.
+    pub is_negotiated: bool,
+    /// Whether the server muted it and the client has not followed yet. Until then, the client's unmuting is not its will.
+    pub awaits_mute: bool,
+}
+
+/// Whom a publisher lets receive its tracks (`SubscriptionPermission`). The default is everyone.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct PublisherPermission(Option<Vec<ReceiverPermission>>);
+
+/// What one participant may receive of a publisher.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ReceiverPermission {
+    /// The participant's identity; empty if it is named by its sid.
+    pub identity: String,
+    /// The participant's sid; empty if it is named by its identity.
+    pub sid: String,
+    /// The tracks; `None` for all.
+    pub tracks: Option<HashSet<String>>,
+}
+
+impl PublisherPermission {
+    /// Permits the listed participants only.
+    pub fn listed(list: Vec<ReceiverPermission>) -> Self {
+        Self(Some(list))
+    }
+
+    /// Returns whether a participant may receive a track.
+    pub fn allows(&self, identity: &Identity, sid: &ParticipantSid, track: &TrackSid) -> bool {
+        let Some(list) = &self.0 else { return true };
+        let named = list.iter().filter(|entry| entry.identity == identity.as_str() || entry.sid == sid.as_str());
+        named.into_iter().any(|entry| entry.tracks.as_ref().is_none_or(|tracks| tracks.contains(track.as_str())))
+    }
+}
+
+/// What a client wants to receive, and receives.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    /// Whether it wants the tracks that it has said nothing about.
+    is_auto: bool,
+    wishes: HashMap<TrackSid, bool>,
+    /// The tracks that are forwarded to it, with their publishers.
+    current: HashMap<TrackSid, ParticipantSid>,
+    /// The tracks that it wants and may not receive, with their publishers.
+    denied: HashMap<TrackSid, ParticipantSid>,
+}
+
+/// Whether a track is forwarded to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// It is.
+    Subscribed,
+    /// The client wants it, and may not have it.
+    Denied,
+    /// The client does not want it.
+    Unwanted,
+}
+
+/// How the subscriptions of a client have changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct SubscriptionChanges {
+    /// Tracks that are forwarded from now on, with their publishers.
+    pub subscribed: Vec<(TrackSid, ParticipantSid)>,
+    /// Tracks that are no longer forwarded.
+    pub unsubscribed: Vec<TrackSid>,
+    /// Tracks that the client may now receive, or may no longer receive.
+    pub permissions: Vec<(TrackSid, ParticipantSid, bool)>,
+}
+
+impl Subscriptions {
+    /// Returns the subscriptions of a client that receives nothing yet; whether it wants all tracks.
+    pub fn new(is_auto: bool) -> Self {
+        Self { is_auto, ..Self::default() }
+    }
+
+    /// Records that the client wants a track, or does not.
+    pub fn wish(&mut self, track: TrackSid, is_wanted: bool) {
+        if self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track) {
+            self.wishes.insert(track, is_wanted);
+        }
+    }
+
+    /// Returns whether the client wants a track.
+    pub fn wants(&self, track: &TrackSid) -> bool {
+        self.wishes.get(track).copied().unwrap_or(self.is_auto)
+    }
+
+    /// Returns whether a track of this publisher is forwarded to the client.
+    pub fn is_following(&self, publisher: &ParticipantSid) -> bool {
+        self.current.values().any(|of| of == publisher)
+    }
+
+    /// Brings the subscriptions to the tracks of one publisher, or of all, into line with what is `decided` about each of
+    /// them. A track about which nothing is decided does not exist any more.
+    pub fn apply(
+        &mut self,
+        of: Option<&ParticipantSid>,
+        decided: &HashMap<TrackSid, (ParticipantSid, Audience)>,
+    ) -> SubscriptionChanges {
+        let mut changes = SubscriptionChanges::default();
+        let verdict = |track: &TrackSid| decided.get(track).map(|(_, audience)| *audience);
+        let concerned = |publisher: &ParticipantSid| of.is_none_or(|of| of == publisher);
+        let ended = self
+            .current
+            .extract_if(|track, publisher| concerned(publisher) && verdict(track) != Some(Audience::Subscribed));
+        changes.unsubscribed.extend(ended.map(|(track, _)| track));
+        self.denied.retain(|track, publisher| {
+            let keeps = !concerned(publisher) || verdict(track) == Some(Audience::Denied);
+            if !keeps && verdict(track).is_some() {
+                changes.permissions.push((track.clone(), publisher.clone(), true));
+            }
+            keeps
+        });
+        for (track, (publisher, audience)) in decided {
+            let entry = || (track.clone(), publisher.clone());
+            match audience {
+                Audience::Subscribed if !self.current.contains_key(track) => {
+                    self.current.extend([entry()]);
+                    changes.subscribed.push(entry());
+                }
+                Audience::Denied if !self.denied.contains_key(track) => {
+                    self.denied.extend([entry()]);
+                    changes.permissions.push((track.clone(), publisher.clone(), false));
+                }
+                Audience::Subscribed | Audience::Denied | Audience::Unwanted => {}
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sid(text: &str) -> TrackSid {
+        text.parse().unwrap()
+    }
+
+    fn decided(tracks: &[(&str, Audience)]) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+        tracks.iter().map(|(track, audience)| (sid(track), ("PA_1".parse().unwrap(), *audience))).collect()
+    }
+
+    #[test]
+    fn a_track_is_subscribed_once_and_unsubscribed_when_it_is_gone() {
+        let mut subscriptions = Subscriptions::default();
+        let publisher: ParticipantSid = "PA_1".parse().unwrap();
+        let changes = subscriptions.apply(None, &decided(&[("TR_1", Audience::Subscribed)]));
+        assert_eq!(changes.subscribed, [(sid("TR_1"), publisher.clone())]);
+        let again = subscriptions.apply(None, &decided(&[("TR_1", Audience::Subscribed)]));
+        assert_eq!(again, SubscriptionChanges::default());
+        let other = "PA_2".parse().unwrap();
+        assert_eq!(subscriptions.apply(Some(&other), &decided(&[])), SubscriptionChanges::default());
+        assert_eq!(subscriptions.apply(Some(&publisher), &decided(&[])).unsubscribed, [sid("TR_1")]);
+    }
+
+    #[test]
+    fn a_denial_is_told_once_and_again_when_it_ends() {
+        let mut subscriptions = Subscriptions::default();
+        let permissions = |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
+        let mut told = Vec::new();
+        for audience in [Audience::Denied, Audience::Denied, Audience::Subscribed, Audience::Denied] {
+            told.extend(permissions(subscriptions.apply(None, &decided(&[("TR_1", audience)]))));
+        }
+        assert_eq!(told, [false, true, false]);
+        assert!(subscriptions.apply(None, &decided(&[])).permissions.is_empty(), "the track has ended");
+    }
+
+    #[test]
+    fn a_publishers_list_names_participants_by_identity_or_sid_and_their_tracks() {
+        let (alice, alice_sid) = ("alice".parse().unwrap(), "PA_1".parse().unwrap());
+        let entry = |identity: &str, sid: &str, tracks: Option<&str>| ReceiverPermission {
+            identity: identity.into(),
+            sid: sid.into(),
+            tracks: tracks.map(|track| HashSet::from([track.to_owned()])),
+        };
+        let allows = |list| PublisherPermission::listed(list).allows(&alice, &alice_sid, &sid("TR_1"));
+        assert!(PublisherPermission::default().allows(&alice, &alice_sid, &sid("TR_1")));
+        assert!(allows(vec![entry("alice", "", None)]) && allows(vec![entry("", "PA_1", Some("TR_1"))]));
+        assert!(!allows(vec![]) && !allows(vec![entry("bob", "", None), entry("alice", "", Some("TR_2"))]));
+    }
+
+    #[test]
+    fn what_a_client_says_of_a_track_overrides_its_automatic_subscription() {
+        let mut subscriptions = Subscriptions::new(true);
+        subscriptions.wish(sid("TR_1"), false);
+        assert!(!subscriptions.wants(&sid("TR_1")) && subscriptions.wants(&sid("TR_2")));
+    }
+}

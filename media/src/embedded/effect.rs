@@ -1,0 +1,79 @@
+//! What a call on the machine asks the driver to do besides sending reports: to tell clients something, and to command the
+//! media workers.
+
+use std::sync::Arc;
+
+use conclave_model::{NamespacedRoom, ParticipantSid, RoleName, TrackSid};
+use conclave_rtc::Command;
+use livekit_protocol::ParticipantInfo;
+
+/// Takes the commands to the media workers. Called while the lock of the plane is held: it must not block.
+pub trait CommandSink: Send + Sync + 'static {
+    /// Sends a command to the worker of a room.
+    fn send(&self, room: &NamespacedRoom, command: Command);
+}
+
+/// Something that the driver has to do. The order matters: a client is told of a track before its packets arrive.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Tell a client.
+    Notify {
+        /// The participant whose client it is.
+        to: ParticipantSid,
+        /// What it is told.
+        notice: ClientNotice,
+    },
+    /// Command the media worker of a room.
+    Command {
+        /// The room.
+        room: NamespacedRoom,
+        /// The command.
+        command: Command,
+    },
+}
+
+/// What a client is told.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ClientNotice {
+    /// A participant, perhaps the client's own, has changed, come or left.
+    ParticipantChanged(Arc<ParticipantInfo>),
+    /// The server muted or unmuted a track of the client's participant.
+    Muted {
+        /// The track.
+        track: TrackSid,
+        /// Whether it is muted now.
+        muted: bool,
+    },
+    /// The server ended a track of the client's participant.
+    TrackUnpublished(TrackSid),
+    /// The server changed the participant's role.
+    RoleChanged(RoleName),
+    /// A track that the client wants may be received, or may not.
+    SubscriptionPermission {
+        /// The publisher.
+        publisher: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// Whether it may be received.
+        is_allowed: bool,
+    },
+    /// The participant was disconnected. Nothing follows.
+    Disconnected(DisconnectCause),
+}
+
+/// Why the server disconnected a participant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DisconnectCause {
+    /// It was removed.
+    Removed,
+    /// Its room ended.
+    RoomEnded,
+    /// Its identity has joined again.
+    Replaced,
+    /// The control plane refused the join when its media was connected.
+    JoinRefused,
+    /// Its media was not connected in time.
+    JoinTimeout,
+    /// It left, or its connection was lost.
+    Left,
+}

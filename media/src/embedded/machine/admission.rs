@@ -1,0 +1,135 @@
+//! Joins of clients, which the control plane is asked about before their media connects.
+
+use std::time::Duration;
+
+use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
+
+use super::{Deadline, Machine, unused_id};
+use crate::embedded::client::Client;
+use crate::embedded::effect::DisconnectCause;
+use crate::embedded::error::MachineError;
+use crate::embedded::local_participant::LocalParticipant;
+use crate::embedded::room::Room;
+use crate::port::MediaEvent;
+use crate::token::Claims;
+
+/// How long a client may take to connect its media.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long it may take once its signalling is gone.
+const UNATTENDED_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Machine {
+    /// Asks the control plane whether a client may join. Its place in the room is held until [`Machine::admit`] or
+    /// [`Machine::cancel_request`].
+    pub fn request_join(
+        &mut self,
+        claims: Claims,
+        client: Client,
+        now: Timestamp,
+    ) -> Result<ParticipantSid, MachineError> {
+        let room = self.rooms.entry(claims.room.clone()).or_default();
+        room.check_capacity(&claims.identity, claims.max_participants())?;
+        let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
+        room.request(sid.clone(), claims.identity.clone());
+        let joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
+        let participant = Box::new(joining.as_active());
+        self.report(&joining.room, now, MediaEvent::JoinRequested { participant, reserves_seat: true });
+        self.participants.insert(sid.clone(), joining);
+        Ok(sid)
+    }
+
+    /// Asks the control plane whether a client could join now, without joining.
+    pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
+        if self.rooms.get(&claims.room).is_some_and(|room| room.is_full_for(&claims.identity)) {
+            return Err(MachineError::RoomFull);
+        }
+        let sid = unused_id("PA_", |sid| self.participants.contains_key(sid));
+        let (room, probe) = (claims.room.clone(), LocalParticipant::new(sid, claims, now));
+        let participant = Box::new(probe.as_active());
+        self.report(&room, now, MediaEvent::JoinRequested { participant, reserves_seat: false });
+        Ok(())
+    }
+
+    /// Admits a client that the control plane has let in. It replaces the member with its identity, and has to connect its
+    /// media in time. Fails if it has been disconnected in the meantime.
+    pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
+        let joining = self.participants.get_mut(sid).ok_or(MachineError::NoSuchParticipant)?;
+        joining.admit();
+        let (name, identity) = (joining.room.clone(), joining.identity().clone());
+        let room = self.rooms.entry(name).or_default();
+        room.end_request(sid);
+        room.opened_at.get_or_insert(now);
+        let replaced = room.member(&identity).cloned();
+        room.insert_member(identity, sid.clone());
+        if let Some(old) = replaced {
+            self.remove(&old, true, DisconnectCause::Replaced, now);
+        }
+        self.set_join_deadline(sid, now.after(CONNECT_TIMEOUT));
+        self.refresh_receiver(sid);
+        Ok(())
+    }
+
+    /// Drops a join that the control plane has refused, or could not be asked about.
+    pub fn cancel_request(&mut self, sid: &ParticipantSid) {
+        if let Some(joining) = self.participants.remove(sid) {
+            self.release_seat(&joining.room, joining.identity(), sid);
+        }
+    }
+
+    /// A client's media is connected: its join is reported. Returns whether this is news; the answer to the report decides
+    /// between [`Machine::complete_join`] and [`Machine::abort_join`].
+    pub fn connected(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
+        let Some(joined) = self.participants.get_mut(sid).filter(|p| p.is_present() && !p.is_reported) else {
+            return false;
+        };
+        joined.is_reported = true;
+        let (room, participant) = (joined.room.clone(), Box::new(joined.as_active()));
+        self.clear_join_deadline(sid);
+        self.report(&room, now, MediaEvent::ParticipantJoined(participant));
+        true
+    }
+
+    /// The signalling of a client that is still connecting is gone: it has less time.
+    pub fn signal_lost(&mut self, sid: &ParticipantSid, now: Timestamp) {
+        let earlier = now.after(UNATTENDED_TIMEOUT);
+        let deadline = self.participants.get(sid).and_then(|p| p.client.as_ref()).and_then(|c| c.join_deadline);
+        if deadline.is_some_and(|deadline| deadline > earlier) {
+            self.set_join_deadline(sid, earlier);
+        }
+    }
+
+    /// Aborts a join whose media was not connected in time.
+    pub(super) fn abort_late_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
+        self.clear_join_deadline(sid);
+        let Some(late) = self.participants.get(sid) else { return };
+        let (room, identity) = (late.room.clone(), late.identity().clone());
+        self.remove(sid, false, DisconnectCause::JoinTimeout, now);
+        self.release_seat(&room, &identity, sid);
+    }
+
+    pub(super) fn cancel_join_deadline(&mut self, participant: &LocalParticipant) {
+        if let Some(at) = participant.client.as_ref().and_then(|client| client.join_deadline) {
+            self.deadlines.remove(&(at, Deadline::Join(participant.sid().clone())));
+        }
+    }
+
+    fn clear_join_deadline(&mut self, sid: &ParticipantSid) {
+        let client = self.participants.get_mut(sid).and_then(|p| p.client.as_mut());
+        if let Some(at) = client.and_then(|client| client.join_deadline.take()) {
+            self.deadlines.remove(&(at, Deadline::Join(sid.clone())));
+        }
+    }
+
+    fn set_join_deadline(&mut self, sid: &ParticipantSid, at: Timestamp) {
+        self.clear_join_deadline(sid);
+        if let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) {
+            client.join_deadline = Some(at);
+            self.deadlines.insert((at, Deadline::Join(sid.clone())));
+        }
+    }
+
+    /// Returns a room with members.
+    pub fn room(&self, name: &NamespacedRoom) -> Option<&Room> {
+        self.rooms.get(name)
+    }
+}

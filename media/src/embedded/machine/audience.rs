@@ -1,0 +1,132 @@
+//! Who receives which track: the grants, the rules of roles, what publishers permit and what clients want.
+
+use std::collections::HashMap;
+
+use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+use conclave_rtc::Command;
+
+use super::Machine;
+use crate::embedded::client::{Audience, PublisherPermission, SubscriptionChanges};
+use crate::embedded::effect::ClientNotice;
+use crate::embedded::local_participant::LocalParticipant;
+use crate::embedded::room::Room;
+
+impl Machine {
+    /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
+    pub fn wish(&mut self, sid: &ParticipantSid, tracks: impl IntoIterator<Item = TrackSid>, is_wanted: bool) {
+        let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) else { return };
+        for track in tracks {
+            client.subscriptions.wish(track, is_wanted);
+        }
+        self.refresh_receiver(sid);
+    }
+
+    /// Sets whom a publisher lets receive its tracks.
+    pub fn set_publisher_permission(&mut self, sid: &ParticipantSid, permission: PublisherPermission) {
+        let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) else { return };
+        if client.permission != permission {
+            client.permission = permission;
+            self.refresh_publisher(sid);
+        }
+    }
+
+    /// Returns whether a participant's client is told of the speech and the connection of another one: it receives a track
+    /// of it, or is that participant.
+    pub fn follows(&self, sid: &ParticipantSid, other: &ParticipantSid) -> bool {
+        let client = self.participants.get(sid).and_then(|participant| participant.client.as_ref());
+        sid == other || client.is_some_and(|client| client.subscriptions.is_following(other))
+    }
+
+    /// Updates what is forwarded to a participant.
+    pub(super) fn refresh_receiver(&mut self, sid: &ParticipantSid) {
+        self.refresh(sid, None);
+    }
+
+    /// Updates to whom the tracks of a participant are forwarded.
+    pub(super) fn refresh_publisher(&mut self, sid: &ParticipantSid) {
+        if let Some(room) = self.participants.get(sid).map(|publisher| publisher.room.clone()) {
+            self.refresh_receivers_of(&room, sid);
+        }
+    }
+
+    /// Updates to whom the tracks of a publisher are forwarded, who may have left.
+    pub(super) fn refresh_receivers_of(&mut self, room: &NamespacedRoom, publisher: &ParticipantSid) {
+        for receiver in self.members_of(room) {
+            self.refresh(&receiver, Some(publisher));
+        }
+    }
+
+    /// Updates what is forwarded in a room.
+    pub(super) fn refresh_room(&mut self, room: &NamespacedRoom) {
+        for receiver in self.members_of(room) {
+            self.refresh(&receiver, None);
+        }
+    }
+
+    fn members_of(&self, room: &NamespacedRoom) -> Vec<ParticipantSid> {
+        self.rooms.get(room).map(|room| room.members().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Updates what is forwarded to a participant, of one publisher or of all.
+    fn refresh(&mut self, receiver: &ParticipantSid, of: Option<&ParticipantSid>) {
+        let decided = self.decide(receiver, of);
+        let Some(local) = self.participants.get_mut(receiver) else { return };
+        let Some(client) = local.client.as_mut() else { return };
+        let changes = client.subscriptions.apply(of, &decided);
+        let room = local.room.clone();
+        self.carry_out(&room, receiver, changes);
+    }
+
+    /// Decides about each track of one publisher, or of all, whether it is forwarded to a participant.
+    fn decide(
+        &self,
+        receiver: &ParticipantSid,
+        of: Option<&ParticipantSid>,
+    ) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+        let mut decided = HashMap::new();
+        let Some(local) = self.participants.get(receiver).filter(|p| p.is_present()) else { return decided };
+        let (Some(client), Some(room)) = (&local.client, self.rooms.get(&local.room)) else { return decided };
+        let publishers = self.active_in(&local.room).filter(|p| of.is_none_or(|of| p.sid() == of));
+        for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
+            for track in &publisher.participant().tracks {
+                let audience = match client.subscriptions.wants(&track.sid) {
+                    true if may_receive(room, local, publisher, &track.sid) => Audience::Subscribed,
+                    true if local.grants.can_subscribe => Audience::Denied,
+                    _ => Audience::Unwanted,
+                };
+                decided.insert(track.sid.clone(), (publisher.sid().clone(), audience));
+            }
+        }
+        decided
+    }
+
+    fn carry_out(&mut self, room: &NamespacedRoom, receiver: &ParticipantSid, changes: SubscriptionChanges) {
+        for (track, publisher, is_allowed) in changes.permissions {
+            self.notify(receiver, ClientNotice::SubscriptionPermission { publisher, track, is_allowed });
+        }
+        for track in changes.unsubscribed {
+            self.command(room, Command::Unsubscribe { peer: receiver.clone(), track });
+        }
+        for (track, publisher) in changes.subscribed {
+            // A participant of the sandbox sends no packets.
+            if self.participants.get(&publisher).is_some_and(|publisher| publisher.client.is_some()) {
+                self.command(room, Command::Subscribe { peer: receiver.clone(), track });
+            }
+        }
+    }
+}
+
+/// Returns whether a participant may receive a track of another one that it sees.
+pub(super) fn may_receive(
+    room: &Room,
+    receiver: &LocalParticipant,
+    publisher: &LocalParticipant,
+    track: &TrackSid,
+) -> bool {
+    let everyone = PublisherPermission::default();
+    let permission = publisher.client.as_ref().map_or(&everyone, |client| &client.permission);
+    receiver.grants.can_subscribe
+        && !publisher.grants.hidden
+        && room.rules().receives(receiver.role(), publisher.role())
+        && permission.allows(receiver.identity(), receiver.sid(), track)
+}

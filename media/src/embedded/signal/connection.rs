@@ -1,0 +1,33 @@
+//! The channels between a websocket and a session.
+
+use tokio::sync::mpsc;
+
+/// Number of frames from a client that wait for its session.
+const FRAMES: usize = 64;
+/// Number of frames that wait for a client. A room of thousands of participants is one frame.
+const REPLIES: usize = 1_024;
+
+/// A session's side of a websocket, for the one that has the websocket. Frames are binary `SignalRequest`s and
+/// `SignalResponse`s.
+#[derive(Debug)]
+pub struct SignalConnection {
+    /// Takes the client's frames. Dropped when the websocket is closed.
+    pub frames: mpsc::Sender<Vec<u8>>,
+    /// Gives the frames for the client. After the last one, the websocket is to be closed.
+    pub replies: mpsc::Receiver<Vec<u8>>,
+}
+
+/// The other side of a [`SignalConnection`].
+#[derive(Debug)]
+pub(in crate::embedded) struct Socket {
+    /// Gives the client's frames, until the websocket is closed.
+    pub frames: mpsc::Receiver<Vec<u8>>,
+    /// Takes the frames for the client. Dropped to close the websocket.
+    pub replies: mpsc::Sender<Vec<u8>>,
+}
+
+/// Returns both sides of a connection.
+pub(super) fn connection() -> (SignalConnection, Socket) {
+    let ((frames, from_client), (to_client, replies)) = (mpsc::channel(FRAMES), mpsc::channel(REPLIES));
+    (SignalConnection { frames, replies }, Socket { frames: from_client, replies: to_client })
+}

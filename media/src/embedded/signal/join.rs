@@ -1,0 +1,294 @@
+//! What a client asks for when it connects: the query of `/rtc`, and the join request in that of `/rtc/v1`.
+
+use std::fmt;
+use std::io::Read;
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use conclave_model::{ParticipantSid, Secret};
+use conclave_rtc::ConnectionMode;
+use flate2::read::GzDecoder;
+use livekit_protocol as proto;
+use prost::Message;
+use proto::wrapped_join_request::Compression;
+use proto::{AddTrackRequest, ConnectionSettings, JoinRequest, SessionDescription, SyncState, WrappedJoinRequest};
+use url::form_urlencoded;
+
+/// The most bytes of an inflated join request.
+const MAX_JOIN_REQUEST: u64 = 1024 * 1024;
+/// The oldest version of the protocol that is spoken: clients since then ask for their connection quality, and resume.
+const OLDEST_PROTOCOL: i32 = 9;
+/// The most tracks that a join request announces; more are ignored.
+const MAX_TRACKS: usize = 20;
+
+/// Base64 for urls, with padding or without.
+const BASE64_URL: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Why a request to connect cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// There is no token.
+    #[error("no token: send it as the query parameter access_token or as a bearer token")]
+    NoToken,
+    /// The join request is not base64 of a protocol message, or too large.
+    #[error("the join_request cannot be decoded")]
+    JoinRequest,
+    /// The client is too old.
+    #[error("the client's protocol version must be {OLDEST_PROTOCOL} or higher")]
+    Protocol,
+    /// The client asks for a connection that only publishes.
+    #[error("connections that only publish are not supported")]
+    PublishOnly,
+    /// The participant to resume is no sid.
+    #[error("the sid of the participant to resume is not valid")]
+    Participant,
+    /// The client sets metadata or attributes of its own.
+    #[error("the token does not permit metadata or attributes of one's own")]
+    OwnMetadata,
+}
+
+/// What a client asks for when it connects. `Debug` shows no token.
+#[derive(Clone)]
+pub struct JoinParameters {
+    /// The room token.
+    pub token: Secret,
+    /// One or two peer connections.
+    pub mode: ConnectionMode,
+    /// The client's version of the protocol.
+    pub protocol: i32,
+    /// The client's version of the protocol between clients.
+    pub client_protocol: i32,
+    /// What the client can do, as numbers of `ClientInfo.Capability`.
+    pub capabilities: Vec<i32>,
+    /// Whether all tracks are received, and other settings.
+    pub settings: ConnectionSettings,
+    /// Tracks that are announced with the join.
+    pub tracks: Vec<AddTrackRequest>,
+    /// The first offer, if it comes with the join.
+    pub offer: Option<SessionDescription>,
+    /// The participant to resume; `None` for a new join.
+    pub resume: Option<ParticipantSid>,
+    /// The client's state, if it comes with the request to resume.
+    pub sync_state: Option<SyncState>,
+}
+
+impl fmt::Debug for JoinParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinParameters").field("mode", &self.mode).field("resume", &self.resume).finish_non_exhaustive()
+    }
+}
+
+impl JoinParameters {
+    /// Reads a query. The token is that of the `authorization` header's value, if there is one, or else in the query.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub fn parse(mode: ConnectionMode, query: &str, authorization: Option<&str>) -> Result<Self, JoinError> {
+        let query = Query::parse(query);
+        let bearer = authorization.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
+        let token = bearer.or_else(|| query.text("access_token")).filter(|token| !token.is_empty());
+        let token = Secret::new(token.ok_or(JoinError::NoToken)?);
+        let parameters = match mode {
+            ConnectionMode::Single => from_join_request(token, query.join_request()?)?,
+            ConnectionMode::Dual => from_query(token, &query)?,
+        };
+        if parameters.protocol < OLDEST_PROTOCOL { Err(JoinError::Protocol) } else { Ok(parameters) }
+    }
+}
+
+/// The parameters of a query. Of a repeated one, the first counts.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn parse(text: &str) -> Self {
+        let pairs = form_urlencoded::parse(text.as_bytes());
+        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    fn is_set(&self, name: &str) -> Option<bool> {
+        self.text(name).map(|value| matches!(value.as_str(), "1" | "true"))
+    }
+
+    fn number(&self, name: &str) -> i32 {
+        self.text(name).and_then(|value| value.parse().ok()).unwrap_or_default()
+    }
+
+    fn join_request(&self) -> Result<JoinRequest, JoinError> {
+        let text = self.text("join_request").ok_or(JoinError::JoinRequest)?;
+        let bytes = BASE64_URL.decode(text).map_err(|_| JoinError::JoinRequest)?;
+        let wrapped = WrappedJoinRequest::decode(&*bytes).map_err(|_| JoinError::JoinRequest)?;
+        let bytes = match Compression::try_from(wrapped.compression) {
+            Ok(Compression::None) => wrapped.join_request,
+            Ok(Compression::Gzip) => inflate(&wrapped.join_request)?,
+            Err(_) => return Err(JoinError::JoinRequest),
+        };
+        JoinRequest::decode(&*bytes).map_err(|_| JoinError::JoinRequest)
+    }
+}
+
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, JoinError> {
+    let mut inflated = Vec::new();
+    let mut limited = GzDecoder::new(bytes).take(MAX_JOIN_REQUEST + 1);
+    limited.read_to_end(&mut inflated).map_err(|_| JoinError::JoinRequest)?;
+    if inflated.len() as u64 > MAX_JOIN_REQUEST { Err(JoinError::JoinRequest) } else { Ok(inflated) }
+}
+
+fn from_join_request(token: Secret, request: JoinRequest) -> Result<JoinParameters, JoinError> {
+    if !request.metadata.is_empty() || !request.participant_attributes.is_empty() {
+        return Err(JoinError::OwnMetadata);
+    }
+    let client = request.client_info.unwrap_or_default();
+    Ok(JoinParameters {
+        token,
+        mode: ConnectionMode::Single,
+        protocol: client.protocol,
+        client_protocol: client.client_protocol,
+        capabilities: capabilities(client.capabilities),
+        settings: request.connection_settings.unwrap_or_default(),
+        tracks: request.add_track_requests.into_iter().take(MAX_TRACKS).collect(),
+        offer: request.publisher_offer,
+        resume: resumed(request.reconnect, request.participant_sid)?,
+        sync_state: request.sync_state,
+    })
+}
+
+fn from_query(token: Secret, query: &Query) -> Result<JoinParameters, JoinError> {
+    if query.text("publish").is_some_and(|publish| !publish.is_empty()) {
+        return Err(JoinError::PublishOnly);
+    }
+    let settings = ConnectionSettings {
+        auto_subscribe: query.is_set("auto_subscribe").unwrap_or(true),
+        adaptive_stream: query.is_set("adaptive_stream").unwrap_or_default(),
+        subscriber_allow_pause: query.is_set("subscriber_allow_pause"),
+        disable_ice_lite: query.is_set("disable_ice_lite").unwrap_or_default(),
+        ..ConnectionSettings::default()
+    };
+    let named = query.text("capabilities").unwrap_or_default();
+    let is_resume = query.is_set("reconnect").unwrap_or_default();
+    Ok(JoinParameters {
+        token,
+        mode: ConnectionMode::Dual,
+        protocol: query.number("protocol"),
+        client_protocol: query.number("client_protocol"),
+        capabilities: capabilities(named.split(',').filter_map(|number| number.trim().parse().ok()).collect()),
+        settings,
+        tracks: Vec::new(),
+        offer: None,
+        resume: resumed(is_resume, query.text("sid").unwrap_or_default())?,
+        sync_state: None,
+    })
+}
+
+fn capabilities(mut named: Vec<i32>) -> Vec<i32> {
+    named.truncate(16);
+    named
+}
+
+fn resumed(is_resume: bool, sid: String) -> Result<Option<ParticipantSid>, JoinError> {
+    if is_resume { sid.parse().map(Some).map_err(|_| JoinError::Participant) } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
+    use flate2::Compression as Level;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+    use proto::ClientInfo;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Level::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn request() -> JoinRequest {
+        JoinRequest {
+            client_info: Some(ClientInfo { protocol: 17, client_protocol: 1, ..ClientInfo::default() }),
+            connection_settings: Some(ConnectionSettings { auto_subscribe: true, ..ConnectionSettings::default() }),
+            publisher_offer: Some(SessionDescription { sdp: "v=0".into(), id: 1, ..SessionDescription::default() }),
+            ..JoinRequest::default()
+        }
+    }
+
+    fn query(compression: Compression, bytes: Vec<u8>) -> String {
+        let wrapped = WrappedJoinRequest { compression: compression.into(), join_request: bytes };
+        let text = URL_SAFE.encode(wrapped.encode_to_vec()).replace('=', "%3D");
+        format!("access_token=jwt&join_request={text}")
+    }
+
+    fn parse_v1(query: &str) -> Result<JoinParameters, JoinError> {
+        JoinParameters::parse(ConnectionMode::Single, query, None)
+    }
+
+    #[test]
+    fn a_join_request_is_read_plain_and_compressed() {
+        let bytes = request().encode_to_vec();
+        for query in [query(Compression::Gzip, gzip(&bytes)), query(Compression::None, bytes)] {
+            let join = parse_v1(&query).unwrap();
+            assert_eq!((join.token.reveal(), join.protocol, join.client_protocol), ("jwt", 17, 1));
+            assert!(join.settings.auto_subscribe && join.resume.is_none());
+            assert_eq!(join.offer.unwrap().sdp, "v=0");
+        }
+        let wrapped = WrappedJoinRequest { compression: 0, join_request: request().encode_to_vec() };
+        let unpadded = URL_SAFE_NO_PAD.encode(wrapped.encode_to_vec());
+        assert!(parse_v1(&format!("join_request={unpadded}&access_token=jwt")).is_ok());
+    }
+
+    #[test]
+    fn a_join_request_that_inflates_to_more_than_a_mebibyte_is_refused() {
+        let large = vec![0; 4 * 1024 * 1024];
+        assert_eq!(parse_v1(&query(Compression::Gzip, gzip(&large))).unwrap_err(), JoinError::JoinRequest);
+    }
+
+    #[test]
+    fn metadata_of_ones_own_is_refused() {
+        let request = JoinRequest { metadata: "{}".into(), ..request() };
+        assert_eq!(parse_v1(&query(Compression::None, request.encode_to_vec())).unwrap_err(), JoinError::OwnMetadata);
+    }
+
+    #[test]
+    fn a_query_of_the_older_path_is_read_and_all_tracks_are_received_unless_it_says_otherwise() {
+        let parse = |query: &str| JoinParameters::parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
+        let join = parse("protocol=16&client_protocol=2&capabilities=1,2&adaptive_stream=1").unwrap();
+        assert!(join.settings.auto_subscribe && join.settings.adaptive_stream && !join.settings.disable_ice_lite);
+        assert_eq!((join.capabilities, join.settings.subscriber_allow_pause), (vec![1, 2], None));
+        let join = parse("protocol=16&auto_subscribe=0&subscriber_allow_pause=1&reconnect=1&sid=PA_1").unwrap();
+        assert!(!join.settings.auto_subscribe && join.settings.subscriber_allow_pause == Some(true));
+        assert_eq!(join.resume, Some("PA_1".parse().unwrap()));
+        assert_eq!(parse("protocol=8").unwrap_err(), JoinError::Protocol);
+        assert_eq!(parse("protocol=16&publish=1").unwrap_err(), JoinError::PublishOnly);
+        assert_eq!(parse("protocol=16&reconnect=1").unwrap_err(), JoinError::Participant);
+        let bare = JoinParameters::parse(ConnectionMode::Dual, "protocol=16", None);
+        assert_eq!(bare.unwrap_err(), JoinError::NoToken);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_join_contains_no_token() {
+        let join = parse_v1(&query(Compression::None, request().encode_to_vec())).unwrap();
+        assert!(!format!("{join:?}").contains("jwt"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_causes_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), text in ".{0,200}") {
+            let _ = parse_v1(&query(Compression::Gzip, bytes.clone()));
+            let _ = parse_v1(&query(Compression::Gzip, gzip(&bytes)));
+            let _ = parse_v1(&query(Compression::None, bytes));
+            let _ = JoinParameters::parse(ConnectionMode::Dual, &text, None);
+            let _ = parse_v1(&format!("access_token=a&join_request={text}"));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The messages to clients that take more than naming their fields.
+
+#![expect(deprecated, reason = "clients of older versions read and write these fields")]
+
+use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+use conclave_rtc::{Codec, ConnectionQuality, PeerQuality, Quality, Speaker};
+use livekit_protocol as proto;
+use proto::leave_request::Action;
+use proto::request_response::{Reason, Request};
+use proto::signal_response::Message;
+use proto::{DisconnectReason, ParticipantInfo};
+
+use crate::embedded::effect::DisconnectCause;
+use crate::embedded::machine::media_tracks::AnnounceError;
+use crate::embedded::room::Room;
+
+/// The version of LiveKit whose behaviour clients may expect.
+const SERVER_VERSION: &str = "1.9.0";
+/// The version of the protocol. From 18 on, clients would expect data channels with negotiated ids.
+const SERVER_PROTOCOL: i32 = 17;
+
+/// Returns what clients are told of the server.
+pub fn server_info() -> proto::ServerInfo {
+    proto::ServerInfo {
+        version: SERVER_VERSION.to_owned(),
+        protocol: SERVER_PROTOCOL,
+        node_id: "ND_conclave".to_owned(),
+        ..proto::ServerInfo::default()
+    }
+}
+
+/// Returns what clients are told of a room.
+pub fn room_info(name: &NamespacedRoom, room: &Room) -> proto::Room {
+    let opened_at = room.opened_at.map_or(0, conclave_model::Timestamp::millis);
+    proto::Room {
+        sid: room.sid.to_string(),
+        name: name.to_string(),
+        creation_time: opened_at / 1_000,
+        creation_time_ms: opened_at,
+        num_participants: u32::try_from(room.members().count()).unwrap_or(u32::MAX),
+        ..proto::Room::default()
+    }
+}
+
+/// Returns the codecs that clients may publish. Videos come first: an old client of Flutter takes the first one for them.
+pub fn publish_codecs() -> Vec<proto::Codec> {
+    let codecs = [Codec::Vp8, Codec::H264, Codec::Opus];
+    let codec = |codec: Codec| proto::Codec { mime: codec.mime_type().to_owned(), ..proto::Codec::default() };
+    codecs.into_iter().map(codec).collect()
+}
+
+/// Returns the message with changed participants.
+pub fn update(participants: Vec<ParticipantInfo>) -> Message {
+    Message::Update(proto::ParticipantUpdate { participants })
+}
+
+/// Returns a session description with the ids of the tracks in its sections.
+pub fn description(kind: &str, id: u32, sdp: String, tracks: Vec<(String, TrackSid)>) -> proto::SessionDescription {
+    let mid_to_track_id = tracks.into_iter().map(|(mid, track)| (mid, track.to_string())).collect();
+    proto::SessionDescription { r#type: kind.to_owned(), sdp, id, mid_to_track_id }
+}
+
+/// Returns the message that ends a session, or asks the client to connect anew.
+pub fn leave(reason: DisconnectReason, action: Action) -> Message {
+    let leave = proto::LeaveRequest { reason: reason.into(), action: action.into(), ..proto::LeaveRequest::default() };
+    Message::Leave(leave)
+}
+
+/// Returns the message for a participant that the server disconnected; `None` if the client has left by itself.
+pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
+    let reason = match cause {
+        DisconnectCause::Removed => DisconnectReason::ParticipantRemoved,
+        DisconnectCause::RoomEnded => DisconnectReason::RoomDeleted,
+        DisconnectCause::Replaced => DisconnectReason::DuplicateIdentity,
+        DisconnectCause::JoinRefused | DisconnectCause::JoinTimeout => DisconnectReason::JoinFailure,
+        DisconnectCause::Left => return None,
+    };
+    Some(leave(reason, Action::Disconnect))
+}
+
+/// Returns the refusal of a request that carries an id, or of a track that was announced.
+pub fn refusal(request_id: u32, reason: Reason, request: Request) -> Message {
+    let request = Some(request);
+    let response =
+        proto::RequestResponse { request_id, reason: reason.into(), request, ..proto::RequestResponse::default() };
+    Message::RequestResponse(response)
+}
+
+/// Returns how a client is told that its track was not admitted.
+pub fn announce_reason(error: AnnounceError) -> Reason {
+    match error {
+        AnnounceError::NotAllowed => Reason::NotAllowed,
+        AnnounceError::UnknownTrack => Reason::NotFound,
+        AnnounceError::Queued => Reason::Queued,
+        AnnounceError::LimitExceeded => Reason::LimitExceeded,
+        AnnounceError::UnsupportedType => Reason::UnsupportedType,
+    }
+}
+
+/// Returns the message about the qualities of a publisher's track that subscribers use.
+pub fn subscribed_quality(track: &TrackSid, codec: Codec, enabled: [bool; 3]) -> Message {
+    let quality = |quality: Quality| proto::SubscribedQuality {
+        quality: i32::try_from(quality.index()).unwrap_or_default(),
+        enabled: enabled[quality.index()],
+    };
+    let qualities: Vec<_> = Quality::ALL.into_iter().map(quality).collect();
+    let name = codec.mime_type().rsplit('/').next().unwrap_or_default().to_lowercase();
+    Message::SubscribedQualityUpdate(proto::SubscribedQualityUpdate {
+        track_sid: track.to_string(),
+        subscribed_codecs: vec![proto::SubscribedCodec { codec: name, qualities: qualities.clone() }],
+        subscribed_qualities: qualities,
+    })
+}
+
+/// Returns the message about a video that was paused or resumed.
+pub fn stream_state(publisher: &ParticipantSid, track: &TrackSid, is_paused: bool) -> Message {
+    let state = if is_paused { proto::StreamState::Paused } else { proto::StreamState::Active };
+    let info = proto::StreamStateInfo {
+        participant_sid: publisher.to_string(),
+        track_sid: track.to_string(),
+        state: state.into(),
+    };
+    Message::StreamStateUpdate(proto::StreamStateUpdate { stream_states: vec![info] })
+}
+
+/// Returns the message about participants that began or ceased to speak.
+pub fn speakers<'a>(speakers: impl Iterator<Item = &'a Speaker>) -> Option<Message> {
+    let info = |speaker: &Speaker| proto::SpeakerInfo {
+        sid: speaker.peer.to_string(),
+        level: speaker.level,
+        active: speaker.is_active,
+    };
+    let speakers: Vec<_> = speakers.map(info).collect();
+    (!speakers.is_empty()).then_some(Message::SpeakersChanged(proto::SpeakersChanged { speakers }))
+}
+
+/// Returns the message about connection qualities.
+pub fn qualities<'a>(qualities: impl Iterator<Item = &'a PeerQuality>) -> Option<Message> {
+    let info = |quality: &PeerQuality| proto::ConnectionQualityInfo {
+        participant_sid: quality.peer.to_string(),
+        quality: connection_quality(quality.quality).into(),
+        score: quality.score,
+    };
+    let updates: Vec<_> = qualities.map(info).collect();
+    (!updates.is_empty()).then_some(Message::ConnectionQuality(proto::ConnectionQualityUpdate { updates }))
+}
+
+fn connection_quality(quality: ConnectionQuality) -> proto::ConnectionQuality {
+    match quality {
+        ConnectionQuality::Lost => proto::ConnectionQuality::Lost,
+        ConnectionQuality::Poor => proto::ConnectionQuality::Poor,
+        ConnectionQuality::Good => proto::ConnectionQuality::Good,
+        ConnectionQuality::Excellent => proto::ConnectionQuality::Excellent,
+    }
+}

@@ -1,0 +1,21 @@
+//! Signalling of WebRTC clients in LiveKit's protocol, without I/O.
+//!
+//! - [`join`]: what a client asks for when it connects, read from the url. [`refusal`]: how it is turned away.
+//! - [`session`]: the state machine of one client. It takes the client's requests, what happens in the room and what
+//!   the media worker reports; it calls the machine and returns messages for the client.
+//! - [`driver`]: a task for each session, and admission. [`registry`]: the channels to the sessions; [`connection`]: those to
+//!   a websocket.
+//!
+//! A session lives as long as its join, which may outlive its websocket: a client that resumes attaches a new one.
+
+mod connection;
+mod driver;
+mod join;
+mod messages;
+mod refusal;
+pub(super) mod registry;
+mod session;
+
+pub use connection::SignalConnection;
+pub use join::{JoinError, JoinParameters};
+pub use refusal::Refusal;

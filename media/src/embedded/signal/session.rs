@@ -1,0 +1,237 @@
+//! The state machine of one client's signalling.
+//!
+//! It is called with the machine and the time, queues messages for the client, and says when its websocket is to be closed
+//! and when it is over. While no websocket is attached, or a resume is being prepared, messages are not queued: a client
+//! that resumes is told everything again.
+
+mod media;
+mod notices;
+mod requests;
+mod resume;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_rtc::{Command, ConnectionMode, NewPeer};
+use livekit_protocol as proto;
+use proto::leave_request::Action;
+use proto::signal_response::Message;
+use proto::{DisconnectReason, ParticipantInfo};
+
+use super::join::JoinParameters;
+use super::messages;
+use crate::embedded::machine::Machine;
+use crate::embedded::machine::notices::peer_permissions;
+use crate::embedded::refresh::refreshed_token;
+use crate::embedded::wire::participant_info;
+use crate::token::TokenSigner;
+
+/// How often clients have to send a ping, and within which time they have to receive something, in seconds.
+const PING_INTERVAL: i32 = 5;
+const PING_TIMEOUT: i32 = 15;
+/// A client that has sent nothing for this long has lost its signalling.
+const SILENCE: Duration = Duration::from_secs(15);
+/// How often a client's token is refreshed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
+/// How long a client whose media is dead may take to resume.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a session works on during one call.
+pub(super) struct Turn<'a> {
+    /// Rooms and participants.
+    pub machine: &'a mut Machine,
+    /// Signs refreshed tokens.
+    pub signer: &'a TokenSigner,
+    /// The time of the call.
+    pub now: Timestamp,
+}
+
+/// Whether the client can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    /// A websocket is attached, and the client is told what happens.
+    Attached,
+    /// A websocket is attached, and the media worker prepares the resume.
+    Resuming,
+    /// There is none.
+    Lost,
+}
+
+/// The signalling of one join.
+#[derive(Debug)]
+pub(super) struct Session {
+    sid: ParticipantSid,
+    identity: Identity,
+    room: NamespacedRoom,
+    mode: ConnectionMode,
+    signal: Signal,
+    /// When the client was last heard of.
+    heard_at: Timestamp,
+    /// When its token is refreshed next.
+    refresh_at: Timestamp,
+    /// Until when the client may resume, if its media is dead.
+    resume_until: Option<Timestamp>,
+    /// Participants that left while no websocket was attached.
+    missed_leaves: HashMap<String, ParticipantInfo>,
+    messages: Vec<Message>,
+    closes_socket: bool,
+    is_over: bool,
+}
+
+impl Session {
+    /// Creates the session of a participant that has been admitted. Its first call has to be [`Session::start`].
+    pub fn new(
+        sid: ParticipantSid,
+        (identity, room): (Identity, NamespacedRoom),
+        mode: ConnectionMode,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            sid,
+            identity,
+            room,
+            mode,
+            signal: Signal::Attached,
+            heard_at: now,
+            refresh_at: now.after(REFRESH_INTERVAL),
+            resume_until: None,
+            missed_leaves: HashMap::new(),
+            messages: Vec::new(),
+            closes_socket: false,
+            is_over: false,
+        }
+    }
+
+    /// Answers the join: the room, the client's token, and its transports. Tracks and an offer that came with the join are
+    /// handled like requests.
+    pub fn start(&mut self, turn: &mut Turn<'_>, join: &JoinParameters) {
+        self.add_peer(turn, join);
+        if let Some(response) = self.join_response(turn) {
+            self.send(Message::Join(response));
+        }
+        self.refresh_token(turn);
+        for request in &join.tracks {
+            self.announce(turn, request);
+        }
+        if let Some(offer) = &join.offer {
+            self.offer(turn, offer.id, offer.sdp.clone());
+        }
+    }
+
+    /// Returns the messages for the client since the last call, in order.
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Returns whether the websocket has to be closed once the messages are sent, once for each websocket.
+    pub fn take_close(&mut self) -> bool {
+        std::mem::take(&mut self.closes_socket)
+    }
+
+    /// Returns whether the session is over.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns when [`Session::tick`] has to be called next.
+    pub fn next_deadline(&self) -> Timestamp {
+        let silence = (self.signal != Signal::Lost).then(|| self.heard_at.after(SILENCE));
+        [silence, self.resume_until].into_iter().flatten().fold(self.refresh_at, Timestamp::min)
+    }
+
+    /// Handles the deadlines that have passed.
+    pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        if self.signal != Signal::Lost && self.heard_at.after(SILENCE) <= turn.now {
+            self.closes_socket = true;
+            self.detach(turn);
+        }
+        if self.refresh_at <= turn.now {
+            self.refresh_token(turn);
+        }
+        if self.resume_until.is_some_and(|until| until <= turn.now) {
+            self.end(turn, false);
+        }
+    }
+
+    /// The websocket is gone. The participant stays while its media lives, or as long as it may resume.
+    pub fn detach(&mut self, turn: &mut Turn<'_>) {
+        self.signal = Signal::Lost;
+        self.messages.clear();
+        turn.machine.signal_lost(&self.sid, turn.now);
+    }
+
+    /// Asks the client to connect anew: the server stops.
+    pub fn shut_down(&mut self) {
+        self.send(messages::leave(DisconnectReason::ServerShutdown, Action::Reconnect));
+        self.closes_socket = true;
+    }
+
+    /// Ends the participant's stay. The notice of its end ends the session.
+    pub fn end(&mut self, turn: &mut Turn<'_>, clean: bool) {
+        // It has been disconnected already if this fails; the notice is on its way.
+        let _ = turn.machine.leave(&self.sid, clean, turn.now);
+        self.resume_until = None;
+    }
+
+    fn send(&mut self, message: Message) {
+        if self.signal == Signal::Attached {
+            self.messages.push(message);
+        }
+    }
+
+    fn command(&self, turn: &mut Turn<'_>, command: Command) {
+        turn.machine.command(&self.room, command);
+    }
+
+    fn refresh_token(&mut self, turn: &mut Turn<'_>) {
+        self.refresh_at = turn.now.after(REFRESH_INTERVAL);
+        let Ok(local) = turn.machine.present(&self.sid) else { return };
+        // Signing fails for no token that is known.
+        if let Ok(refreshed) = refreshed_token(turn.signer, local, turn.now) {
+            self.send(Message::RefreshToken(refreshed.token.reveal().to_owned()));
+        }
+    }
+
+    fn add_peer(&self, turn: &mut Turn<'_>, join: &JoinParameters) {
+        let Ok(local) = turn.machine.present(&self.sid) else { return };
+        let peer = NewPeer {
+            sid: self.sid.clone(),
+            identity: self.identity.clone(),
+            mode: self.mode,
+            is_subscriber_primary: self.is_subscriber_primary(turn.machine),
+            needs_full_ice: join.settings.disable_ice_lite,
+            allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
+            permissions: peer_permissions(local),
+        };
+        self.command(turn, Command::AddPeer(peer));
+    }
+
+    /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.
+    fn is_subscriber_primary(&self, machine: &Machine) -> bool {
+        let can_subscribe = machine.present(&self.sid).is_ok_and(|local| local.grants.can_subscribe);
+        self.mode == ConnectionMode::Dual && can_subscribe
+    }
+
+    fn join_response(&self, turn: &Turn<'_>) -> Option<proto::JoinResponse> {
+        let own = turn.machine.present(&self.sid).ok()?;
+        let others = turn.machine.visible_to(&self.sid).into_iter().map(participant_info);
+        let server_info = messages::server_info();
+        Some(proto::JoinResponse {
+            room: turn.machine.room(&self.room).map(|room| messages::room_info(&self.room, room)),
+            participant: Some(participant_info(own)),
+            other_participants: others.collect(),
+            server_version: server_info.version.clone(),
+            server_info: Some(server_info),
+            subscriber_primary: self.is_subscriber_primary(turn.machine),
+            ping_interval: PING_INTERVAL,
+            ping_timeout: PING_TIMEOUT,
+            enabled_publish_codecs: messages::publish_codecs(),
+            fast_publish: own.grants.can_publish,
+            ..proto::JoinResponse::default()
+        })
+    }
+}

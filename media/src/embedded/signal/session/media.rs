@@ -1,0 +1,90 @@
+//! What the media worker reports.
+
+use conclave_rtc::{FailureReason, PeerEvent, PeerQuality, Speaker};
+use livekit_protocol as proto;
+use proto::DisconnectReason;
+use proto::leave_request::Action;
+use proto::signal_response::Message;
+
+use super::{RESUME_TIMEOUT, Session, Signal, Turn};
+use crate::embedded::announcement::MediaSection;
+use crate::embedded::signal::messages;
+
+impl Session {
+    /// Handles an event of the participant's transports. Returns whether the join was reported by it, so that the answer to the
+    /// report has to be awaited.
+    pub fn handle_media(&mut self, turn: &mut Turn<'_>, event: PeerEvent) -> bool {
+        match event {
+            PeerEvent::Connected => return turn.machine.connected(&self.sid, turn.now),
+            PeerEvent::Answered { offer_id, sdp, mid_to_track_id } => {
+                self.send(Message::Answer(messages::description("answer", offer_id, sdp, mid_to_track_id)));
+            }
+            PeerEvent::Offered { offer_id, sdp, mid_to_track_id } => {
+                self.send(Message::Offer(messages::description("offer", offer_id, sdp, mid_to_track_id)));
+            }
+            PeerEvent::MediaSectionsRequired { num_audios, num_videos } => {
+                let required = proto::MediaSectionsRequirement { num_audios, num_videos };
+                self.send(Message::MediaSectionsRequirement(required));
+            }
+            PeerEvent::TrackPublished { track, mid, codec, layers } => {
+                let section = MediaSection { mid, codec, layers };
+                turn.machine.track_negotiated(&self.sid, &track, section, turn.now);
+            }
+            PeerEvent::TrackEnded { track } => turn.machine.track_ended(&self.sid, &track, turn.now),
+            PeerEvent::TrackSubscribed { track } => {
+                self.send(Message::TrackSubscribed(proto::TrackSubscribed { track_sid: track.to_string() }));
+            }
+            PeerEvent::CodecUnsupported { track } => {
+                let err = proto::SubscriptionError::SeCodecUnsupported.into();
+                let response = proto::SubscriptionResponse { track_sid: track.to_string(), err };
+                self.send(Message::SubscriptionResponse(response));
+            }
+            PeerEvent::SubscribedQuality { track, codec, enabled } => {
+                self.send(messages::subscribed_quality(&track, codec, enabled));
+            }
+            PeerEvent::StreamStateChanged { publisher, track, is_paused } => {
+                self.send(messages::stream_state(&publisher, &track, is_paused));
+            }
+            PeerEvent::Resumed { last_message_seq } => self.resumed(turn, last_message_seq),
+            PeerEvent::Recovered => self.resume_until = None,
+            PeerEvent::Failed(reason) => self.media_failed(turn, reason),
+            // The client notices by itself, and resumes.
+            PeerEvent::Interrupted => {}
+        }
+        false
+    }
+
+    /// Tells the client who began or ceased to speak, of those that it receives and itself.
+    pub fn handle_speakers(&mut self, turn: &Turn<'_>, speakers: &[Speaker]) {
+        let concerned = speakers.iter().filter(|speaker| turn.machine.follows(&self.sid, &speaker.peer));
+        messages::speakers(concerned).into_iter().for_each(|message| self.send(message));
+    }
+
+    /// Tells the client how well itself and those that it receives are connected.
+    pub fn handle_qualities(&mut self, turn: &Turn<'_>, qualities: &[PeerQuality]) {
+        let concerned = qualities.iter().filter(|quality| turn.machine.follows(&self.sid, &quality.peer));
+        messages::qualities(concerned).into_iter().for_each(|message| self.send(message));
+    }
+
+    /// The media is dead. Without signalling the participant is gone. Otherwise the client may resume if its transports are
+    /// still there, or has to join anew.
+    fn media_failed(&mut self, turn: &mut Turn<'_>, reason: FailureReason) {
+        if self.signal == Signal::Lost {
+            self.end(turn, false);
+            return;
+        }
+        match reason {
+            FailureReason::Silent => {
+                self.send(messages::leave(DisconnectReason::ConnectionTimeout, Action::Resume));
+                self.closes_socket = true;
+                self.resume_until = Some(turn.now.after(RESUME_TIMEOUT));
+            }
+            // A client that leaves closes its transports too; its `leave` may come behind.
+            FailureReason::Closed => self.resume_until = Some(turn.now.after(RESUME_TIMEOUT)),
+            FailureReason::Negotiation
+            | FailureReason::AnswerTimeout
+            | FailureReason::DataBacklog
+            | FailureReason::Capacity => self.reconnect(turn),
+        }
+    }
+}

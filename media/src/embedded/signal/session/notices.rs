@@ -1,0 +1,58 @@
+//! What happens in the room, as the client is told.
+
+use livekit_protocol as proto;
+use proto::participant_info::State;
+use proto::signal_response::Message;
+
+use super::{Session, Signal, Turn};
+use crate::embedded::effect::{ClientNotice, DisconnectCause};
+use crate::embedded::signal::messages;
+
+/// Number of leaves that are kept for a client without websocket; it learns the others from the list of those present.
+const MAX_MISSED: usize = 1_000;
+
+impl Session {
+    /// Handles a notice of the machine.
+    pub fn handle_notice(&mut self, turn: &mut Turn<'_>, notice: ClientNotice) {
+        match notice {
+            ClientNotice::ParticipantChanged(info) => self.participant_changed(proto::ParticipantInfo::clone(&info)),
+            ClientNotice::Muted { track, muted } => {
+                self.send(Message::Mute(proto::MuteTrackRequest { sid: track.to_string(), muted }));
+            }
+            ClientNotice::TrackUnpublished(track) => {
+                let track_sid = track.to_string();
+                self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse { track_sid }));
+            }
+            ClientNotice::RoleChanged(_) => self.refresh_token(turn),
+            ClientNotice::SubscriptionPermission { publisher, track, is_allowed } => {
+                let update = proto::SubscriptionPermissionUpdate {
+                    participant_sid: publisher.to_string(),
+                    track_sid: track.to_string(),
+                    allowed: is_allowed,
+                };
+                self.send(Message::SubscriptionPermissionUpdate(update));
+            }
+            ClientNotice::Disconnected(cause) => self.disconnected(cause),
+        }
+    }
+
+    fn participant_changed(&mut self, info: proto::ParticipantInfo) {
+        if self.signal == Signal::Attached {
+            self.send(messages::update(vec![info]));
+        } else if info.state == i32::from(State::Disconnected) && self.missed_leaves.len() < MAX_MISSED {
+            self.missed_leaves.insert(info.sid.clone(), info);
+        }
+    }
+
+    /// The participant is gone. The client learns why also while it resumes.
+    fn disconnected(&mut self, cause: DisconnectCause) {
+        if self.signal == Signal::Resuming {
+            self.signal = Signal::Attached;
+        }
+        if let Some(leave) = messages::leave_for(cause) {
+            self.send(leave);
+        }
+        self.closes_socket = true;
+        self.is_over = true;
+    }
+}

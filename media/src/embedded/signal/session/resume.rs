@@ -1,0 +1,65 @@
+//! A client that comes back with a new websocket, while its transports may still be alive.
+
+use conclave_rtc::Command;
+use livekit_protocol as proto;
+use proto::DisconnectReason;
+use proto::leave_request::Action;
+use proto::signal_response::Message;
+
+use super::{Session, Signal, Turn};
+use crate::embedded::signal::join::JoinParameters;
+use crate::embedded::signal::messages;
+use crate::embedded::wire::participant_info;
+
+impl Session {
+    /// A new websocket is attached. Nothing is sent on it before the media worker has prepared the resume.
+    pub fn resume(&mut self, turn: &mut Turn<'_>, join: JoinParameters) {
+        self.heard_at = turn.now;
+        self.signal = Signal::Resuming;
+        self.messages.clear();
+        self.closes_socket = false;
+        self.command(turn, Command::Resume { peer: self.sid.clone() });
+        if let Some(state) = join.sync_state {
+            self.sync(turn, state);
+        }
+        if let Some(offer) = join.offer {
+            self.offer(turn, offer.id, offer.sdp);
+        }
+    }
+
+    /// The media worker is ready: the client is told what it may have missed. `reconnect` comes first, since clients drop what
+    /// comes before it.
+    pub(super) fn resumed(&mut self, turn: &mut Turn<'_>, last_message_seq: u32) {
+        if self.signal != Signal::Resuming {
+            return;
+        }
+        self.signal = Signal::Attached;
+        self.resume_until = None;
+        let server_info = Some(messages::server_info());
+        let reconnect =
+            proto::ReconnectResponse { server_info, last_message_seq, ..proto::ReconnectResponse::default() };
+        self.send(Message::Reconnect(reconnect));
+        let left: Vec<_> = self.missed_leaves.drain().map(|(_, info)| info).collect();
+        if !left.is_empty() {
+            self.send(messages::update(left));
+        }
+        let own = turn.machine.present(&self.sid).into_iter();
+        let present: Vec<_> = own.chain(turn.machine.visible_to(&self.sid)).map(participant_info).collect();
+        self.send(messages::update(present));
+        if let Some(room) = turn.machine.room(&self.room) {
+            let room = Some(messages::room_info(&self.room, room));
+            self.send(Message::RoomUpdate(proto::RoomUpdate { room }));
+        }
+        self.refresh_token(turn);
+    }
+
+    /// The client has to join anew: its state and the server's do not fit together. The participant is gone.
+    pub(super) fn reconnect(&mut self, turn: &mut Turn<'_>) {
+        if self.signal == Signal::Resuming {
+            self.signal = Signal::Attached;
+        }
+        self.send(messages::leave(DisconnectReason::StateMismatch, Action::Reconnect));
+        self.closes_socket = true;
+        self.end(turn, false);
+    }
+}

@@ -1,0 +1,228 @@
+//! Sessions with the machine, as the driver runs them.
+
+mod joining;
+mod leaving;
+mod messages;
+mod tracks;
+
+use std::collections::BTreeMap;
+
+use conclave_model::participant::{DataKind, ParticipantKind, TrackKind, TrackSource};
+use conclave_model::{Secret, TrackSid};
+use conclave_rtc::{Codec, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Speaker};
+use proptest::prelude::*;
+use prost::Message as _;
+use proto::signal_request::Message as Request;
+use proto::signal_response::Message as Response;
+use proto::{AddTrackRequest, SignalRequest};
+
+use super::*;
+use crate::embedded::client::{Client, Subscriptions};
+use crate::embedded::effect::{ClientNotice, Effect};
+use crate::embedded::publish::NewTrack;
+use crate::port::{MediaEvent, RoleGrant, ServerData};
+use crate::token::{Claims, Grants};
+
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+/// A room with clients, as the driver runs it: notices reach their sessions, and commands are kept.
+struct World {
+    machine: Machine,
+    signer: TokenSigner,
+    now: Timestamp,
+    sessions: BTreeMap<ParticipantSid, Session>,
+    commands: Vec<Command>,
+    events: Vec<MediaEvent>,
+}
+
+fn room() -> NamespacedRoom {
+    "prj_0123456789ab.stand-up".parse().unwrap()
+}
+
+fn claims(identity: &str, role: Option<&str>) -> Claims {
+    let attributes = role.map(|role| ("svc.role".to_owned(), role.to_owned()));
+    Claims {
+        room: room(),
+        identity: identity.parse().unwrap(),
+        name: String::new(),
+        metadata: String::new(),
+        attributes: attributes.into_iter().collect(),
+        kind: ParticipantKind::Standard,
+        grants: Grants::default(),
+        room_config: None,
+        expires_at: START.after(Duration::from_secs(60)),
+    }
+}
+
+fn parameters(mode: ConnectionMode) -> JoinParameters {
+    let path = if mode == ConnectionMode::Dual { "protocol=16" } else { "join_request=CgA" };
+    let parsed = JoinParameters::parse(ConnectionMode::Dual, path, Some("Bearer jwt"));
+    let parsed = parsed.or_else(|_| JoinParameters::parse(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt")));
+    JoinParameters { mode, ..parsed.unwrap() }
+}
+
+fn camera() -> AddTrackRequest {
+    AddTrackRequest {
+        cid: "camera-1".into(),
+        r#type: proto::TrackType::Video.into(),
+        source: proto::TrackSource::Camera.into(),
+        ..AddTrackRequest::default()
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            machine: Machine::default(),
+            signer: TokenSigner::new("key", &Secret::new("secret of the media plane, long enough")),
+            now: START,
+            sessions: BTreeMap::new(),
+            commands: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Joins a client, whose media is not connected yet.
+    fn join(&mut self, identity: &str, role: Option<&str>) -> ParticipantSid {
+        self.join_with(claims(identity, role), &parameters(ConnectionMode::Single))
+    }
+
+    fn join_with(&mut self, claims: Claims, parameters: &JoinParameters) -> ParticipantSid {
+        let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
+        let who = (claims.identity.clone(), claims.room.clone());
+        let sid = self.machine.request_join(claims, client, self.now).unwrap();
+        let mut session = Session::new(sid.clone(), who, parameters.mode, self.now);
+        self.machine.admit(&sid, self.now).unwrap();
+        session.start(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
+        self.sessions.insert(sid.clone(), session);
+        self.deliver();
+        sid
+    }
+
+    /// Joins a client and connects its media.
+    fn joined(&mut self, identity: &str, role: Option<&str>) -> ParticipantSid {
+        let sid = self.join(identity, role);
+        self.connect(&sid);
+        sid
+    }
+
+    fn connect(&mut self, sid: &ParticipantSid) {
+        if self.media(sid, PeerEvent::Connected) {
+            self.machine.complete_join(sid, self.now);
+        }
+        self.deliver();
+    }
+
+    /// Joins a participant of the sandbox that publishes a camera.
+    fn simulated(&mut self, identity: &str) -> (ParticipantSid, TrackSid) {
+        let sid = self.machine.begin_join(claims(identity, None), self.now).unwrap();
+        self.machine.complete_join(&sid, self.now);
+        let camera = NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false };
+        let track = self.machine.publish(&sid, camera, self.now).unwrap().sid;
+        self.deliver();
+        (sid, track)
+    }
+
+    fn call<T>(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Session, &mut Turn<'_>) -> T) -> T {
+        let session = self.sessions.get_mut(sid).unwrap();
+        let result = call(session, &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now });
+        self.deliver();
+        result
+    }
+
+    fn request(&mut self, sid: &ParticipantSid, message: Request) {
+        self.call(sid, |session, turn| session.handle_request(turn, SignalRequest { message: Some(message) }));
+    }
+
+    fn media(&mut self, sid: &ParticipantSid, event: PeerEvent) -> bool {
+        self.call(sid, |session, turn| session.handle_media(turn, event))
+    }
+
+    /// Publishes a camera with a media section.
+    fn publish(&mut self, sid: &ParticipantSid) -> TrackSid {
+        self.request(sid, Request::AddTrack(camera()));
+        let messages = self.take(sid);
+        let Some(Response::TrackPublished(published)) = messages.last() else { panic!("{messages:?}") };
+        let track: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
+        let layers = vec![Quality::Low, Quality::High];
+        self.media(sid, PeerEvent::TrackPublished { track: track.clone(), mid: "3".into(), codec: Codec::Vp8, layers });
+        track
+    }
+
+    fn deliver(&mut self) {
+        self.events.extend(self.machine.take_reports().into_iter().map(|report| report.event));
+        loop {
+            let effects = self.machine.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                match effect {
+                    Effect::Command { command, .. } => self.commands.push(command),
+                    Effect::Notify { to, notice } => self.notify(&to, notice),
+                }
+            }
+        }
+    }
+
+    fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
+        if let Some(session) = self.sessions.get_mut(to) {
+            session
+                .handle_notice(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, notice);
+        }
+    }
+
+    fn take(&mut self, sid: &ParticipantSid) -> Vec<Response> {
+        self.sessions.get_mut(sid).unwrap().take_messages()
+    }
+
+    fn take_all(&mut self) {
+        self.sessions.values_mut().for_each(|session| drop(session.take_messages()));
+        self.commands.clear();
+        self.events.clear();
+    }
+
+    fn is_subscribed(&self, sid: &ParticipantSid, track: &TrackSid) -> bool {
+        let last = self.commands.iter().rev().find_map(|command| match command {
+            Command::Subscribe { peer, track: of } if (peer, of) == (sid, track) => Some(true),
+            Command::Unsubscribe { peer, track: of } if (peer, of) == (sid, track) => Some(false),
+            _ => None,
+        });
+        last.unwrap_or_default()
+    }
+
+    fn set_role(&mut self, identity: &str, role: &str, grants: Grants) {
+        let grant = RoleGrant { role: role.parse().unwrap(), grants, max_kbps: None, subscribe_max_kbps: Some(500) };
+        self.machine.set_role(&room(), &identity.parse().unwrap(), grant, self.now).unwrap();
+        self.deliver();
+    }
+
+    fn event_names(&mut self) -> Vec<&'static str> {
+        let name = |event: MediaEvent| match event {
+            MediaEvent::JoinRequested { .. } => "requested",
+            MediaEvent::ParticipantJoined(_) => "joined",
+            MediaEvent::ParticipantLeft { clean: true, .. } => "left",
+            MediaEvent::ParticipantLeft { clean: false, .. } => "lost",
+            MediaEvent::JoinAborted { .. } => "aborted",
+            MediaEvent::TrackPublished { .. } => "published",
+            MediaEvent::TrackUnpublished { .. } => "unpublished",
+            _ => "other",
+        };
+        std::mem::take(&mut self.events).into_iter().map(name).collect()
+    }
+}
+
+fn updates(messages: &[Response]) -> Vec<(String, i32, usize)> {
+    let infos = messages.iter().filter_map(|message| match message {
+        Response::Update(update) => Some(&update.participants),
+        _ => None,
+    });
+    infos.flatten().map(|info| (info.identity.clone(), info.state, info.tracks.len())).collect()
+}
+
+fn leave_of(messages: &[Response]) -> Option<(DisconnectReason, Action)> {
+    messages.iter().find_map(|message| match message {
+        Response::Leave(leave) => Some((leave.reason(), leave.action())),
+        _ => None,
+    })
+}

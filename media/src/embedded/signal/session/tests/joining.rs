@@ -1,0 +1,79 @@
+//! Joins, until the media is connected.
+
+use super::*;
+
+#[test]
+fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
+    let mut world = World::new();
+    let (simulated, track) = world.simulated("bob");
+    let sid = world.join("alice", Some("host"));
+    let messages = world.take(&sid);
+    let [Response::Join(join), Response::RefreshToken(token), ..] = &messages[..] else { panic!("{messages:?}") };
+    assert!(join.room.as_ref().unwrap().sid.starts_with("RM_"));
+    let own = join.participant.as_ref().unwrap();
+    assert_eq!((own.identity.as_str(), own.state()), ("alice", proto::participant_info::State::Joined));
+    assert!(own.permission.as_ref().unwrap().can_publish);
+    let other = &join.other_participants[0];
+    assert_eq!((other.sid.as_str(), other.tracks[0].sid.as_str()), (simulated.as_str(), track.as_str()));
+    assert_eq!((join.ping_interval, join.ping_timeout, join.subscriber_primary), (5, 15, false));
+    let mimes: Vec<_> = join.enabled_publish_codecs.iter().map(|codec| codec.mime.as_str()).collect();
+    assert_eq!(mimes, ["video/VP8", "video/H264", "audio/opus"]);
+    assert_eq!(world.signer.verify(token, START).unwrap().role(), Some("host".parse().unwrap()));
+    assert!(matches!(world.commands[0], Command::AddPeer(_)));
+    assert!(!world.is_subscribed(&sid, &track), "a participant of the sandbox sends no packets");
+}
+
+#[test]
+fn a_participant_is_reported_and_seen_once_its_media_is_connected() {
+    let mut world = World::new();
+    let bob = world.joined("bob", None);
+    world.take_all();
+    let alice = world.join("alice", None);
+    assert_eq!((updates(&world.take(&bob)), world.event_names()), (vec![], vec!["requested"]));
+    let track = world.publish(&alice);
+    assert_eq!((updates(&world.take(&bob)), world.event_names()), (vec![], vec![]), "it is not active yet");
+    world.connect(&alice);
+    assert_eq!(updates(&world.take(&bob)), [("alice".to_owned(), 2, 1)]);
+    assert_eq!(world.event_names(), ["joined", "published"]);
+    assert!(world.is_subscribed(&bob, &track));
+    assert!(!world.media(&alice, PeerEvent::Connected), "a second connection is no second join");
+}
+
+#[test]
+fn a_join_whose_media_is_not_connected_in_time_is_aborted() {
+    let mut world = World::new();
+    let alice = world.join("alice", None);
+    world.take_all();
+    world.now = START.after(Duration::from_secs(60));
+    world.machine.tick(world.now);
+    world.deliver();
+    assert_eq!(world.event_names(), ["aborted"]);
+    assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::JoinFailure, Action::Disconnect)));
+    assert!(world.sessions[&alice].is_over());
+    assert!(world.commands.iter().any(|command| matches!(command, Command::RemovePeer { .. })));
+    assert_eq!(world.machine.next_deadline(), None);
+}
+
+#[test]
+fn a_client_that_is_still_connecting_has_half_a_minute_without_signalling() {
+    let mut world = World::new();
+    let alice = world.join("alice", None);
+    world.take_all();
+    world.call(&alice, Session::detach);
+    assert_eq!(world.machine.next_deadline(), Some(START.after(Duration::from_secs(30))));
+    world.now = START.after(Duration::from_secs(30));
+    world.machine.tick(world.now);
+    world.deliver();
+    assert_eq!(world.event_names(), ["aborted"]);
+}
+
+#[test]
+fn the_same_identity_again_replaces_the_first() {
+    let mut world = World::new();
+    let first = world.joined("alice", None);
+    world.take_all();
+    let second = world.joined("alice", None);
+    assert_eq!(leave_of(&world.take(&first)), Some((DisconnectReason::DuplicateIdentity, Action::Disconnect)));
+    assert_eq!(world.event_names(), ["requested", "left", "joined"]);
+    assert!(world.sessions[&first].is_over() && !world.sessions[&second].is_over());
+}

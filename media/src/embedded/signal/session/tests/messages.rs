@@ -1,0 +1,103 @@
+//! What clients are told in between, and what they cannot have.
+
+use super::*;
+
+#[test]
+fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_signalling() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    world.take_all();
+    world.now = START.after(Duration::from_secs(10));
+    world.request(&alice, Request::PingReq(proto::Ping { timestamp: 42, rtt: 0 }));
+    let messages = world.take(&alice);
+    assert!(matches!(&messages[..], [Response::PongResp(pong)] if pong.last_ping_timestamp == 42));
+    assert_eq!(world.sessions[&alice].next_deadline(), START.after(Duration::from_secs(25)));
+    world.now = START.after(Duration::from_secs(25));
+    world.call(&alice, Session::tick);
+    assert!(world.sessions.get_mut(&alice).unwrap().take_close());
+    assert!(world.machine.present(&alice).is_ok(), "its media may live");
+}
+
+#[test]
+fn a_token_is_refreshed_every_five_minutes() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    for minute in 1..=10 {
+        world.take_all();
+        for second in 0..12 {
+            world.now = START.after(Duration::from_secs((minute - 1) * 60 + second * 5 + 5));
+            world.request(&alice, Request::Ping(1));
+            world.call(&alice, Session::tick);
+        }
+        let tokens = world.take(&alice).into_iter().filter(|message| matches!(message, Response::RefreshToken(_)));
+        assert_eq!(tokens.count(), usize::from(minute % 5 == 0), "minute {minute}");
+    }
+}
+
+#[test]
+fn speech_and_connections_are_told_of_those_that_are_received() {
+    let mut world = World::new();
+    let (alice, bob, carol) = (world.joined("alice", None), world.joined("bob", None), world.joined("carol", None));
+    world.publish(&alice);
+    world.take_all();
+    let speaker = |peer: &ParticipantSid| Speaker { peer: peer.clone(), level: 0.5, is_active: true };
+    let speakers = [speaker(&alice), speaker(&carol)];
+    world.call(&bob, |session, turn| session.handle_speakers(turn, &speakers));
+    let messages = world.take(&bob);
+    let [Response::SpeakersChanged(changed)] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!(changed.speakers.iter().map(|speaker| &speaker.sid).collect::<Vec<_>>(), [alice.as_str()]);
+    let quality = PeerQuality { peer: bob.clone(), quality: ConnectionQuality::Excellent, score: 4.5 };
+    world.call(&bob, |session, turn| session.handle_qualities(turn, std::slice::from_ref(&quality)));
+    assert!(matches!(&world.take(&bob)[..], [Response::ConnectionQuality(update)] if update.updates.len() == 1));
+    world.call(&carol, |session, turn| session.handle_qualities(turn, std::slice::from_ref(&quality)));
+    assert!(world.take(&carol).is_empty());
+}
+
+#[test]
+fn metadata_of_ones_own_and_data_tracks_are_refused() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    world.take_all();
+    let update = proto::UpdateParticipantMetadata { request_id: 9, ..proto::UpdateParticipantMetadata::default() };
+    world.request(&alice, Request::UpdateMetadata(update));
+    world.request(&alice, Request::PublishDataTrackRequest(proto::PublishDataTrackRequest::default()));
+    let reasons = world.take(&alice).into_iter().map(|message| match message {
+        Response::RequestResponse(response) => (response.request_id, response.reason()),
+        other => panic!("{other:?}"),
+    });
+    let (refused, unsupported) =
+        (proto::request_response::Reason::NotAllowed, proto::request_response::Reason::UnsupportedType);
+    assert_eq!(reasons.collect::<Vec<_>>(), [(9, refused), (0, unsupported)]);
+}
+
+#[test]
+fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    let (bob, _) = world.simulated("bob");
+    world.take_all();
+    let data = ServerData { data: b"hi".to_vec(), topic: None, kind: DataKind::Lossy, to: vec![] };
+    world.machine.send_server_data(&room(), data, world.now);
+    world.machine.send_data(&bob, "aGk=", Some("chat"), world.now).unwrap();
+    world.deliver();
+    let [Command::SendData(of_server), Command::SendData(of_bob)] = &world.commands[..] else { panic!() };
+    assert_eq!((of_server.to.len(), of_server.payload.as_slice()), (0, &b"hi"[..]));
+    assert_eq!((of_bob.to[0].as_str(), of_bob.payload.as_slice()), ("alice", &b"hi"[..]));
+    assert!(world.machine.present(&alice).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn random_frames_cause_no_panic(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..64)) {
+        let mut world = World::new();
+        let alice = world.joined("alice", None);
+        world.publish(&alice);
+        for frame in frames {
+            if let Ok(request) = SignalRequest::decode(&*frame) {
+                world.call(&alice, |session, turn| session.handle_request(turn, request));
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Tracks: who may publish and receive them.
+
+use super::*;
+
+#[test]
+fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
+    let mut world = World::new();
+    let microphones = Grants { sources: vec![TrackSource::Microphone], ..Grants::default() };
+    let alice =
+        world.join_with(Claims { grants: microphones, ..claims("alice", None) }, &parameters(ConnectionMode::Single));
+    world.take_all();
+    world.request(&alice, Request::AddTrack(camera()));
+    let messages = world.take(&alice);
+    let [Response::RequestResponse(refused)] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!(refused.reason(), proto::request_response::Reason::NotAllowed);
+    assert!(world.commands.is_empty(), "the media worker does not know the track");
+
+    let bob = world.join("bob", None);
+    let track = world.publish(&bob);
+    assert!(track.as_str().starts_with("TR_VC"));
+    world.take_all();
+    world.request(&bob, Request::AddTrack(camera()));
+    let messages = world.take(&bob);
+    assert!(
+        matches!(&messages[..], [Response::RequestResponse(queued)] if queued.reason() == proto::request_response::Reason::Queued)
+    );
+}
+
+#[test]
+fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who_receives() {
+    let mut world = World::new();
+    let rules = BTreeMap::from([("guest".parse().unwrap(), Some(vec!["host".parse().unwrap()]))]);
+    let (host, guest, other) = (
+        world.joined("host", Some("host")),
+        world.joined("guest", Some("guest")),
+        world.joined("other", Some("guest")),
+    );
+    world.machine.set_subscription_rules(&room(), rules);
+    let (of_host, of_other) = (world.publish(&host), world.publish(&other));
+    assert!(world.is_subscribed(&guest, &of_host) && world.is_subscribed(&host, &of_other));
+    assert!(!world.is_subscribed(&guest, &of_other));
+    let denied = world.take(&guest);
+    assert!(denied.iter().any(|message| matches!(message, Response::SubscriptionPermissionUpdate(update)
+        if !update.allowed && update.track_sid == of_other.as_str())));
+
+    let nobody = proto::SubscriptionPermission { all_participants: false, track_permissions: vec![] };
+    world.request(&host, Request::SubscriptionPermission(nobody));
+    assert!(!world.is_subscribed(&guest, &of_host) && !world.is_subscribed(&other, &of_host));
+    let everyone = proto::SubscriptionPermission { all_participants: true, track_permissions: vec![] };
+    world.request(&host, Request::SubscriptionPermission(everyone));
+    assert!(world.is_subscribed(&guest, &of_host));
+
+    world.take_all();
+    world.set_role("other", "ghost", Grants { hidden: true, ..Grants::default() });
+    assert!(world.commands.iter().any(|command| matches!(command, Command::Unsubscribe { peer, .. } if *peer == host)));
+    let left = proto::participant_info::State::Disconnected.into();
+    assert_eq!(updates(&world.take(&host)), [("other".to_owned(), left, 0)], "it is gone for the others");
+}
+
+#[test]
+fn a_client_receives_what_it_wants() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
+    let track = world.publish(&alice);
+    let wish = |subscribe| {
+        let track_sids = vec![track.to_string()];
+        Request::Subscription(proto::UpdateSubscription { track_sids, subscribe, participant_tracks: vec![] })
+    };
+    world.request(&bob, wish(false));
+    assert!(!world.is_subscribed(&bob, &track));
+    world.request(&bob, wish(true));
+    assert!(world.is_subscribed(&bob, &track));
+}
+
+#[test]
+fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", Some("host")), world.joined("bob", None));
+    let track = world.publish(&alice);
+    world.take_all();
+    world.set_role("alice", "viewer", Grants { can_publish: false, ..Grants::default() });
+    assert!(
+        world
+            .commands
+            .iter()
+            .any(|command| matches!(command, Command::UnpublishTrack { track: of, .. } if *of == track))
+    );
+    let limit = world.commands.iter().find_map(|command| match command {
+        Command::SetPermissions { permissions, .. } => permissions.subscribe_max_kbps,
+        _ => None,
+    });
+    assert_eq!(limit, Some(500));
+    let told = world.take(&alice);
+    assert!(matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str()));
+    let Response::RefreshToken(token) = told.last().unwrap() else { panic!("{told:?}") };
+    assert!(!world.signer.verify(token, START).unwrap().grants.can_publish);
+    assert_eq!(updates(&world.take(&bob)), [("alice".to_owned(), 2, 0)]);
+    assert_eq!(world.event_names(), ["unpublished"]);
+}
+
+#[test]
+fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    let track = world.publish(&alice);
+    world.take_all();
+    let identity = "alice".parse().unwrap();
+    world.machine.mute_by_server(&room(), &identity, &track, true, world.now).unwrap();
+    world.deliver();
+    let mute = |muted| Request::Mute(proto::MuteTrackRequest { sid: track.to_string(), muted });
+    let is_muted = |world: &World| world.machine.participants(&room())[0].tracks[0].muted;
+    assert!(matches!(&world.take(&alice)[0], Response::Mute(mute) if mute.muted));
+    world.request(&alice, mute(false));
+    assert!(is_muted(&world), "it answers an update by what it believes");
+    world.request(&alice, mute(true));
+    world.request(&alice, mute(false));
+    assert!(!is_muted(&world), "it has followed, and unmutes by itself");
+    let muted = world.commands.iter().filter_map(|command| match command {
+        Command::SetMuted { muted, .. } => Some(*muted),
+        _ => None,
+    });
+    assert_eq!(muted.collect::<Vec<_>>(), [true, false]);
+}
