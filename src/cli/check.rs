@@ -12,11 +12,11 @@ use conclave_model::{Clock, Secret};
 use super::output::print;
 use super::store::unregistered_metrics;
 use super::table;
-use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans};
+use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans, RtcConfig};
 use crate::data_dir::database_path;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
-use crate::server::{connections_problem, livekit_settings};
+use crate::server::{buffer_problem, client_addresses, connections_problem, livekit_settings};
 
 /// The result for one part of the deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,10 +151,21 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 /// Checks the media credentials and, for LiveKit, the server. The embedded media plane is part of the process.
 fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     match (config.media.kind, MediaCredentials::load(config, data)?) {
-        (MediaKind::Embedded, _) => Ok(Verdict::Ok("embedded".into())),
+        (MediaKind::Embedded, _) if config.media.rtc.enabled => check_rtc(&config.media.rtc),
+        (MediaKind::Embedded, _) => Ok(Verdict::Ok("embedded, without WebRTC".into())),
         (MediaKind::Livekit, None) => Err(CliError::failed("media.api_key and media.api_secret are not set")),
         (MediaKind::Livekit, Some(credentials)) => check_livekit(config, data, credentials),
     }
+}
+
+/// Says which addresses clients are told, and checks the buffers of sockets.
+fn check_rtc(settings: &RtcConfig) -> Result<Verdict, CliError> {
+    let addresses: Vec<_> = client_addresses(settings)?.iter().map(ToString::to_string).collect();
+    let summary = format!("embedded; clients send media to {}", addresses.join(", "));
+    Ok(match buffer_problem() {
+        Some(problem) => Verdict::Warning(format!("{summary}; {problem}")),
+        None => Verdict::Ok(summary),
+    })
 }
 
 /// Checks that LiveKit answers, accepts the credentials and is configured as Conclave needs it.

@@ -41,15 +41,32 @@ impl EnvironmentLayer {
     }
 
     fn set(&mut self, variable: &str, name: &str, text: &str, schema: &Dict) -> Result<(), ConfigError> {
-        let (section, key) = name.split_once("__").ok_or_else(|| unknown_section(variable, schema))?;
-        let known = schema.get(section).and_then(Value::as_dict).ok_or_else(|| unknown_section(variable, schema))?;
-        let default = known.get(key).ok_or_else(|| unknown_key(variable, section, known))?;
-        self.origins.insert(format!("{section}.{key}"), variable.to_owned());
-        let section = self.settings.entry(section.to_owned()).or_insert_with(|| Dict::new().into());
-        if let Value::Dict(_, keys) = section {
-            keys.insert(key.to_owned(), parse_value(text, default));
+        let path: Vec<&str> = name.split("__").collect();
+        let [section, inner @ .., key] = &path[..] else { return Err(unknown_section(variable, schema)) };
+        let mut known =
+            schema.get(*section).and_then(Value::as_dict).ok_or_else(|| unknown_section(variable, schema))?;
+        // A section may contain another one, as `media` contains `media.rtc`.
+        for name in inner {
+            known = known.get(*name).and_then(Value::as_dict).ok_or_else(|| unknown_key(variable, section, known))?;
         }
+        let default = known.get(*key).ok_or_else(|| unknown_key(variable, section, known))?;
+        self.origins.insert(path.join("."), variable.to_owned());
+        insert(&mut self.settings, &path, parse_value(text, default));
         Ok(())
+    }
+}
+
+/// Inserts a setting into its section, which is created if there is none.
+fn insert(settings: &mut Dict, path: &[&str], value: Value) {
+    match path {
+        [] => {}
+        [key] => drop(settings.insert((*key).to_owned(), value)),
+        [section, inner @ ..] => {
+            let section = settings.entry((*section).to_owned()).or_insert_with(|| Dict::new().into());
+            if let Value::Dict(_, keys) = section {
+                insert(keys, inner, value);
+            }
+        }
     }
 }
 

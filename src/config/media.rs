@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_model::Secret;
 use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::{RtcConfig, text};
 
 /// Section `media`: the media plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub struct MediaConfig {
     /// How long the circuit stays open before one call is tried.
     #[serde(with = "text::required")]
     pub circuit_open: Duration,
+    /// Section `media.rtc`: how clients reach the embedded media plane.
+    pub rtc: RtcConfig,
 }
 
 /// The kinds of media plane.
@@ -69,6 +71,7 @@ impl Default for MediaConfig {
             reconcile: Duration::from_secs(60),
             circuit_failures: 5,
             circuit_open: Duration::from_secs(5),
+            rtc: RtcConfig::default(),
         }
     }
 }

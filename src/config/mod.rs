@@ -12,6 +12,7 @@ mod load;
 mod media;
 mod media_credentials;
 mod plans;
+mod rtc;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use load::{DEFAULT_FILE, Sources};
 pub use media::{MediaConfig, MediaKind};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{DEFAULT_PLAN, Plans};
+pub use rtc::{PortRange, RtcConfig};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
 pub use webhooks::{EgressConfig, WebhooksConfig};
 

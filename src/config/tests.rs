@@ -93,6 +93,8 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
         ("CONCLAVE_ADMIN__TOKEN", "1234567890"),
         ("CONCLAVE_MEDIA__SANDBOX", "true"),
         ("CONCLAVE_MEDIA__TIMEOUT", "1500ms"),
+        ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "5000-5003"),
+        ("CONCLAVE_MEDIA__RTC__EXTERNAL_ADDRESSES", "192.0.2.1, 2001:db8::1"),
         ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,1s"),
         ("CONCLAVE_WEBHOOKS__ALLOW_NETWORKS", "[\"::1/128\"]"),
         ("CONCLAVE_ENCRYPTION__KEY_FILE", ""),
@@ -106,6 +108,8 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     assert_eq!(config.http.browser_origins[0].as_str(), "https://c.org");
     assert_eq!(config.admin.token.unwrap().reveal(), "1234567890");
     assert!(config.media.sandbox && config.media.timeout == Duration::from_millis(1_500));
+    assert_eq!(config.media.rtc.udp_ports, Some(PortRange(5_000..=5_003)));
+    assert_eq!(config.media.rtc.external_addresses.len(), 2);
     assert_eq!(config.webhooks.retry_delays, [Duration::from_millis(100), Duration::from_secs(1)]);
     assert_eq!(config.webhooks.allow_networks.len(), 1);
     assert_eq!(config.encryption.key_path(Path::new("d")), None);

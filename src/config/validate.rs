@@ -73,6 +73,9 @@ impl Config {
 
     fn validate_media(&self) -> Result<(), ConfigError> {
         let media = &self.media;
+        if media.rtc.workers > MAX_WORKERS {
+            return invalid("media.rtc.workers", format!("must be 0 (one for each core) to {MAX_WORKERS}"));
+        }
         validate_url("media.url", media.url.as_deref(), &["ws", "wss", "http", "https"])?;
         validate_url("media.public_url", media.public_url.as_deref(), &["ws", "wss"])?;
         let secrets = usize::from(media.api_secret.is_some()) + usize::from(media.api_secret_file.is_some());

@@ -12,7 +12,7 @@ use super::resource::{describe, health, method_not_allowed, no_such_route};
 use super::spec::Method;
 use super::state::AppState;
 use super::trace::SecretPath;
-use super::{call, frame, livekit_webhook, v1};
+use super::{call, frame, livekit_webhook, signalling, v1};
 
 /// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
@@ -23,6 +23,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     describe(config);
     if let Some(page) = &state.call_page {
         call::configure(config, state, page);
+    }
+    if let Some(plane) = &state.signalling {
+        signalling::configure(config, state, plane);
     }
     if let Some(plane) = &state.livekit {
         livekit_webhook::configure(config, state, plane);

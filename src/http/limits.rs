@@ -69,7 +69,18 @@ pub struct Limits {
     addresses: Keyed<Client>,
     lookups: RwLock<Lookups>,
     exchange: OpenLimits,
+    signalling: Keyed<Client>,
     trusted_proxies: TrustedProxies,
+}
+
+/// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
+const SIGNALLING: Rate = Rate { per_second: nonzero(20), burst: nonzero(200) };
+
+const fn nonzero(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => NonZeroU32::MIN,
+    }
 }
 
 impl fmt::Debug for Limits {
@@ -89,6 +100,7 @@ impl Limits {
             addresses: keyed(calls, &clock),
             lookups: RwLock::default(),
             exchange: OpenLimits { addresses: keyed(exchanges, &clock), secrets: keyed(exchanges, &clock) },
+            signalling: keyed(SIGNALLING, &clock),
             clock,
             trusted_proxies,
         }
@@ -153,6 +165,14 @@ impl Limits {
         self.check_client(&self.addresses, request)
     }
 
+    /// Counts a WebRTC client that connects, or asks whether it may, by its address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_signalling(&self, request: &HttpRequest) -> Result<(), Problem> {
+        self.check_client(&self.signalling, request)
+    }
+
     /// Counts a request for an open operation by the client's address.
     ///
     /// # Errors
@@ -190,6 +210,7 @@ impl Limits {
         self.lookups_mut().refused.retain(|_, until| *until > now);
         self.exchange.addresses.retain_recent();
         self.exchange.secrets.retain_recent();
+        self.signalling.retain_recent();
     }
 }
 

@@ -35,6 +35,7 @@ pub mod origins;
 pub mod quota;
 pub mod resource;
 pub mod response;
+pub mod signalling;
 pub mod spec;
 pub mod state;
 pub mod trace;

@@ -40,6 +40,8 @@ pub struct AppState {
     pub media: Arc<dyn MediaPlane>,
     /// The embedded plane's driver, when the sandbox is on.
     pub sandbox: Option<EmbeddedPlane>,
+    /// The embedded plane's driver, when WebRTC clients can connect.
+    pub signalling: Option<EmbeddedPlane>,
     /// The LiveKit plane, which receives webhooks, when that is the configured one.
     pub livekit: Option<LivekitPlane>,
     /// The call page, where there is one.

@@ -7,6 +7,7 @@ mod clock_watch;
 mod descriptors;
 mod dev;
 mod listeners;
+mod media;
 mod parts;
 mod plane;
 mod run;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::{OlderSchema, Store};
+use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane};
 use conclave_model::Clock;
@@ -34,6 +36,7 @@ use crate::http::state::AppState;
 use crate::livekit_config::LivekitConfigMonitor;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
+pub(crate) use media::{buffer_problem, client_addresses};
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
 pub use run::run;
@@ -63,6 +66,8 @@ pub struct Server {
     /// Address of the call page, if there is one.
     pub call_page: Option<String>,
     listeners: [ServerHandle; 2],
+    /// The embedded media plane, if WebRTC clients can connect.
+    signalling: Option<EmbeddedPlane>,
     tree: Tree,
     store: Store,
     /// Lock of the data directory. Released last.
@@ -115,6 +120,10 @@ impl Server {
         let plane = Plane::new(&config, &data, (&clock, &signer), &media_url);
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
+        let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
+        if let Some(plane) = &signalling {
+            media::start_media(plane, &config.media.rtc)?;
+        }
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
@@ -128,6 +137,7 @@ impl Server {
             metrics,
             media,
             sandbox: plane.embedded().filter(|_| config.media.sandbox),
+            signalling: signalling.clone(),
             livekit: plane.livekit(),
             call_page: parts::call_page(&config, dev.as_ref()),
             livekit_config,
@@ -152,7 +162,7 @@ impl Server {
         let (api, admin) = (bound.api, bound.admin);
         let listeners = listeners::serve(bound, &config, &state)?;
         let call_page = config.http.call_page.then(|| format!("http://{api}/call"));
-        Ok(Self { api, admin, media_url, dev, call_page, listeners, tree, store, _lock: lock })
+        Ok(Self { api, admin, media_url, dev, call_page, listeners, signalling, tree, store, _lock: lock })
     }
 
     /// Returns the line of JSON that announces the server as ready.
@@ -183,6 +193,8 @@ impl Server {
     /// Stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
     pub async fn stop(self) {
         let [api, admin] = self.listeners;
+        // Their websockets would keep the listeners from stopping.
+        self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
         tokio::join!(api.stop(true), admin.stop(true));
         self.tree.stop().await;
         let store = self.store;

@@ -24,6 +24,7 @@ mod model;
 mod operations;
 mod reference;
 mod scenarios;
+mod signalling;
 mod snapshot;
 mod tools;
 mod v1;

@@ -22,7 +22,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use conclave::config::{Config, Mode};
+use conclave::config::{Config, Mode, PortRange};
 use conclave::runtime::run_in_system;
 use conclave::server::{Server, ServerOptions};
 use conclave_model::{Clock, Timestamp};
@@ -85,12 +85,24 @@ impl TestApp {
         Self::start_at(START.parse::<Timestamp>().unwrap(), change)
     }
 
+    /// The same, with media workers at the loopback address, so that WebRTC clients can connect.
+    pub fn start_with_webrtc() -> Self {
+        Self::start_with(|config| {
+            config.media.rtc.enabled = true;
+            config.media.rtc.addresses = vec!["127.0.0.1".parse().unwrap()];
+            config.media.rtc.udp_ports = Some(PortRange(0..=0));
+            config.media.rtc.workers = 1;
+        })
+    }
+
     /// The same, at another time.
     pub fn start_at(time: Timestamp, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::defaults(Mode::Dev);
         config.http.listen.set_port(0);
         config.admin.listen.set_port(0);
         config.http.workers = 1;
+        // The tests of signalling start media workers.
+        config.media.rtc.enabled = false;
         config.limits.requests_per_second = 100_000;
         config.limits.burst = 100_000;
         config.limits.exchange_per_second = 100_000;

@@ -20,7 +20,7 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        Self { app: TestApp::start(), receiver: Receiver::start(), received: Vec::new() }
+        Self { app: TestApp::start_with_webrtc(), receiver: Receiver::start(), received: Vec::new() }
     }
 
     /// Sends a request. While it waits, time passes, so that failed actors are rebuilt.
@@ -94,6 +94,7 @@ impl World {
         let tracks = app.admin("POST", &format!("/sandbox/participants/{alice}/tracks"));
         let track = self.call(tracks.json(json!({"kind": "audio", "source": "microphone"})), &[201]).json();
         self.moderate(&track["sid"]);
+        self.ask_for_a_seat();
         self.follow();
         self.miss_an_answer();
         // Two rounds of reconciliation, and the deadline of the idle room.
@@ -105,6 +106,22 @@ impl World {
             let works = |actor: &Value| ["running", "hibernating"].map(Value::from).contains(&actor["status"]);
             actors["actors"].as_array().unwrap().iter().all(works)
         });
+    }
+
+    /// A WebRTC client is let in and never connects its media, so its seat expires.
+    fn ask_for_a_seat(&self) {
+        let body = json!({"room": "sibling", "identity": "erin", "role": "guest"});
+        let token = self.call(self.app.post("/v1/tokens").json(body), &[201]).json();
+        let api = self.app.api.replacen("http", "ws", 1);
+        let url = format!("{api}/rtc?access_token={}&protocol=16", token["token"].as_str().unwrap());
+        let (sender, answer) = mpsc::channel();
+        std::thread::spawn(move || sender.send(tungstenite::connect(url).is_ok()));
+        let started = Instant::now();
+        // A room that fails at the question refuses the client.
+        while answer.recv_timeout(Duration::from_millis(50)).is_err() {
+            assert!(started.elapsed() < PATIENCE, "a client hangs");
+            self.app.advance(Duration::from_millis(100));
+        }
     }
 
     fn actors(&self) -> Value {

@@ -1,0 +1,89 @@
+//! Settings of WebRTC in the embedded media plane.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::{self, TextSetting};
+
+/// Section `media.rtc`: how clients reach the embedded media plane. Without effect for LiveKit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RtcConfig {
+    /// Lets WebRTC clients connect. Without it, the media plane has only the participants of the sandbox.
+    pub enabled: bool,
+    /// UDP ports: the first media worker uses the first port, and so on. Default: 7882-7897, or free ports if those are in use.
+    #[serde(with = "text::optional")]
+    pub udp_ports: Option<PortRange>,
+    /// Accepts media over TCP too, at the port numbers of `udp_ports`.
+    pub tcp: bool,
+    /// Addresses of this machine to listen on. Empty for all of its interfaces but the loopback.
+    #[serde(with = "text::list")]
+    pub addresses: Vec<IpAddr>,
+    /// Addresses that clients are told instead of `addresses`, behind a 1:1 NAT.
+    #[serde(with = "text::list")]
+    pub external_addresses: Vec<IpAddr>,
+    /// Number of media workers. 0 for one for each core.
+    pub workers: usize,
+}
+
+impl Default for RtcConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            udp_ports: None,
+            tcp: true,
+            addresses: Vec::new(),
+            external_addresses: Vec::new(),
+            workers: 0,
+        }
+    }
+}
+
+/// A range of ports, such as `7882-7897`. `0` stands for free ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortRange(pub RangeInclusive<u16>);
+
+impl TextSetting for PortRange {
+    const EXPECTED: &'static str = "a port or a range of ports such as \"7882-7897\"";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let ports = first.trim().parse().ok().zip(last.trim().parse().ok());
+        let ports = ports.filter(|(first, last): &(u16, u16)| first <= last && (*first > 0 || *last == 0));
+        let (first, last) = ports.ok_or_else(|| format!("must be {}, not {text:?}", Self::EXPECTED))?;
+        Ok(Self(first..=last))
+    }
+
+    fn format(&self) -> String {
+        format!("{}-{}", self.0.start(), self.0.end())
+    }
+}
+
+impl TextSetting for IpAddr {
+    const EXPECTED: &'static str = "an address such as \"192.0.2.1\" or \"2001:db8::1\"";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| format!("must be {}, not {text:?}", Self::EXPECTED))
+    }
+
+    fn format(&self) -> String {
+        self.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_ports_is_two_ports_in_order_or_one() {
+        assert_eq!(PortRange::parse("7882-7897").unwrap(), PortRange(7882..=7897));
+        assert_eq!(PortRange::parse("7882").unwrap(), PortRange(7882..=7882));
+        assert_eq!(PortRange::parse("0").unwrap(), PortRange(0..=0));
+        for other in ["", "-", "2-1", "0-5", "70000", "a-b", "1-2-3"] {
+            assert!(PortRange::parse(other).is_err(), "{other}");
+        }
+    }
+}

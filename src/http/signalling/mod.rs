@@ -1,0 +1,115 @@
+//! `/rtc`: signalling of WebRTC clients in LiveKit's protocol, outside the API's frame.
+//!
+//! A client is admitted before its websocket is opened, so a refusal is an HTTP status; browsers do not see that of a failed
+//! upgrade and ask `validate`, which repeats it. Every response may be read by pages of any origin: a token is sent on
+//! purpose, and no cookie counts. The token is in the url, which is therefore in no log and no message.
+
+mod response;
+mod socket;
+
+use std::sync::Arc;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{AUTHORIZATION, UPGRADE};
+use actix_web::web::Payload;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_media::embedded::rtc::ConnectionMode;
+use conclave_media::embedded::{EmbeddedPlane, JoinParameters, Refusal};
+
+use super::resource::no_such_route;
+use super::state::AppState;
+use response::{Rejection, any_origin, plain, preflight};
+
+/// Its label in the metrics.
+const OPERATION: &str = "signalling";
+/// The paths, with the number of peer connections that their clients use.
+const PATHS: [(&str, &str, ConnectionMode); 2] =
+    [("/rtc", "/rtc/validate", ConnectionMode::Dual), ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single)];
+
+/// Routes the websocket, its dry run, and the probe that clients send when a network comes back.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
+    for (connect_path, validate_path, mode) in PATHS {
+        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let connecting = web::get().to(move |request: HttpRequest, payload: Payload| {
+            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            async move { timed(&state, connect(&state, &plane, mode, &request, payload)).await }
+        });
+        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let validating = web::get().to(move |request: HttpRequest| {
+            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            async move { timed(&state, validate(&state, &plane, mode, &request)).await }
+        });
+        config.service(resource(connect_path, connecting)).service(resource(validate_path, validating));
+    }
+    let probe = web::head().to(async || any_origin(HttpResponse::Ok().finish()));
+    config.service(
+        web::resource("/")
+            .route(probe)
+            .default_service(web::to(async || any_origin(super::error::ApiError::from(no_such_route()).to_http()))),
+    );
+}
+
+fn resource(path: &str, route: actix_web::Route) -> actix_web::Resource {
+    let other = web::to(async || plain(StatusCode::METHOD_NOT_ALLOWED, "this path takes GET"));
+    web::resource(path)
+        .route(route)
+        .route(web::method(actix_web::http::Method::OPTIONS).to(preflight))
+        .default_service(other)
+}
+
+async fn timed(state: &AppState, handled: impl Future<Output = HttpResponse>) -> HttpResponse {
+    let timed = state.metrics.time(OPERATION);
+    let response = any_origin(handled.await);
+    timed.answered(response.status());
+    response
+}
+
+/// Admits a client and opens its websocket.
+async fn connect(
+    state: &AppState,
+    plane: &EmbeddedPlane,
+    mode: ConnectionMode,
+    request: &HttpRequest,
+    payload: Payload,
+) -> HttpResponse {
+    if !is_upgrade(request) {
+        return plain(StatusCode::NOT_FOUND, "this path takes websockets");
+    }
+    let admitted = match parameters(state, mode, request) {
+        Ok(parameters) => plane.connect(parameters).await.map_err(Rejection::from),
+        Err(rejection) => Err(rejection),
+    };
+    match admitted {
+        Ok(connection) => socket::open(request, payload, connection),
+        Err(rejection) => rejection.into_http(),
+    }
+}
+
+/// Repeats the verdict of [`connect`], without joining.
+async fn validate(
+    state: &AppState,
+    plane: &EmbeddedPlane,
+    mode: ConnectionMode,
+    request: &HttpRequest,
+) -> HttpResponse {
+    let validated = match parameters(state, mode, request) {
+        Ok(parameters) => plane.validate(&parameters).await.map_err(Rejection::from),
+        Err(rejection) => Err(rejection),
+    };
+    match validated {
+        Ok(()) => plain(StatusCode::OK, "success"),
+        Err(rejection) => rejection.into_http(),
+    }
+}
+
+/// Counts the request by the client's address, and reads what it asks for.
+fn parameters(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<JoinParameters, Rejection> {
+    state.limits.check_signalling(request).map_err(|problem| Rejection::OverRate(Box::new(problem)))?;
+    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    Ok(JoinParameters::parse(mode, request.query_string(), authorization).map_err(Refusal::from)?)
+}
+
+fn is_upgrade(request: &HttpRequest) -> bool {
+    let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
+    upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"))
+}

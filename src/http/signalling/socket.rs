@@ -1,0 +1,79 @@
+//! The websocket of a client that was admitted: frames from it to its session, and back.
+
+use std::time::Duration;
+
+use actix_web::web::Payload;
+use actix_web::{HttpRequest, HttpResponse};
+use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, Closed, Session};
+use conclave_media::embedded::SignalConnection;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::http::client_stream::Handling;
+
+/// The largest frame and message of a client, in bytes.
+const MAX_MESSAGE: usize = 2 * 1024 * 1024;
+/// How often a client is pinged, so that a dead connection is noticed.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// Time that a client has to make room for a frame.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens the websocket, whose frames are passed on in a task.
+pub fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -> HttpResponse {
+    let (response, session, stream) = match actix_ws::handle(request, payload) {
+        Ok(opened) => opened,
+        // The connection is dropped, by which the participant has lost its signalling.
+        Err(error) => return error.error_response(),
+    };
+    let stream = stream.max_frame_size(MAX_MESSAGE).aggregate_continuations().max_continuation_size(MAX_MESSAGE);
+    // As long as the websocket is open, the client does not keep the server waiting.
+    let handling = Handling::begin(request);
+    actix_web::rt::spawn(async move {
+        let _handling = handling;
+        let code = pass_on(connection, session.clone(), stream).await;
+        let _ = timeout(WRITE_TIMEOUT, session.close(Some(CloseReason::from(code)))).await;
+    });
+    response
+}
+
+/// Passes frames on until one side ends. Returns the code with which the websocket is closed; all frames for the client have
+/// been sent then.
+async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: AggregatedMessageStream) -> CloseCode {
+    let SignalConnection { frames, mut replies } = connection;
+    let mut pings = interval(PING_INTERVAL);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let written = tokio::select! {
+            reply = replies.recv() => match reply {
+                Some(reply) => timeout(WRITE_TIMEOUT, session.binary(reply)).await,
+                None => return CloseCode::Normal,
+            },
+            message = stream.recv() => match message {
+                Some(Ok(AggregatedMessage::Binary(frame))) => {
+                    if frames.send(frame.to_vec()).await.is_err() {
+                        // The session has ended; what it sent last is still in the channel.
+                        while let Ok(reply) = replies.try_recv() {
+                            if !is_written(timeout(WRITE_TIMEOUT, session.binary(reply)).await) {
+                                break;
+                            }
+                        }
+                        return CloseCode::Normal;
+                    }
+                    Ok(Ok(()))
+                }
+                Some(Ok(AggregatedMessage::Ping(data))) => timeout(WRITE_TIMEOUT, session.pong(&data)).await,
+                Some(Ok(AggregatedMessage::Pong(_))) => Ok(Ok(())),
+                // No client is known that sends JSON.
+                Some(Ok(AggregatedMessage::Text(_))) => return CloseCode::Unsupported,
+                Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return CloseCode::Normal,
+            },
+            _ = pings.tick() => timeout(WRITE_TIMEOUT, session.ping(b"")).await,
+        };
+        if !is_written(written) {
+            return CloseCode::Normal;
+        }
+    }
+}
+
+fn is_written(written: Result<Result<(), Closed>, tokio::time::error::Elapsed>) -> bool {
+    matches!(written, Ok(Ok(())))
+}

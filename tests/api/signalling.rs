@@ -1,0 +1,189 @@
+//! `/rtc`: WebRTC clients are admitted or turned away before their websocket is opened. Their media is tested elsewhere.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use livekit_protocol as proto;
+use prost::Message as _;
+use proto::signal_request::Message as Ask;
+use proto::signal_response::Message as Told;
+use serde_json::json;
+use tungstenite::stream::MaybeTlsStream;
+use tungstenite::{Message, WebSocket};
+
+use crate::support::{Request, Response, TestApp, WAIT_LIMIT, eventually};
+
+/// A websocket of a client.
+struct Client(WebSocket<MaybeTlsStream<TcpStream>>);
+
+impl Client {
+    fn connect(app: &TestApp, path: &str) -> Result<Self, Box<tungstenite::Error>> {
+        let url = format!("{}{path}", app.api.replacen("http", "ws", 1));
+        let (socket, _) = tungstenite::connect(url).map_err(Box::new)?;
+        if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
+            stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+        }
+        Ok(Self(socket))
+    }
+
+    fn ask(&mut self, message: Ask) {
+        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
+        self.0.send(Message::binary(frame)).unwrap();
+    }
+
+    /// The next message; `None` once the websocket is closed.
+    fn told(&mut self) -> Option<Told> {
+        loop {
+            match self.0.read() {
+                Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn until<T>(&mut self, wanted: impl Fn(Told) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = wanted(self.told().expect("a message")) {
+                return found;
+            }
+        }
+    }
+}
+
+fn query(token: &str) -> String {
+    format!("?access_token={token}&protocol=16&sdk=js")
+}
+
+fn status_of(error: &tungstenite::Error) -> u16 {
+    match error {
+        tungstenite::Error::Http(response) => response.status().as_u16(),
+        other => panic!("{other}"),
+    }
+}
+
+#[track_caller]
+fn assert_refused(response: &Response, status: u16, text: &str) {
+    let body = String::from_utf8_lossy(&response.body);
+    assert_eq!((response.status, response.headers["access-control-allow-origin"].as_str()), (status, "*"), "{body}");
+    assert!(body.contains(text), "{body}");
+}
+
+impl TestApp {
+    fn validate(&self, token: &str) -> Response {
+        self.get(&format!("/rtc/validate{}", query(token))).anonymous().send()
+    }
+}
+
+#[test]
+fn a_client_is_answered_and_leaves_without_a_session_while_its_media_is_not_connected() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    let Some(Told::Join(join)) = client.told() else { panic!("the first message answers the join") };
+    assert_eq!(join.participant.unwrap().identity, "alice");
+    assert!(matches!(client.told(), Some(Told::RefreshToken(_))));
+    let offer = client.until(|told| if let Told::Offer(offer) = told { Some(offer) } else { None });
+    assert!(offer.sdp.contains("m=application"), "{}", offer.sdp);
+    client.ask(Ask::PingReq(proto::Ping { timestamp: 7, rtt: 0 }));
+    let pong = client.until(|told| if let Told::PongResp(pong) = told { Some(pong) } else { None });
+    assert_eq!(pong.last_ping_timestamp, 7);
+    assert_eq!(app.get("/v1/rooms/standup/participants").send().expect(200)["participants"], json!([]));
+
+    client.ask(Ask::Leave(proto::LeaveRequest::default()));
+    assert!(client.told().is_none(), "the server closes the websocket");
+    assert_eq!(app.get("/v1/sessions").send().expect(200)["sessions"], json!([]));
+}
+
+#[test]
+fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
+    let app = TestApp::start_with_webrtc();
+    app.room_with_roles("full", &json!({"host": {"max_peer_count": 1}}));
+    app.room("over");
+    let (first, second) = (app.token("full", "alice", "host"), app.token("full", "bob", "host"));
+    let ended = app.token("over", "alice", "host");
+    app.delete("/v1/rooms/over").send().expect_empty(204);
+    assert_eq!(app.validate(&first).status, 200);
+    let _alice = Client::connect(&app, &format!("/rtc{}", query(&first))).unwrap();
+
+    let cases = [
+        (second.as_str(), 403, "the role is full"),
+        (ended.as_str(), 404, "requested room does not exist"),
+        ("not-a-token", 401, "the token is malformed"),
+    ];
+    for (token, status, text) in cases {
+        assert_refused(&app.validate(token), status, text);
+        let error = Client::connect(&app, &format!("/rtc{}", query(token))).err().unwrap();
+        assert_eq!(status_of(&error), status);
+    }
+    assert_refused(&app.get("/rtc/v1/validate").anonymous().send(), 401, "no token");
+    assert_refused(&app.get("/rtc/v1/validate?access_token=a").anonymous().send(), 400, "join_request");
+    assert_refused(&app.get("/rtc/v1").anonymous().send(), 404, "websockets");
+}
+
+#[test]
+fn the_same_identity_again_replaces_the_first_client() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let path = format!("/rtc{}", query(&app.token("standup", "alice", "host")));
+    let mut first = Client::connect(&app, &path).unwrap();
+    let _second = Client::connect(&app, &path).unwrap();
+    let leave = first.until(|told| if let Told::Leave(leave) = told { Some(leave) } else { None });
+    assert_eq!(leave.reason(), proto::DisconnectReason::DuplicateIdentity);
+    assert!(first.told().is_none(), "the server closes the websocket");
+}
+
+#[test]
+fn a_participant_that_is_not_known_cannot_be_resumed_and_is_told_to_join_anew() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let path = format!("/rtc{}&reconnect=1&sid=PA_unknown", query(&token));
+    let mut client = Client::connect(&app, &path).unwrap();
+    let Some(Told::Leave(leave)) = client.told() else { panic!("a leave") };
+    assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
+    assert!(client.told().is_none());
+}
+
+#[test]
+fn a_join_whose_media_never_connects_is_aborted_after_a_minute() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    client.until(|told| matches!(told, Told::Offer(_)).then_some(()));
+    for _ in 0..6 {
+        app.advance(Duration::from_secs(10));
+        client.0.send(Message::binary(proto::SignalRequest { message: Some(Ask::Ping(1)) }.encode_to_vec())).ok();
+    }
+    let leave = client.until(|told| if let Told::Leave(leave) = told { Some(leave) } else { None });
+    assert_eq!(leave.reason(), proto::DisconnectReason::JoinFailure);
+    eventually(|| app.get("/v1/sessions").send().expect(200)["sessions"] == json!([]));
+}
+
+#[test]
+fn clients_of_one_address_that_connect_too_often_are_refused() {
+    let app = TestApp::start_with_webrtc();
+    let limited = (0..300).map(|_| app.validate("a")).find(|response| response.status == 429);
+    let limited = limited.expect("the burst is smaller");
+    assert_eq!(limited.headers["access-control-allow-origin"], "*");
+    assert!(limited.headers.contains_key("retry-after"));
+    app.advance(Duration::from_secs(60));
+    assert_eq!(app.validate("a").status, 401);
+}
+
+#[test]
+fn pages_of_any_origin_may_probe_the_server() {
+    let app = TestApp::start_with_webrtc();
+    let probe = Request::new("HEAD", format!("{}/", app.api)).send();
+    assert_eq!((probe.status, probe.headers["access-control-allow-origin"].as_str()), (200, "*"));
+    let preflight = Request::new("OPTIONS", format!("{}/rtc/v1/validate", app.api)).send();
+    assert_eq!((preflight.status, preflight.headers["access-control-allow-headers"].as_str()), (204, "Authorization"));
+}
+
+#[test]
+fn without_webrtc_there_is_no_signalling() {
+    let app = TestApp::start();
+    app.get("/rtc/validate").anonymous().send().expect_error(404, "not_found", None);
+}
