@@ -65,7 +65,6 @@ impl Machine {
             self.remove(&old, true, DisconnectCause::Replaced, now);
         }
         self.set_join_deadline(sid, now.after(CONNECT_TIMEOUT));
-        self.refresh_receiver(sid);
         Ok(())
     }
 

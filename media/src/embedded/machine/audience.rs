@@ -37,6 +37,12 @@ impl Machine {
         sid == other || client.is_some_and(|client| client.subscriptions.is_following(other))
     }
 
+    /// Begins to forward what a participant may receive, once its transports are with the media workers: what is commanded for
+    /// it before is lost.
+    pub fn begin_receiving(&mut self, sid: &ParticipantSid) {
+        self.refresh_receiver(sid);
+    }
+
     /// Updates what is forwarded to a participant.
     pub(super) fn refresh_receiver(&mut self, sid: &ParticipantSid) {
         self.refresh(sid, None);

@@ -77,3 +77,24 @@ fn the_same_identity_again_replaces_the_first() {
     assert_eq!(world.event_names(), ["requested", "left", "joined"]);
     assert!(world.sessions[&first].is_over() && !world.sessions[&second].is_over());
 }
+
+#[test]
+fn what_is_published_already_is_forwarded_once_the_media_worker_knows_the_participant() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    let track = world.publish(&alice);
+    world.take_all();
+    let bob = world.join("bob", None);
+    let of_bob: Vec<_> = world
+        .commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::AddPeer(peer) if peer.sid == bob => Some("added"),
+            Command::Subscribe { peer, track: subscribed } if *peer == bob && *subscribed == track => {
+                Some("subscribed")
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(of_bob, ["added", "subscribed"]);
+}
