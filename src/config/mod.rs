@@ -64,7 +64,7 @@ pub struct Config {
 pub enum Mode {
     /// `conclave serve`, and every command that is not `dev`.
     Serve,
-    /// `conclave dev`: the sandbox is on, and webhooks and egress to loopback addresses are allowed.
+    /// `conclave dev`: the call page and the sandbox are on, and webhooks and egress to loopback addresses are allowed.
     Dev,
 }
 
@@ -74,6 +74,7 @@ impl Config {
     pub fn defaults(mode: Mode) -> Self {
         let mut config = Self::default();
         if mode == Mode::Dev {
+            config.http.call_page = true;
             config.media.sandbox = true;
             config.webhooks.allow_networks = text::loopback();
             config.egress.allow_networks = text::loopback();

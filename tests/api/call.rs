@@ -14,7 +14,7 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 fn start() -> TestApp {
-    TestApp::start_with(|config| config.http.call_page = true)
+    TestApp::start()
 }
 
 fn open(app: &TestApp, room: &str, role: &str) -> Request {
@@ -28,7 +28,7 @@ fn named(text: &str, before: &str, after: char) -> Vec<String> {
 
 #[test]
 fn without_the_setting_there_is_no_page() {
-    let app = TestApp::start();
+    let app = TestApp::start_with(|config| config.http.call_page = false);
     for path in ["/call", "/call/page.js"] {
         app.get(path).anonymous().send().expect_error(404, "not_found", None);
     }

@@ -1,4 +1,4 @@
-//! `/call`: a page that joins a call with a room code, with `http.call_page`. Its files, the client SDK included, are
+//! `/call`: a page that joins a call with a room code, in `dev` and with `http.call_page`. Its files, the client SDK included, are
 //! part of the program.
 //!
 //! - [`rooms`]: in `dev`, a room and a code for whoever opens the page on this machine.
