@@ -75,6 +75,8 @@ pub(super) struct Session {
     refresh_at: Timestamp,
     /// Until when the client may resume, if its media is dead.
     resume_until: Option<Timestamp>,
+    /// Whether the client has closed its transports, so that nothing is left to resume.
+    has_closed_media: bool,
     /// Participants that left while no websocket was attached.
     missed_leaves: HashMap<String, ParticipantInfo>,
     messages: Vec<Message>,
@@ -99,6 +101,7 @@ impl Session {
             heard_at: now,
             refresh_at: now.after(REFRESH_INTERVAL),
             resume_until: None,
+            has_closed_media: false,
             missed_leaves: HashMap::new(),
             messages: Vec::new(),
             closes_socket: false,
@@ -163,6 +166,9 @@ impl Session {
         self.signal = Signal::Lost;
         self.messages.clear();
         turn.machine.signal_lost(&self.sid, turn.now);
+        if self.has_closed_media {
+            self.end(turn, false);
+        }
     }
 
     /// Asks the client to connect anew: the server stops.

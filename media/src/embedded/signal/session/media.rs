@@ -80,7 +80,10 @@ impl Session {
                 self.resume_until = Some(turn.now.after(RESUME_TIMEOUT));
             }
             // A client that leaves closes its transports too; its `leave` may come behind.
-            FailureReason::Closed => self.resume_until = Some(turn.now.after(RESUME_TIMEOUT)),
+            FailureReason::Closed => {
+                self.has_closed_media = true;
+                self.resume_until = Some(turn.now.after(RESUME_TIMEOUT));
+            }
             FailureReason::Negotiation
             | FailureReason::AnswerTimeout
             | FailureReason::DataBacklog

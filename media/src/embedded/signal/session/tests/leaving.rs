@@ -87,3 +87,14 @@ fn a_client_that_resumes_with_a_track_that_is_not_known_has_to_join_anew() {
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::StateMismatch, Action::Reconnect)));
     assert_eq!(world.event_names(), ["lost"]);
 }
+
+#[test]
+fn a_client_that_closes_its_transports_and_then_its_websocket_is_gone_at_once() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    world.take_all();
+    world.media(&alice, PeerEvent::Failed(FailureReason::Closed));
+    assert_eq!(world.event_names(), Vec::<&str>::new(), "its leave may come");
+    world.call(&alice, Session::detach);
+    assert_eq!(world.event_names(), ["lost"]);
+}
