@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    Attempt, CommittedEvent, NewIngress, NewRoom, OlderSchema, Store, StoreError, StoreMetrics, StoreOptions, Vault,
+    Attempt, CommittedEvent, NewIngress, NewRoom, OlderSchema, SNAPSHOT_AGE, Store, StoreError, StoreMetrics,
+    StoreOptions, Vault,
 };
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
@@ -362,5 +363,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     let similar = format!("{}{last}", &text[..text.len() - 1]).parse().unwrap();
     assert!(store.authenticate(similar).await.unwrap().is_none());
     other.revoke_api_key(record.prefix).await.unwrap();
+    // As a command does before it ends: a running server may read older state for this long.
+    tokio::time::sleep(2 * SNAPSHOT_AGE).await;
     assert!(store.authenticate(key).await.unwrap().unwrap().revoked);
 }

@@ -1,7 +1,7 @@
 //! A read transaction that point reads share until the next commit, for a moment at most.
 //!
 //! To begin and end one takes several system calls and a lock that all connections share: more than most of these reads take.
-//! Shared by the reads of [`SNAPSHOT_AGE`], it gave a sixth more requests in the benchmark.
+//! Shared by the reads of [`SNAPSHOT_AGE`], it gave a third more `get_room` requests in the benchmark.
 
 use std::time::{Duration, Instant};
 
