@@ -2,88 +2,31 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+mod support;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{
-    Attempt, CommittedEvent, NewIngress, NewRoom, OlderSchema, SNAPSHOT_AGE, Store, StoreError, StoreMetrics,
-    StoreOptions, Vault,
-};
+use conclave_db::{Attempt, CommittedEvent, NewIngress, NewRoom, SNAPSHOT_AGE, Store, StoreError};
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
-use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
-use conclave_model::project::Environment;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
-use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
+use conclave_model::{Clock, ErrorCode, ProjectId, Secret};
+use support::{clock, create_project, create_room, new_room, participant, refused};
 
 type Reported = Arc<Mutex<Vec<CommittedEvent>>>;
 
+/// Opens the store of a folder, and collects what it reports after its commits.
 fn open(dir: &tempfile::TempDir, clock: &Clock) -> (Store, Reported) {
     let reported = Reported::default();
     let on_commit = {
         let reported = Arc::clone(&reported);
         Box::new(move |events: &[CommittedEvent]| reported.lock().unwrap().extend_from_slice(events))
     };
-    let key = dir.path().join("encryption.key");
-    let store = Store::open(StoreOptions {
-        path: dir.path().join("conclave.db"),
-        older_schema: OlderSchema::Migrate,
-        clock: clock.clone(),
-        vault: Vault::open(Some(&key), &Secret::new("media")).unwrap(),
-        on_commit,
-        readers: 1,
-        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
-    })
-    .unwrap();
-    (store, reported)
-}
-
-fn clock() -> Clock {
-    Clock::manual(Timestamp::from_millis(1_700_000_000_000))
-}
-
-async fn project(store: &Store) -> ProjectId {
-    store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id
-}
-
-fn new_room(project: &ProjectId, name: &str) -> NewRoom {
-    NewRoom {
-        project_id: project.clone(),
-        name: name.parse().unwrap(),
-        max_participants: 0,
-        empty_timeout_seconds: 60,
-        metadata: None,
-        template_id: None,
-    }
-}
-
-async fn create_room(
-    store: &Store,
-    new: NewRoom,
-    recorder: Option<ResponseRecorder<Room>>,
-) -> Result<Room, StoreError> {
-    let (done, created) = tokio::sync::oneshot::channel();
-    store.create_room(new, recorder, move |room| done.send(room).unwrap());
-    created.await.unwrap()
-}
-
-fn participant(identity: &str, sid: &str) -> Participant {
-    Participant {
-        sid: sid.parse().unwrap(),
-        identity: identity.parse().unwrap(),
-        name: String::new(),
-        state: ParticipantState::Active,
-        kind: ParticipantKind::Standard,
-        metadata: String::new(),
-        attributes: BTreeMap::new(),
-        is_publisher: false,
-        joined_at: None,
-        tracks: vec![],
-    }
+    (support::open(dir.path(), Some("encryption.key"), clock, on_commit), reported)
 }
 
 fn types(reported: &Reported) -> Vec<&'static str> {
@@ -91,17 +34,14 @@ fn types(reported: &Reported) -> Vec<&'static str> {
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorCode {
-    match result {
-        Err(StoreError::Refused(problem)) => problem.code,
-        other => panic!("expected a refusal, got {other:?}"),
-    }
+    refused(result).0
 }
 
 #[actix::test]
 async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(&dir, &clock());
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let (a, b, c) = tokio::join!(
         create_room(&store, new_room(&project, "a"), None),
         create_room(&store, new_room(&project, "a"), None),
@@ -117,7 +57,7 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
 async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(&dir, &clock());
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     for name in ["a", "b", "c"] {
         let new = NewRoom { metadata: Some(r#"{"topic": 1}"#.into()), ..new_room(&project, name) };
         let created = create_room(&store, new, None).await.unwrap();
@@ -136,7 +76,7 @@ async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows(
 async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
 
@@ -155,7 +95,7 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
 async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_2"), clock.now()).await.unwrap();
@@ -170,7 +110,7 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
 async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_once() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     let alice = || participant("alice", "PA_1");
     store.record_join(project.clone(), room.id, alice(), clock.now()).await.unwrap();
@@ -198,7 +138,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
 async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     let ended = store.end_room(project.clone(), room.id).await.unwrap();
@@ -215,7 +155,7 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
 async fn the_number_of_open_rooms_follows_creations_and_ends() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, _) = open(&dir, &clock);
-    let (project, other) = (project(&store).await, project(&store).await);
+    let (project, other) = (create_project(&store).await, create_project(&store).await);
     let open_rooms = async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
     let first = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     create_room(&store, new_room(&project, "b"), None).await.unwrap();
@@ -233,7 +173,7 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
     let slot;
     {
         let (store, _) = open(&dir, &clock);
-        let project = project(&store).await;
+        let project = create_project(&store).await;
         slot = IdempotencySlot {
             project_id: project.clone(),
             operation: "create_room",
@@ -261,7 +201,7 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
 async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, _) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let endpoint = store
         .create_webhook_endpoint(project.clone(), "http://example.com/".into(), Secret::new("whsec_x"), None)
         .await
@@ -297,7 +237,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     use IngressStatus as S;
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, reported) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
     let new = NewIngress {
         project_id: project.clone(),
@@ -338,7 +278,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
 async fn a_backup_opens_and_holds_what_was_there() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
     let (store, _) = open(&dir, &clock);
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let copy = tempfile::tempdir().unwrap();
     std::fs::copy(dir.path().join("encryption.key"), copy.path().join("encryption.key")).unwrap();
     store.backup(copy.path().join("conclave.db")).await.unwrap();
@@ -352,7 +292,7 @@ async fn a_backup_opens_and_holds_what_was_there() {
 async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process() {
     let dir = tempfile::tempdir().unwrap();
     let ((store, _), (other, _)) = (open(&dir, &clock()), open(&dir, &clock()));
-    let project = project(&store).await;
+    let project = create_project(&store).await;
     let (record, key) = store.create_api_key(project.clone(), "label".into()).await.unwrap();
     for _ in 0..3 {
         assert!(!store.authenticate(key.clone()).await.unwrap().unwrap().revoked);

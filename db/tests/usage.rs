@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+mod support;
+
 use std::time::Duration;
 
-use conclave_db::{NewRoom, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
-use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
+use conclave_db::Store;
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
-use conclave_model::project::Environment;
 use conclave_model::usage::Day;
-use conclave_model::{Clock, ProjectId, RoomId, Secret};
+use conclave_model::{Clock, ProjectId, RoomId};
+use support::{create_project, create_room, new_room, participant};
 
 /// A project with one room, on a clock that the tests move.
 struct Fixture {
@@ -24,44 +24,14 @@ struct Fixture {
 impl Fixture {
     async fn new(start: &str) -> Self {
         let (dir, clock) = (tempfile::tempdir().unwrap(), Clock::manual(start.parse().unwrap()));
-        let store = Store::open(StoreOptions {
-            path: dir.path().join("conclave.db"),
-            older_schema: OlderSchema::Migrate,
-            clock: clock.clone(),
-            vault: Vault::open(None, &Secret::new("media")).unwrap(),
-            on_commit: Box::new(|_| {}),
-            readers: 1,
-            metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
-        })
-        .unwrap();
-        let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;
-        let new = NewRoom {
-            project_id: project.clone(),
-            name: "standup".parse().unwrap(),
-            max_participants: 0,
-            empty_timeout_seconds: 60,
-            metadata: None,
-            template_id: None,
-        };
-        let (done, created) = tokio::sync::oneshot::channel();
-        store.create_room(new, None, move |room| done.send(room).unwrap());
-        let room = created.await.unwrap().unwrap().id;
+        let store = support::open(dir.path(), None, &clock, Box::new(|_| {}));
+        let project = create_project(&store).await;
+        let room = create_room(&store, new_room(&project, "standup"), None).await.unwrap().id;
         Self { store, clock, project, room, _dir: dir }
     }
 
     async fn join(&self, identity: &str) {
-        let participant = Participant {
-            sid: format!("PA_{identity}").parse().unwrap(),
-            identity: identity.parse().unwrap(),
-            name: String::new(),
-            state: ParticipantState::Active,
-            kind: ParticipantKind::Standard,
-            metadata: String::new(),
-            attributes: BTreeMap::new(),
-            is_publisher: false,
-            joined_at: None,
-            tracks: vec![],
-        };
+        let participant = participant(identity, &format!("PA_{identity}"));
         self.store.record_join(self.project.clone(), self.room, participant, self.clock.now()).await.unwrap();
     }
 

@@ -1,0 +1,85 @@
+//! What the tests of the store share: a store in a folder, a project, a room, a participant.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use conclave_db::{CommitHook, NewRoom, OlderSchema, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
+use conclave_model::project::Environment;
+use conclave_model::room::Room;
+use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
+
+/// The clock of a test that is not about days.
+pub fn clock() -> Clock {
+    Clock::manual(Timestamp::from_millis(1_700_000_000_000))
+}
+
+/// Opens the store of a folder, with the encryption key of that file name in it.
+pub fn open(dir: &Path, key: Option<&str>, clock: &Clock, on_commit: CommitHook) -> Store {
+    let key = key.map(|name| dir.join(name));
+    Store::open(StoreOptions {
+        path: dir.join("conclave.db"),
+        older_schema: OlderSchema::Migrate,
+        clock: clock.clone(),
+        vault: Vault::open(key.as_deref(), &Secret::new("media")).unwrap(),
+        on_commit,
+        readers: 1,
+        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+    })
+    .unwrap()
+}
+
+/// Creates a project without limits.
+pub async fn create_project(store: &Store) -> ProjectId {
+    store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id
+}
+
+/// A room that ends after a minute without participants.
+pub fn new_room(project: &ProjectId, name: &str) -> NewRoom {
+    NewRoom {
+        project_id: project.clone(),
+        name: name.parse().unwrap(),
+        max_participants: 0,
+        empty_timeout_seconds: 60,
+        metadata: None,
+        template_id: None,
+    }
+}
+
+/// Creates a room, and waits for it.
+pub async fn create_room(
+    store: &Store,
+    new: NewRoom,
+    recorder: Option<ResponseRecorder<Room>>,
+) -> Result<Room, StoreError> {
+    let (done, created) = tokio::sync::oneshot::channel();
+    store.create_room(new, recorder, move |room| done.send(room).unwrap());
+    created.await.unwrap()
+}
+
+/// A participant who publishes nothing.
+pub fn participant(identity: &str, sid: &str) -> Participant {
+    Participant {
+        sid: sid.parse().unwrap(),
+        identity: identity.parse().unwrap(),
+        name: String::new(),
+        state: ParticipantState::Active,
+        kind: ParticipantKind::Standard,
+        metadata: String::new(),
+        attributes: BTreeMap::new(),
+        is_publisher: false,
+        joined_at: None,
+        tracks: vec![],
+    }
+}
+
+/// The code and the field of a refusal.
+pub fn refused<T: std::fmt::Debug>(result: Result<T, StoreError>) -> (ErrorCode, Option<String>) {
+    match result {
+        Err(StoreError::Refused(problem)) => (problem.code, problem.field.map(Into::into)),
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
