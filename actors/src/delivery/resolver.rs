@@ -119,7 +119,8 @@ fn is_loopback_name(host: &str) -> bool {
 /// Always [`UrlError::Invalid`].
 pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     // The parser repairs these silently, and other parsers repair them differently.
-    if url.split_once("://").is_none_or(|(_, rest)| rest.starts_with('/')) {
+    let rest = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//"));
+    if rest.is_none_or(|rest| rest.starts_with('/')) {
         return Err(UrlError::Invalid("must be an absolute http or https url"));
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
@@ -163,6 +164,7 @@ mod tests {
             "http:///x",
             "https:1.1.1.1",
             "http:/1.1.1.1",
+            "https:/1.1.1.1/https://1.1.1.1/x",
             " http://1.1.1.1/x",
             "http://1.1.1.1/a b",
             "http://1.1.1.1/\n",
