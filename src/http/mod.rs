@@ -32,6 +32,7 @@ pub mod metrics;
 pub mod openapi;
 pub mod operation;
 pub mod origins;
+pub mod page;
 pub mod quota;
 pub mod resource;
 pub mod response;

@@ -7,13 +7,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use actix_web::http::header::{
-    CONTENT_SECURITY_POLICY, ContentType, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
-use actix_web::{HttpResponse, HttpResponseBuilder, web};
+use actix_web::http::header::ContentType;
+use actix_web::{HttpResponse, web};
 use utoipa_swagger_ui::Config;
 
 use crate::http::error::ApiError;
+use crate::http::page::page_response;
 use crate::http::resource::{describe, no_such_route, single_method_resource};
 use crate::http::spec::Method;
 
@@ -25,7 +24,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 /// Routes the page, its files and what it shows.
 pub fn configure(config: &mut web::ServiceConfig) {
     describe(config);
-    let page = web::get().to(async || framed(HttpResponse::Ok()).content_type(ContentType::html()).body(PAGE));
+    let page = web::get().to(async || page_response(POLICY).content_type(ContentType::html()).body(PAGE));
     config.service(single_method_resource("/docs", Method::Get, page));
     let viewer = viewer();
     let file = web::get().to(move |file: web::Path<String>| asset(file, Arc::clone(&viewer)));
@@ -48,14 +47,5 @@ async fn asset(file: web::Path<String>, viewer: Arc<Config<'static>>) -> HttpRes
         Cow::Borrowed(bytes) => web::Bytes::from_static(bytes),
         Cow::Owned(bytes) => bytes.into(),
     };
-    framed(HttpResponse::Ok()).content_type(found.content_type).body(bytes)
-}
-
-fn framed(mut response: HttpResponseBuilder) -> HttpResponseBuilder {
-    response
-        .insert_header((CONTENT_SECURITY_POLICY, POLICY))
-        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .insert_header((X_FRAME_OPTIONS, "DENY"))
-        .insert_header((REFERRER_POLICY, "no-referrer"));
-    response
+    page_response(POLICY).content_type(found.content_type).body(bytes)
 }

@@ -9,12 +9,11 @@ mod rooms;
 
 use std::sync::Arc;
 
-use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, ContentType, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
-use actix_web::{HttpResponse, HttpResponseBuilder, web};
+use actix_web::http::header::ContentType;
+use actix_web::web;
 use url::Url;
 
+use super::page::page_response;
 use super::resource::single_method_resource;
 use super::spec::Method;
 use super::state::{AppState, CallPage};
@@ -37,7 +36,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
     let shown = web::get().to({
         let policy = Arc::clone(&policy);
         move || {
-            let response = framed(&policy).content_type(ContentType::html()).body(text.clone());
+            let response = page_response(&policy).content_type(ContentType::html()).body(text.clone());
             async { response }
         }
     });
@@ -45,7 +44,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
     for (name, content_type, content) in FILES {
         let policy = Arc::clone(&policy);
         let file = web::get().to(move || {
-            let response = framed(&policy).content_type(content_type).body(content);
+            let response = page_response(&policy).content_type(content_type).body(content);
             async { response }
         });
         config.service(single_method_resource(&format!("/call/{name}"), Method::Get, file));
@@ -70,17 +69,6 @@ fn media_origins(media_url: &str) -> Option<String> {
     let (host, port) = (url.host_str()?, url.port().map(|port| format!(":{port}")).unwrap_or_default());
     let schemes = if url.scheme() == "wss" { ["wss", "https"] } else { ["ws", "http"] };
     Some(schemes.map(|scheme| format!(" {scheme}://{host}{port}")).concat())
-}
-
-fn framed(policy: &str) -> HttpResponseBuilder {
-    let mut response = HttpResponse::Ok();
-    response
-        .insert_header((CONTENT_SECURITY_POLICY, policy))
-        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .insert_header((X_FRAME_OPTIONS, "DENY"))
-        .insert_header((REFERRER_POLICY, "no-referrer"))
-        .insert_header((CACHE_CONTROL, "no-cache"));
-    response
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
 //! the page exchanges like any other.
 //!
-//! It takes no credential, so it answers only a page of this server that was opened by a loopback name or one of `admin.hosts`: another page could send
-//! requests through the developer's browser.
+//! It takes no credential, so it answers only a page of this server that was opened by a loopback name or one of
+//! `admin.hosts`: another page could send requests through the developer's browser.
 
 use std::sync::Arc;
 
