@@ -15,9 +15,6 @@ const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
 /// The bytes of a receive buffer that hold a burst of packets of many participants.
 const ENOUGH_BUFFER: u64 = 5_000_000;
 
-/// How often free ports are looked for.
-const FREE_PORT_ATTEMPTS: usize = 20;
-
 /// Starts the media workers, so that clients can connect. Configured ports have to be free; of the default ones, others are
 /// used if they are not. A machine without a network listens on its loopback address.
 ///
@@ -33,13 +30,6 @@ pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig) -> Result
     if matches!(started, Err(BindError::Socket { .. })) && settings.udp_ports.is_none() {
         log::warn!("the default ports of media.rtc.udp_ports are in use, so free ones are taken");
         wanted.udp_ports = 0..=0;
-        started = plane.start_media(&wanted);
-    }
-    // A port that the system chose for UDP may be in use for TCP.
-    for _ in 0..FREE_PORT_ATTEMPTS {
-        if !(matches!(started, Err(BindError::Socket { .. })) && *wanted.udp_ports.start() == 0) {
-            break;
-        }
         started = plane.start_media(&wanted);
     }
     started.map_err(|error| failed(&error))

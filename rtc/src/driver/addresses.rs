@@ -1,4 +1,4 @@
-//! Which addresses the workers listen on, and which ones clients are told.
+//! Which addresses the workers listen on, and which ones are advertised to clients.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -31,7 +31,7 @@ pub enum BindError {
     Thread(#[source] io::Error),
 }
 
-/// Returns the addresses to listen on, each with the one that clients are told instead: itself, or an external one.
+/// Returns the addresses to listen on, each with the one that is advertised to clients: itself, or an external one.
 ///
 /// # Errors
 ///
@@ -64,8 +64,9 @@ fn with_external(bound: &[IpAddr], external: &[IpAddr]) -> Vec<(IpAddr, IpAddr)>
         |address: &IpAddr, at: usize| bound[..at].iter().filter(|other| other.is_ipv4() == address.is_ipv4()).count();
     let pairs = bound.iter().enumerate().map(|(at, address)| {
         let family = of_family(address.is_ipv4());
-        let told = family.clone().nth(position(address, at)).or_else(|| family.clone().next_back()).unwrap_or(*address);
-        (*address, told)
+        let advertised =
+            family.clone().nth(position(address, at)).or_else(|| family.clone().next_back()).unwrap_or(*address);
+        (*address, advertised)
     });
     pairs.collect()
 }
@@ -81,15 +82,15 @@ mod tests {
     #[test]
     fn external_addresses_stand_for_the_bound_ones_of_their_family() {
         let bound = addresses(&["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3"]);
-        let told = |external: &[&str]| {
+        let advertised = |external: &[&str]| {
             with_external(&bound, &addresses(external))
                 .into_iter()
-                .map(|(_, told)| told.to_string())
+                .map(|(_, advertised)| advertised.to_string())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(told(&[]), ["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3"]);
-        assert_eq!(told(&["192.0.2.1"]), ["192.0.2.1", "fd00::1", "192.0.2.1", "192.0.2.1"]);
-        assert_eq!(told(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1", "fd00::1", "192.0.2.2", "192.0.2.2"]);
+        assert_eq!(advertised(&[]), ["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3"]);
+        assert_eq!(advertised(&["192.0.2.1"]), ["192.0.2.1", "fd00::1", "192.0.2.1", "192.0.2.1"]);
+        assert_eq!(advertised(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1", "fd00::1", "192.0.2.2", "192.0.2.2"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct TcpConnection {
     /// The client's address.
     pub peer: SocketAddr,
     /// The server's address as clients know it.
-    pub told: SocketAddr,
+    pub advertised: SocketAddr,
     /// When it was accepted.
     pub since: Instant,
     reader: PacketReader,
@@ -27,8 +27,8 @@ pub struct TcpConnection {
 
 impl TcpConnection {
     /// Wraps an accepted stream.
-    pub fn new(stream: TcpStream, peer: SocketAddr, told: SocketAddr, since: Instant) -> Self {
-        Self { stream, peer, told, since, reader: PacketReader::default(), waiting: VecDeque::new() }
+    pub fn new(stream: TcpStream, peer: SocketAddr, advertised: SocketAddr, since: Instant) -> Self {
+        Self { stream, peer, advertised, since, reader: PacketReader::default(), waiting: VecDeque::new() }
     }
 
     /// Reads what is there and hands on each packet. Returns whether the connection goes on.

@@ -1,10 +1,10 @@
 //! All sockets of a worker.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
+use mio::net::{TcpListener, UdpSocket};
 use mio::{Interest, Registry, Token};
 use str0m::Candidate;
 use str0m::net::{Protocol, TcpType, Transmit};
@@ -22,6 +22,9 @@ pub const WAKER: Token = Token(0);
 
 /// The longest datagram that is received whole.
 const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How often the system is asked for a port that is free for UDP and for TCP.
+const FREE_PORT_ATTEMPTS: usize = 20;
 
 /// How many datagrams are handled before their consequences are sent.
 const RECEIVE_BATCH: usize = 64;
@@ -45,43 +48,34 @@ impl Sockets {
             limits: config.limits.clone(),
             buffer: vec![0; BUFFER_BYTES],
         };
-        for (bound, told) in candidate_addresses(config)? {
+        for (bound, advertised) in candidate_addresses(config)? {
             let address = SocketAddr::from((bound, port));
             sockets
-                .open_port(address, told, config.tcp, registry)
+                .open_port(address, advertised, config.tcp, registry)
                 .map_err(|error| BindError::Socket { address, error })?;
         }
         Ok(sockets)
     }
 
-    fn open_port(
-        &mut self,
-        address: SocketAddr,
-        told: std::net::IpAddr,
-        tcp: bool,
-        registry: &Registry,
-    ) -> io::Result<()> {
-        let mut socket = bind(address)?;
-        let bound = socket.local_addr()?;
-        let told = SocketAddr::from((told, bound.port()));
+    fn open_port(&mut self, address: SocketAddr, advertised: IpAddr, tcp: bool, registry: &Registry) -> io::Result<()> {
+        let (mut socket, listener) = bind_port(address, tcp)?;
+        let advertised = SocketAddr::from((advertised, socket.local_addr()?.port()));
         let index = self.udp.len();
         registry.register(&mut socket, Token(1 + 2 * index), Interest::READABLE | Interest::WRITABLE)?;
-        self.udp.push(UdpPort::new(socket, told));
-        if tcp {
-            let mut listener = listen(bound)?;
+        self.udp.push(UdpPort::new(socket, advertised));
+        if let Some(mut listener) = listener {
             registry.register(&mut listener, Token(2 + 2 * index), Interest::READABLE)?;
-            self.listeners.push((listener, told));
+            self.listeners.push((listener, advertised));
         }
         Ok(())
     }
 
-    /// Returns the candidates that clients are told.
+    /// Returns the candidates that are advertised to clients.
     pub fn candidates(&self) -> Vec<Candidate> {
-        let udp = self.udp.iter().filter_map(|port| Candidate::host(port.told, "udp").ok());
-        let tcp = self
-            .listeners
-            .iter()
-            .filter_map(|(_, told)| Candidate::builder().tcp().host(*told).tcptype(TcpType::Passive).build().ok());
+        let udp = self.udp.iter().filter_map(|port| Candidate::host(port.advertised, "udp").ok());
+        let tcp = self.listeners.iter().filter_map(|(_, advertised)| {
+            Candidate::builder().tcp().host(*advertised).tcptype(TcpType::Passive).build().ok()
+        });
         udp.chain(tcp).collect()
     }
 
@@ -90,8 +84,8 @@ impl Sockets {
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
             self.receive_datagrams(index, worker, registry, metrics);
-        } else if let Some((listener, told)) = self.listeners.get(index).filter(|_| token.0.is_multiple_of(2)) {
-            self.tcp.accept(listener, *told, registry, &self.limits, Instant::now());
+        } else if let Some((listener, advertised)) = self.listeners.get(index).filter(|_| token.0.is_multiple_of(2)) {
+            self.tcp.accept(listener, *advertised, registry, &self.limits, Instant::now());
             set(&metrics.tcp_connections, self.tcp.len());
         } else {
             self.receive_stream(token, worker, registry, metrics);
@@ -116,7 +110,7 @@ impl Sockets {
             add(&metrics.received_bytes, length);
             let contents = self.buffer.get(..length).unwrap_or_default();
             let source = Source { is_tcp: false, address };
-            worker.handle_datagram(Datagram { source, destination: port.told, contents }, now);
+            worker.handle_datagram(Datagram { source, destination: port.advertised, contents }, now);
         }
         true
     }
@@ -124,7 +118,7 @@ impl Sockets {
     fn receive_stream(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let Some(connection) = self.tcp.get(token) else { return };
         let now = Instant::now();
-        let (source, destination) = (Source { is_tcp: true, address: connection.peer }, connection.told);
+        let (source, destination) = (Source { is_tcp: true, address: connection.peer }, connection.advertised);
         let goes_on = connection.receive(&mut self.buffer, |contents| {
             add(&metrics.received_packets, 1);
             add(&metrics.received_bytes, contents.len());
@@ -176,7 +170,7 @@ impl Sockets {
     }
 
     fn push_datagram(&mut self, packet: Transmit) -> bool {
-        let port = self.udp.iter_mut().find(|port| port.told == packet.source);
+        let port = self.udp.iter_mut().find(|port| port.advertised == packet.source);
         port.is_some_and(|port| port.push(packet))
     }
 
@@ -189,6 +183,24 @@ impl Sockets {
         add(&metrics.sent_packets, usize::from(was_taken));
         add(&metrics.sent_bytes, packet.contents.len());
         was_taken
+    }
+}
+
+/// Opens a UDP socket and, with `tcp`, a listener at the same port. A port that the system chose for UDP may be in use for TCP:
+/// then it chooses again.
+fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<TcpListener>)> {
+    let mut attempts = if address.port() == 0 { FREE_PORT_ATTEMPTS } else { 1 };
+    loop {
+        let socket = bind(address)?;
+        if !tcp {
+            return Ok((socket, None));
+        }
+        attempts -= 1;
+        match listen(socket.local_addr()?) {
+            Ok(listener) => return Ok((socket, Some(listener))),
+            Err(error) if attempts == 0 || error.kind() != io::ErrorKind::AddrInUse => return Err(error),
+            Err(_) => {}
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl TcpConnections {
     pub fn accept(
         &mut self,
         listener: &TcpListener,
-        told: SocketAddr,
+        advertised: SocketAddr,
         registry: &Registry,
         limits: &Limits,
         now: Instant,
@@ -53,7 +53,7 @@ impl TcpConnections {
         loop {
             match listener.accept() {
                 Ok((stream, peer)) => {
-                    let connection = TcpConnection::new(stream, normalize(peer), told, now);
+                    let connection = TcpConnection::new(stream, normalize(peer), advertised, now);
                     // A connection that cannot be watched is closed by being dropped.
                     let _ = self.add(connection, registry, limits);
                 }

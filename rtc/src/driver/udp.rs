@@ -24,7 +24,7 @@ const SEND_QUEUE: usize = 4096;
 pub struct UdpPort {
     pub socket: UdpSocket,
     /// The address that clients know it by, with which packets are marked.
-    pub told: SocketAddr,
+    pub advertised: SocketAddr,
     /// Packets that wait until the socket can send again.
     waiting: VecDeque<Transmit>,
 }
@@ -44,8 +44,8 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 
 impl UdpPort {
     /// Wraps an open socket.
-    pub fn new(socket: UdpSocket, told: SocketAddr) -> Self {
-        Self { socket, told, waiting: VecDeque::new() }
+    pub fn new(socket: UdpSocket, advertised: SocketAddr) -> Self {
+        Self { socket, advertised, waiting: VecDeque::new() }
     }
 
     /// Receives a datagram; `None` if there is none now. An unreachable client is no error of the socket.
