@@ -275,6 +275,18 @@ impl Transport {
         is_new.then_some(current)
     }
 
+    /// Gives a section new sources for the next track that is sent on it. libwebrtc does not connect the receiver of a section
+    /// to a source that it has heard before the section was inactive, so clients would receive and not show it.
+    pub fn renew_sources(&mut self, mid: Mid) {
+        let mut direct = self.rtc.direct_api();
+        let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return };
+        let (old, has_retransmissions) = (stream.ssrc(), stream.rtx().is_some());
+        direct.remove_stream_tx(old);
+        let ssrc = direct.new_ssrc();
+        let retransmissions = std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
+        direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);
+    }
+
     /// Returns whether media is sent to the client: it is connected and not silent, so that nothing piles up for a client
     /// that is gone.
     pub fn can_send(&self) -> bool {

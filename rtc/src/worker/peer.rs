@@ -9,7 +9,6 @@ use str0m::media::Mid;
 
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
 use crate::event::ConnectionQuality;
-use crate::forward::Rewriter;
 use crate::sdp::OfferedSection;
 use crate::track::{NewTrack, TrackMedium};
 use crate::transport::{RoomKey, TrackKey, TransportKey};
@@ -77,8 +76,6 @@ pub struct Section {
     pub told: Option<TrackKey>,
     /// Whether the client can receive on it. In single mode it is its offer that says so.
     pub is_usable: bool,
-    /// The numbers that the packets on it continue, while no track is attached to it.
-    pub rewriter: Option<Rewriter>,
 }
 
 /// The state of the negotiation of what the server sends.
@@ -115,7 +112,7 @@ pub struct OutstandingOffer {
 impl Section {
     /// Creates a section that carries nothing.
     pub fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
-        Self { mid, medium, track: None, told: None, is_usable: true, rewriter: Some(Rewriter::new()) }
+        Self { mid, medium, track: None, told: None, is_usable: true }
     }
 
     /// Returns whether a track can be put on it: nothing is on it, and the client knows that.

@@ -4,6 +4,7 @@ use conclave_model::TrackSid;
 use str0m::media::Mid;
 
 use super::Worker;
+use super::peer::Peer;
 use super::track::UpTrack;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
@@ -27,11 +28,15 @@ impl Worker {
         self.match_sections(key, transport, &sections);
         self.prepare_answer(key, &sections);
         let sdp = sdp::rewrite(&answer, |mid| self.answer_section(key, transport, mid, &sections));
-        let mid_to_track_id = self.tell_sections(key);
+        // In dual mode the answer is about another connection than that on which the participant receives.
+        let is_single = self.peers.get(key).is_some_and(Peer::is_single);
+        let mid_to_track_id = if is_single { self.tell_sections(key) } else { Vec::new() };
         self.emit(key, PeerEvent::Answered { offer_id, sdp, mid_to_track_id });
         self.keep_unclaimed(key, transport, sections);
-        self.attach_told(key);
-        self.ask_for_offer(key);
+        if is_single {
+            self.attach_told(key);
+            self.ask_for_offer(key);
+        }
     }
 
     /// Admits a track, and takes a section that already sends it.

@@ -8,6 +8,7 @@ use super::peer::Section;
 use super::track::DownTrack;
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
+use crate::forward::Rewriter;
 use crate::sdp::{OfferedSection, SectionChange};
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, Transport};
@@ -73,9 +74,10 @@ impl Worker {
     pub(super) fn clear_section(&mut self, key: PeerKey, index: usize) {
         let Some(section) = self.peers.get_mut(key).and_then(|peer| peer.sections.get_mut(index)) else { return };
         let Some(track) = section.track.take().and_then(|track| self.tracks.get_mut(track)) else { return };
-        if let Some(position) = track.downs.iter().position(|down| down.peer == key) {
-            // The numbers go on with the next track on this section.
-            section.rewriter = Some(track.downs.swap_remove(position).rewriter);
+        let Some(position) = track.downs.iter().position(|down| down.peer == key) else { return };
+        let down = track.downs.swap_remove(position);
+        if let Some(transport) = self.transports.get_mut(down.transport) {
+            transport.renew_sources(down.mid);
         }
     }
 
@@ -180,16 +182,18 @@ impl Worker {
         let Some(section) = peer.sections.get_mut(index) else { return };
         let (Some(mid), Some(track_key)) = (section.mid, section.track) else { return };
         let Some(track) = self.tracks.get_mut(track_key) else { return };
+        if track.down_of(key).is_some() {
+            return;
+        }
         let Some(transport) = self.transports.get_mut(transport_key) else { return };
         if !can_receive(transport, mid, track.codec) {
             return self.refuse_codec(key, index, track_key);
         }
-        let Some(rewriter) = section.rewriter.take() else { return };
         track.downs.push(DownTrack {
             peer: key,
             transport: transport_key,
             mid,
-            rewriter,
+            rewriter: Rewriter::new(),
             current: None,
             target: None,
             payload: None,

@@ -3,6 +3,7 @@
 mod forwarding;
 mod layers;
 mod messages;
+mod negotiation;
 mod reconnect;
 mod reports;
 mod sections;

@@ -355,18 +355,32 @@ impl World {
         had_any
     }
 
+    /// Lets a client answer the last offer that it has not answered when it came.
+    pub fn answer_late(&mut self, client: usize) {
+        let mut offers = self.clients[client].events.iter().filter_map(|event| match event {
+            PeerEvent::Offered { offer_id, sdp, .. } => Some((*offer_id, sdp.clone())),
+            _ => None,
+        });
+        let (offer_id, sdp) = offers.next_back().expect("an offer");
+        self.answer(client, offer_id, &sdp);
+        self.settle();
+    }
+
+    fn answer(&mut self, client: usize, offer_id: u32, sdp: &str) {
+        let client = &mut self.clients[client];
+        let subscriber = client.subscriber.as_mut().expect("a client in dual mode");
+        let sdp = subscriber.accept_offer(sdp);
+        subscriber.advance(self.now);
+        let peer = client.name.parse().unwrap();
+        self.worker.handle_command(&self.room, Command::Answer { peer, offer_id, sdp }, self.now);
+    }
+
     fn handle_peer_event(&mut self, index: usize, event: PeerEvent) {
         let now = self.now;
         let client = &mut self.clients[index];
         client.events.push(event.clone());
         match event {
-            PeerEvent::Offered { offer_id, sdp, .. } if client.answers => {
-                let subscriber = client.subscriber.as_mut().expect("a client in dual mode");
-                let sdp = subscriber.accept_offer(&sdp);
-                subscriber.advance(now);
-                let peer = client.name.parse().unwrap();
-                self.worker.handle_command(&self.room, Command::Answer { peer, offer_id, sdp }, now);
-            }
+            PeerEvent::Offered { offer_id, sdp, .. } if client.answers => self.answer(index, offer_id, &sdp),
             PeerEvent::Answered { offer_id, sdp, .. } if offer_id == client.next_offer => {
                 client.publisher.accept_answer(&sdp);
                 client.publisher.advance(now);
