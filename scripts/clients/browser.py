@@ -17,6 +17,8 @@ FILES = {
     "/page.js": (HERE / "page.js", "text/javascript"),
     "/livekit-client.umd.js": (SDK, "text/javascript"),
 }
+# Where events are delivered to; nothing is done with them.
+WEBHOOKS = "/webhooks"
 # A page asks again when it has waited this long for a command, in seconds.
 POLL = 20
 
@@ -32,6 +34,9 @@ CHROMIUM = [
     "--use-fake-ui-for-media-stream",
     "--allow-loopback-in-peer-connection",
     "--autoplay-policy=no-user-gesture-required",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
 ]
 FIREFOX = {
     "media.navigator.streams.fake": True,
@@ -75,6 +80,8 @@ class Pages:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
+                if self.path == WEBHOOKS:
+                    return self.answer(204)
                 pages.results[parse_qs(urlparse(self.path).query)["id"][0]].put(json.loads(body))
                 return self.answer(204)
 
@@ -96,6 +103,9 @@ class Pages:
 
     def url(self, client):
         return f"http://127.0.0.1:{self.server.server_port}/client?id={client}"
+
+    def webhooks(self):
+        return f"http://127.0.0.1:{self.server.server_port}{WEBHOOKS}"
 
     def register(self, client):
         self.commands[client], self.results[client] = queue.Queue(), queue.Queue()

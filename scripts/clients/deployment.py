@@ -58,19 +58,22 @@ class LiveKit:
 class Conclave:
     """`conclave dev` in a directory of its own."""
 
-    def __init__(self, program, livekit_program=None):
-        self.program = program
+    def __init__(self, program, webhooks, livekit_program=None, network=None):
+        self.program, self.network = program, network
         self.directory = tempfile.TemporaryDirectory(prefix="conclave-clients-")
         self.livekit = LiveKit(livekit_program, self.directory.name) if livekit_program else None
         self.ports = free_port(), free_port()
         self.start()
+        self.request("POST", "/v1/webhook-endpoints", {"url": webhooks})
 
     def start(self):
         """Starts the server, or starts it again on the same data and the same ports."""
         api, admin = (f"127.0.0.1:{port}" for port in self.ports)
         settings = {
             "CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000", "CONCLAVE_LIMITS__BURST": "100000", "RUST_LOG": "warn",
-        } | (self.livekit.settings() if self.livekit else {})
+        }
+        for part in filter(None, (self.livekit, self.network)):
+            settings |= part.settings()
         log_file = Path(self.directory.name) / "conclave.log"
         log = log_file.open("a")
         command = [self.program, "--data", f"{self.directory.name}/data", "dev", "--listen", api, "--admin", admin]
@@ -114,6 +117,15 @@ class Conclave:
         with urllib.request.urlopen(request, timeout=40) as response:
             text = response.read()
         return json.loads(text) if text else None
+
+    def sessions(self, room):
+        """The sessions of a room, newest first."""
+        return self.request("GET", f"/v1/rooms/{room}/sessions?limit=100")["sessions"]
+
+    def events(self, room):
+        """What happened last in a room, newest first."""
+        deliveries = self.request("GET", "/v1/webhook-deliveries?limit=100")["webhook_deliveries"]
+        return [delivery["payload"] for delivery in deliveries if delivery["payload"]["room"] == room]
 
     def token(self, room, identity, role="host"):
         """A token for a room, which is created if it is not there."""

@@ -1,12 +1,16 @@
 """A client on LiveKit's Rust core, by its Python SDK. It has the actions of the page, as far as stories need them."""
 
 import asyncio
+import logging
 import threading
 import time
 
 from livekit import rtc
 
 from browser import ClientError
+
+# The SDK warns of what stories do on purpose.
+logging.getLogger("livekit").setLevel(logging.CRITICAL)
 
 WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
 SAMPLES_PER_SECOND, SAMPLES = 48_000, 480
@@ -25,7 +29,7 @@ class Native:
 
     def reset(self):
         self.room, self.tasks, self.inbox, self.history = None, [], [], []
-        self.frames, self.sent = {}, 0
+        self.inbound, self.sent = {}, 0
 
     def call(self, action, timeout=40, **options):
         """Runs an action, and returns its result."""
@@ -41,6 +45,8 @@ class Native:
         self.loop.call_soon_threadsafe(self.loop.stop)
 
     async def join(self, url, token, single=True, **_):
+        if self.room:
+            await self.leave()
         self.reset()
         self.room = room = rtc.Room()
         room.on("track_subscribed", self.subscribed)
@@ -54,17 +60,18 @@ class Native:
         await room.connect(url, token, rtc.RoomOptions(single_peer_connection=single))
         return {"ms": round((time.monotonic() - begun) * 1000), "sid": room.local_participant.sid}
 
-    def subscribed(self, track, _publication, participant):
+    def subscribed(self, track, publication, participant):
         kind = "video" if track.kind == rtc.TrackKind.KIND_VIDEO else "audio"
         stream = rtc.VideoStream(track) if kind == "video" else rtc.AudioStream(track)
-        self.tasks.append(self.loop.create_task(self.count(stream, f"{participant.identity} {kind}")))
+        counts = {"trackSid": publication.sid, "framesDecoded": 0, "freezeCount": 0}
+        self.inbound[f"{participant.identity} {kind}"] = counts
+        self.tasks.append(self.loop.create_task(self.count(stream, counts)))
 
-    async def count(self, stream, name):
-        self.frames.setdefault(name, 0)
+    async def count(self, stream, counts):
         async for _ in stream:
-            self.frames[name] += 1
+            counts["framesDecoded"] += 1
 
-    async def publish(self, simulcast=False, codec=None):
+    async def publish(self, simulcast=False, codec=None, **_):
         video, audio = rtc.VideoSource(WIDTH, HEIGHT), rtc.AudioSource(SAMPLES_PER_SECOND, 1)
         camera = rtc.LocalVideoTrack.create_video_track("camera", video)
         microphone = rtc.LocalAudioTrack.create_audio_track("microphone", audio)
@@ -93,13 +100,21 @@ class Native:
             await source.capture_frame(rtc.AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES))
 
     async def stats(self):
-        inbound = {name: {"framesDecoded": frames, "freezeCount": 0} for name, frames in self.frames.items()}
-        return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
+        return {"inbound": self.inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
 
-    async def send(self, text, length=0, topic=None, reliable=True, to=None, count=1):
+    async def send(self, interval=0, **messages):
+        sending = self.send_all(interval / 1000, **messages)
+        if interval:
+            self.tasks.append(self.loop.create_task(sending))
+        else:
+            await sending
+
+    async def send_all(self, interval, text, length=0, topic=None, reliable=True, to=None, count=1):
         for number in range(count):
             message = text.replace("{n}", str(number)).encode().ljust(length, b"\0")
             await self.room.local_participant.publish_data(message, reliable=reliable, topic=topic or "", destination_identities=to or [])
+            if interval:
+                await asyncio.sleep(interval)
 
     async def received(self):
         return self.inbox

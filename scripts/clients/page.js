@@ -2,14 +2,17 @@
 
 const { Room, RoomEvent, Track, VideoPresets, VideoQuality, ConnectionState } = LivekitClient;
 const id = new URLSearchParams(location.search).get('id');
+const NOISE_FRAMES_PER_SECOND = 15;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 let room;
 let received = [];
 let events = [];
+let drawing;
 
 const actions = {
   async join({ url, token, single, adaptive, dynacast }) {
+    await room?.disconnect();
     received = [];
     events = [];
     room = new Room({ singlePeerConnection: single, adaptiveStream: adaptive ?? false, dynacast: dynacast ?? false });
@@ -25,11 +28,17 @@ const actions = {
     return { ms: Math.round(performance.now() - begun), sid: room.localParticipant.sid };
   },
 
-  async publish({ simulcast, codec }) {
+  // The microphone, and the camera or a video that needs the bitrates of its layers.
+  async publish({ simulcast, busy, codec }) {
     const me = room.localParticipant;
-    const resolution = simulcast ? VideoPresets.h720.resolution : VideoPresets.h360.resolution;
-    await me.setMicrophoneEnabled(true);
-    await me.setCameraEnabled(true, { resolution }, { simulcast, videoCodec: codec ?? 'vp8' });
+    await me.setMicrophoneEnabled(true, {}, { dtx: false });
+    const options = { simulcast, videoCodec: codec ?? 'vp8', degradationPreference: 'maintain-resolution' };
+    const { resolution } = simulcast ? VideoPresets.h540 : VideoPresets.h360;
+    if (busy) {
+      await me.publishTrack(noise(resolution), { source: Track.Source.Camera, ...options });
+    } else {
+      await me.setCameraEnabled(true, { resolution }, options);
+    }
     return tracks(me);
   },
 
@@ -46,10 +55,19 @@ const actions = {
     const of = {};
     for (const participant of room.remoteParticipants.values()) {
       for (const publication of participant.trackPublications.values()) {
-        if (publication.track) of[`${participant.identity} ${publication.kind}`] = await inbound(publication.track);
+        if (publication.track) of[`${participant.identity} ${publication.kind}`] = await inbound(publication);
       }
     }
     return { inbound: of, outbound: await outbound(), state: room.state };
+  },
+
+  // By which protocol packets are received.
+  async protocol() {
+    const { pcManager } = room.engine;
+    const statistics = await (pcManager.subscriber ?? pcManager.publisher).getStats();
+    const find = (test) => [...statistics.values()].find(test);
+    const transport = find((report) => report.type === 'transport' && report.selectedCandidatePairId);
+    return find((report) => report.id === find((pair) => pair.id === transport.selectedCandidatePairId).remoteCandidateId).protocol;
   },
 
   async quality({ identity, quality }) {
@@ -58,13 +76,10 @@ const actions = {
     }
   },
 
-  async send({ length, text, topic, reliable, to, count }) {
-    for (let number = 0; number < (count ?? 1); number += 1) {
-      const bytes = new Uint8Array(length ?? 0);
-      const start = new TextEncoder().encode(text.replace('{n}', String(number)));
-      const message = length ? (bytes.set(start), bytes) : start;
-      await room.localParticipant.publishData(message, { reliable: reliable ?? true, topic, destinationIdentities: to });
-    }
+  // With an interval, in milliseconds, messages are sent while other commands run.
+  async send({ interval, ...messages }) {
+    const sent = send(messages, interval ?? 0);
+    if (!interval) await sent;
   },
 
   async received() {
@@ -98,9 +113,35 @@ const actions = {
   },
 
   async leave() {
+    clearInterval(drawing);
     await room.disconnect();
   },
 };
+
+async function send({ length, text, topic, reliable, to, count }, interval) {
+  for (let number = 0; number < (count ?? 1); number += 1) {
+    const bytes = new Uint8Array(length ?? 0);
+    const start = new TextEncoder().encode(text.replace('{n}', String(number)));
+    const message = length ? (bytes.set(start), bytes) : start;
+    await room.localParticipant.publishData(message, { reliable: reliable ?? true, topic, destinationIdentities: to });
+    if (interval) await sleep(interval);
+  }
+}
+
+// A video that takes as many bits as it gets: coloured squares, of which some change with every frame.
+function noise({ width, height }) {
+  const [square, changes] = [24, 90];
+  const below = (limit) => Math.floor(Math.random() * limit);
+  const canvas = Object.assign(document.createElement('canvas'), { width, height });
+  const context = canvas.getContext('2d');
+  drawing = setInterval(() => {
+    for (let change = 0; change < changes; change += 1) {
+      context.fillStyle = `rgb(${below(256)} ${below(256)} ${below(256)})`;
+      context.fillRect(below(width / square) * square, below(height / square) * square, square, square);
+    }
+  }, 1000 / NOISE_FRAMES_PER_SECOND);
+  return canvas.captureStream(NOISE_FRAMES_PER_SECOND).getVideoTracks()[0];
+}
 
 function tracks(participant) {
   return [...participant.trackPublications.values()].map((one) => ({
@@ -113,11 +154,14 @@ async function reports(track, type) {
   return found ? [...found.values()].filter((report) => report.type === type) : [];
 }
 
-async function inbound(track) {
+async function inbound({ track, trackSid }) {
   const [report] = await reports(track, 'inbound-rtp');
   const { framesDecoded, freezeCount, frameHeight, pliCount } = report ?? {};
-  const { packetsReceived, packetsLost, concealedSamples, totalSamplesReceived } = report ?? {};
-  return { framesDecoded, freezeCount, frameHeight, pliCount, packetsReceived, packetsLost, concealedSamples, totalSamplesReceived };
+  const { packetsReceived, packetsLost, concealedSamples, silentConcealedSamples, totalSamplesReceived } = report ?? {};
+  return {
+    trackSid, framesDecoded, freezeCount, frameHeight, pliCount, packetsReceived, packetsLost, concealedSamples,
+    silentConcealedSamples, totalSamplesReceived,
+  };
 }
 
 async function outbound() {

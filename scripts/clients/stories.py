@@ -1,9 +1,15 @@
 """What clients do in a call, and what must hold. A story fails with an AssertionError that says what it saw."""
 
+import itertools
 import time
+from collections import defaultdict
+
+from network import Conditions
 
 # How long tracks are watched, in seconds, once they arrive.
 WATCH = 6
+# The heights of the best and the worst layer that the page publishes.
+BEST, WORST = 540, 180
 # The least share of the sent frames that is decoded.
 DECODED = 0.95
 
@@ -19,30 +25,73 @@ def wait_for(what, check, seconds=20):
 
 
 class Call:
-    """A room with some clients in it."""
+    """A room with some clients in it, which use one connection or two. The last one has the conditions, if there are any."""
 
-    def __init__(self, conclave, clients, single=True):
-        self.conclave, self.clients, self.single = conclave, clients, single
+    def __init__(self, conclave, clients, single=True, conditions=None):
+        self.conclave, self.clients, self.conditions = conclave, clients, conditions
+        self.single = dict(zip(clients, single if isinstance(single, tuple) else (single,) * len(clients)))
         self.room = f"call-{time.monotonic_ns()}"
 
     def __enter__(self):
         for client in self.clients:
+            if self.conclave.network:
+                is_last = client is self.clients[-1]
+                self.conclave.network.conditions = self.conditions if is_last and self.conditions else Conditions()
             self.join(client)
         return self
 
-    def join(self, client, **options):
+    def join(self, client):
         token = self.conclave.token(self.room, client.name)
-        return client.call("join", url=token["url"], token=token["token"], single=self.single, **options)
+        return client.call("join", url=token["url"], token=token["token"], single=self.single[client])
 
-    def __exit__(self, *_):
+    def __exit__(self, failure, *_):
         for client in self.clients:
             client.call("leave")
         self.conclave.request("DELETE", f"/v1/rooms/{self.room}")
+        if not failure:
+            wait_for("an end of each stay in the records", self.has_whole_records)
+
+    def has_whole_records(self):
+        """Whether each session has ended, and each of them and of its tracks has one event for the start and one for the end."""
+        events, sessions = self.conclave.events(self.room), self.conclave.sessions(self.room)
+        of = lambda key, *types: sorted(event[key] for event in events if event["type"] in types)
+        joined, tracks = of("participant_sid", "participant.joined"), of("track_sid", "track.published")
+        return (
+            all("left_at" in session for session in sessions)
+            and joined == sorted(session["participant_sid"] for session in sessions)
+            and joined == of("participant_sid", "participant.left", "participant.connection_aborted")
+            and tracks == of("track_sid", "track.unpublished")
+            and len(set(joined)) == len(joined) and len(set(tracks)) == len(tracks)
+        )
+
+
+def inbound(client, publisher, kind="video"):
+    """What a client receives of a publisher: the track and its counters, all of them 0 at first."""
+    return defaultdict(int, client.call("stats")["inbound"].get(f"{publisher.name} {kind}") or {})
 
 
 def frames(client, publisher):
-    found = client.call("stats")["inbound"].get(f"{publisher.name} video") or {}
-    return found.get("framesDecoded") or 0, found.get("freezeCount") or 0
+    found = inbound(client, publisher)
+    return found["framesDecoded"] or 0, found["freezeCount"] or 0
+
+
+def wait_for_video(*clients):
+    """Waits until each sees the others."""
+    for client, publisher in itertools.permutations(clients, 2):
+        wait_for(f"video of {publisher.name} at {client.name}", lambda: frames(client, publisher)[0] > 0)
+
+
+def wait_for_more_video(*clients, seconds=20):
+    """Waits until each sees new pictures of the others, of the same tracks or of new ones."""
+    for client, publisher in itertools.permutations(clients, 2):
+        before = inbound(client, publisher)
+
+        def has_gone_on():
+            now = inbound(client, publisher)
+            is_same = now["trackSid"] == before["trackSid"]
+            return (now["framesDecoded"] or 0) >= (before["framesDecoded"] or 0) * is_same + 5
+
+        wait_for(f"more video of {publisher.name} at {client.name}", has_gone_on, seconds)
 
 
 def sent(client):
@@ -53,9 +102,8 @@ def pictures_arrive(call):
     """Each sees and hears the other: the frames that are sent are decoded, without a freeze."""
     one, two = call.clients
     for client in call.clients:
-        client.call("publish", simulcast=False)
-    for client, other in (one, two), (two, one):
-        wait_for(f"video of {other.name} at {client.name}", lambda: frames(client, other)[0] > 0)
+        client.call("publish")
+    wait_for_video(one, two)
     before = {(client, other): (frames(client, other), sent(other)) for client, other in ((one, two), (two, one))}
     time.sleep(WATCH)
     shares = []
@@ -96,23 +144,38 @@ def the_server_sends(call):
     return "to everybody"
 
 
-def connections_come_back(call, scenario):
-    """The signalling, or everything, is lost for a moment: the client is back, and so are its pictures."""
-    browser, other = call.clients
-    for client in call.clients:
-        client.call("publish", simulcast=False)
-    wait_for("video", lambda: frames(other, browser)[0] > 0 and frames(browser, other)[0] > 0)
-    back = browser.call("simulate", scenario=scenario)
-    for client, publisher in (browser, other), (other, browser):
-        before = frames(client, publisher)[0]
-        wait_for(f"video of {publisher.name} after {scenario}", lambda: frames(client, publisher)[0] != before)
-    return f"back after {back['ms']} ms"
+def a_late_client_sees_all(call):
+    """A client that joins later sees what is published already."""
+    early, late = call.clients
+    late.call("leave")
+    early.call("publish")
+    call.join(late)
+    wait_for(f"video of {early.name} at {late.name}", lambda: frames(late, early)[0] > 5)
+    return "it sees the other"
+
+
+def layers_change(call):
+    """A receiver asks for another quality 20 times, gets it, and no change is a freeze."""
+    publisher, receiver = call.clients
+    publisher.call("publish", simulcast=True)
+    height = lambda: inbound(receiver, publisher)["frameHeight"] or 0
+    wait_for("the best layer", lambda: height() == BEST)
+    frozen, slowest = frames(receiver, publisher)[1], 0
+    for turn in range(20):
+        quality, expected = ("LOW", WORST) if turn % 2 == 0 else ("HIGH", BEST)
+        begun = time.monotonic()
+        receiver.call("quality", identity=publisher.name, quality=quality)
+        wait_for(f"{quality} in turn {turn}", lambda: height() == expected)
+        slowest = max(slowest, time.monotonic() - begun)
+    freezes = frames(receiver, publisher)[1] - frozen
+    assert freezes == 0, f"{freezes} freezes"
+    return f"20 changes, the slowest after {slowest:.1f} s"
 
 
 def a_moderator_acts(call):
     """Muting by the server stops the pictures, and a removal ends the connection."""
     one, two = call.clients
-    two.call("publish", simulcast=False)
+    two.call("publish")
     wait_for("video", lambda: frames(one, two)[0] > 0)
     participants = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants")["participants"]
     tracks = next(one["tracks"] for one in participants if one["identity"] == two.name)

@@ -1,0 +1,63 @@
+"""Stories of networks that lose packets, are slow, or block UDP."""
+
+import time
+
+from stories import BEST, frames, inbound, wait_for, wait_for_video
+
+# How long a poor network is watched, in seconds.
+WATCH = 10
+# The most sound that may be made up on a network that has become slow, as a share.
+CONCEALED = 0.03
+
+
+def tcp_is_used(call):
+    """Where UDP is blocked, media comes by TCP."""
+    sender, receiver = call.clients
+    for client in call.clients:
+        client.call("publish")
+    wait_for_video(sender, receiver)
+    assert receiver.call("protocol") == "tcp", receiver.call("protocol")
+    assert sender.call("protocol") == "udp", sender.call("protocol")
+    return "instead of UDP"
+
+
+def losses_are_repaired(call, most_concealed):
+    """Pictures go on, and redundancy repairs the sound, as far as not two packets in a row are lost."""
+    sender, receiver = call.clients
+    sender.call("publish", simulcast=True)
+    wait_for("sound and pictures", lambda: frames(receiver, sender)[0] > 15 and made_up(receiver, sender)[1] > 0)
+    decoded, begun = frames(receiver, sender)[0], made_up(receiver, sender)
+    time.sleep(WATCH)
+    rate = (frames(receiver, sender)[0] - decoded) / WATCH
+    concealed, total = (after - before for after, before in zip(made_up(receiver, sender), begun))
+    assert total > WATCH * 40_000, f"{total} samples in {WATCH} s"
+    assert concealed <= most_concealed * total, f"{concealed / total:.1%} of the sound is made up"
+    assert rate >= 5, f"{rate:.1f} frames per second"
+    return f"{concealed / total:.2%} of the sound is made up, {rate:.0f} frames per second"
+
+
+def made_up(client, publisher):
+    """The samples that stand for lost sound, and all."""
+    audio = inbound(client, publisher, "audio")
+    return (audio["concealedSamples"] or 0) - (audio["silentConcealedSamples"] or 0), audio["totalSamplesReceived"] or 0
+
+
+def bandwidth_decides(call, bits_per_second):
+    """A slow network gets a lower layer, and sound without gaps; once it is fast again, the best one."""
+    sender, receiver = call.clients
+    sender.call("publish", simulcast=True, busy=True)
+    height = lambda: inbound(receiver, sender)["frameHeight"] or 0
+    wait_for("the best layer", lambda: height() == BEST)
+    call.conditions.bits_per_second, begun = bits_per_second, time.monotonic()
+    wait_for("a lower layer", lambda: 0 < height() < BEST, 30)
+    dropped = time.monotonic() - begun
+    time.sleep(3)
+    before, samples = frames(receiver, sender)[0], made_up(receiver, sender)
+    time.sleep(WATCH)
+    decoded = (frames(receiver, sender)[0] - before) / WATCH
+    concealed, total = (after - before for after, before in zip(made_up(receiver, sender), samples))
+    assert decoded >= 10, f"{decoded:.1f} frames per second"
+    assert total > WATCH * 40_000 and concealed <= CONCEALED * total, f"{concealed} of {total} samples are made up"
+    call.conditions.bits_per_second, begun = 0, time.monotonic()
+    wait_for("the best layer again", lambda: height() == BEST, 60)
+    return f"lower after {dropped:.1f} s, best again after {time.monotonic() - begun:.1f} s"
