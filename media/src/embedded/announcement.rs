@@ -26,14 +26,9 @@ pub(super) struct MediaSection {
     pub layers: Vec<Quality>,
 }
 
-/// Returns the kind and the source that a request names; `None` for a kind that no client can announce.
-pub(super) fn kind_and_source(request: &AddTrackRequest) -> Option<(TrackKind, TrackSource)> {
-    Some((track_kind(request.r#type)?, track_source(request.source)))
-}
-
-/// Returns the kind and the source of a track that was announced.
-pub(super) fn described(info: &TrackInfo) -> Option<(TrackKind, TrackSource)> {
-    Some((track_kind(info.r#type)?, track_source(info.source)))
+/// Returns the kind and the source of a track by the numbers of the protocol; `None` for a kind that no client can announce.
+pub(super) fn kind_and_source(track_type: i32, source: i32) -> Option<(TrackKind, TrackSource)> {
+    Some((track_kind(track_type)?, track_source(source)))
 }
 
 /// Returns how the sid of a track begins, from which clients and people tell its kind and source.
@@ -55,15 +50,16 @@ pub(super) fn accept(
 ) -> (TrackInfo, NewTrack) {
     let mut layers: Vec<VideoLayer> = request.layers.iter().take(MAX_LAYERS).cloned().collect();
     layers.sort_by_key(|layer| layer.quality);
-    let codec = wanted_codec(request, kind);
+    let medium = if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video };
+    let codec = wanted_codec(request, medium);
     let has_feature = |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
     let is_stereo = request.stereo || has_feature(AudioTrackFeature::TfStereo);
     let media = NewTrack {
         sid: sid.clone(),
         cid: cut(&request.cid),
-        medium: if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video },
+        medium,
         source,
-        codec,
+        codec: Some(codec),
         is_stereo,
         uses_dtx: !request.disable_dtx && !has_feature(AudioTrackFeature::TfNoDtx),
         uses_red: !request.disable_red,
@@ -85,7 +81,7 @@ pub(super) fn accept(
         stream: cut(&request.stream),
         audio_features: request.audio_features.iter().copied().take(16).collect(),
         codecs: vec![SimulcastCodecInfo {
-            mime_type: codec.map_or_else(String::new, |codec| codec.mime_type().to_owned()),
+            mime_type: codec.mime_type().to_owned(),
             cid: cut(&request.cid),
             layers: layers.clone(),
             ..SimulcastCodecInfo::default()
@@ -107,12 +103,11 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     }
 }
 
-/// Returns the first codec that the client names and the server forwards; for video VP8, if it names none of them.
-fn wanted_codec(request: &AddTrackRequest, kind: TrackKind) -> Option<Codec> {
-    let medium = if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video };
-    let named = request.simulcast_codecs.iter().filter_map(|codec| Codec::from_mime_type(&codec.codec));
-    let default = if kind == TrackKind::Audio { Codec::Opus } else { Codec::Vp8 };
-    Some(named.into_iter().find(|codec| codec.medium() == medium).unwrap_or(default))
+/// Returns the first codec that the client names and the server forwards; Opus or VP8, if it names none of them.
+fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium) -> Codec {
+    let mut named = request.simulcast_codecs.iter().filter_map(|codec| Codec::from_mime_type(&codec.codec));
+    let default = if medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
+    named.find(|codec| codec.medium() == medium).unwrap_or(default)
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
@@ -145,7 +140,7 @@ mod tests {
     fn layers_are_sorted_by_quality_and_an_unsupported_codec_becomes_vp8() {
         for (asked, codec) in [("vp9", Codec::Vp8), ("h264", Codec::H264), ("", Codec::Vp8)] {
             let request = request(asked);
-            let what = kind_and_source(&request).unwrap();
+            let what = kind_and_source(request.r#type, request.source).unwrap();
             let (info, media) = accept(&request, &"TR_VC1".parse().unwrap(), what);
             assert_eq!(media.codec, Some(codec));
             assert_eq!(info.codecs[0].mime_type, codec.mime_type());
@@ -157,6 +152,6 @@ mod tests {
     #[test]
     fn a_data_track_cannot_be_announced() {
         let request = AddTrackRequest { r#type: proto::TrackType::Data.into(), ..AddTrackRequest::default() };
-        assert_eq!(kind_and_source(&request), None);
+        assert_eq!(kind_and_source(request.r#type, request.source), None);
     }
 }

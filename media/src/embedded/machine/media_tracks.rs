@@ -3,7 +3,7 @@
 #![expect(deprecated, reason = "clients of older versions read and write these fields")]
 
 use conclave_model::event::TrackSummary;
-use conclave_model::participant::{Track, TrackKind, TrackSource};
+use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
 use conclave_rtc::{Command, NewTrack};
 use livekit_protocol::{AddTrackRequest, TrackInfo};
@@ -42,7 +42,8 @@ impl Machine {
     ) -> Result<TrackInfo, AnnounceError> {
         let publisher = self.present(sid).map_err(|_| AnnounceError::NotAllowed)?;
         let client = publisher.client.as_ref().ok_or(AnnounceError::NotAllowed)?;
-        let (kind, source) = announcement::kind_and_source(request).ok_or(AnnounceError::UnsupportedType)?;
+        let (kind, source) =
+            announcement::kind_and_source(request.r#type, request.source).ok_or(AnnounceError::UnsupportedType)?;
         check_track(&publisher.grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
         let mut pending = client.tracks.values().filter(|track| !track.is_negotiated);
         if !request.sid.is_empty() {
@@ -127,7 +128,8 @@ impl Machine {
         let Some(client) = publisher.client.as_mut() else { return };
         let grants = &publisher.grants;
         let is_forbidden = |info: &TrackInfo| {
-            announcement::described(info).is_none_or(|(kind, source)| check_track(grants, kind, source).is_err())
+            announcement::kind_and_source(info.r#type, info.source)
+                .is_none_or(|(kind, source)| check_track(grants, kind, source).is_err())
         };
         let ended: Vec<_> =
             client.tracks.extract_if(|_, media| is_forbidden(&media.info)).map(|(sid, _)| sid).collect();
@@ -146,7 +148,7 @@ impl Machine {
 
 /// Returns the track as reports and lists show it.
 fn published_track(sid: &TrackSid, info: &TrackInfo) -> Option<Track> {
-    let (kind, source): (TrackKind, TrackSource) = announcement::described(info)?;
+    let (kind, source) = announcement::kind_and_source(info.r#type, info.source)?;
     let size = |pixels: u32| (kind == TrackKind::Video && pixels > 0).then_some(pixels);
     Some(Track {
         sid: sid.clone(),
