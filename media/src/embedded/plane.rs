@@ -180,7 +180,9 @@ impl Inner {
     fn carry_out(&self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Notify { to, notice } => self.sessions.send(&to, Input::Notice(notice)),
+                Effect::Notify { to, notice } => {
+                    self.sessions.send(&to, Input::Notice(notice));
+                }
                 Effect::Command { room, command } => {
                     if let Some(commands) = self.commands.get() {
                         commands.send(&room, command);

@@ -37,14 +37,9 @@ impl Machine {
         sid == other || client.is_some_and(|client| client.subscriptions.is_following(other))
     }
 
-    /// Begins to forward what a participant may receive, once its transports are with the media workers: what is commanded for
-    /// it before is lost.
-    pub fn begin_receiving(&mut self, sid: &ParticipantSid) {
-        self.refresh_receiver(sid);
-    }
-
-    /// Updates what is forwarded to a participant.
-    pub(super) fn refresh_receiver(&mut self, sid: &ParticipantSid) {
+    /// Updates what is forwarded to a participant. What is commanded for it before its transports are with the media workers
+    /// is lost, so it is called once they are.
+    pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
         self.refresh(sid, None);
     }
 

@@ -131,7 +131,7 @@ impl Inner {
         };
         let (is_resumable, _) = self.call(|machine, _| is_same(machine));
         let (connection, socket) = connection();
-        let attached = is_resumable && self.sessions.try_send(sid, Input::Attach(Box::new((join, socket))));
+        let attached = is_resumable && self.sessions.send(sid, Input::Attach(Box::new((join, socket))));
         attached.then_some(connection)
     }
 }

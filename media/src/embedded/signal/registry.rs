@@ -79,13 +79,8 @@ impl Sessions {
         self.lock().remove(sid);
     }
 
-    /// Sends an input to a session, if there is one.
-    pub fn send(&self, sid: &ParticipantSid, input: Input) {
-        self.lock().send(sid, input);
-    }
-
     /// Sends an input to a session, and returns whether there is one that takes it.
-    pub fn try_send(&self, sid: &ParticipantSid, input: Input) -> bool {
+    pub fn send(&self, sid: &ParticipantSid, input: Input) -> bool {
         self.lock().send(sid, input)
     }
 
@@ -117,7 +112,9 @@ impl Sessions {
     /// the machine, and does not wait.
     pub fn handle_event(&self, event: Event) {
         match event {
-            Event::Peer { peer, event, .. } => self.send(&peer, Input::Media(event)),
+            Event::Peer { peer, event, .. } => {
+                self.send(&peer, Input::Media(event));
+            }
             Event::Room { room, event: RoomEvent::SpeakersChanged(speakers) } => {
                 let speakers: Arc<[_]> = speakers.into();
                 self.send_to_room(&room, || Input::Speakers(Arc::clone(&speakers)));
@@ -127,7 +124,9 @@ impl Sessions {
                 self.send_to_room(&room, || Input::Qualities(Arc::clone(&qualities)));
             }
             Event::Room { event: RoomEvent::PublishRates(rates), .. } => {
-                rates.into_iter().for_each(|rate| self.send(&rate.peer, Input::PublishRate(rate.kbps)));
+                for rate in rates {
+                    self.send(&rate.peer, Input::PublishRate(rate.kbps));
+                }
             }
         }
     }

@@ -116,7 +116,7 @@ impl Session {
         if let Some(response) = self.join_response(turn) {
             self.send(Message::Join(response));
         }
-        turn.machine.begin_receiving(&self.sid);
+        turn.machine.refresh_receiver(&self.sid);
         self.refresh_token(turn);
         for request in &join.tracks {
             self.announce(turn, request);
