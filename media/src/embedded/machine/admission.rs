@@ -100,10 +100,7 @@ impl Machine {
     /// Aborts a join whose media was not connected in time.
     pub(super) fn abort_late_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
         self.clear_join_deadline(sid);
-        let Some(late) = self.participants.get(sid) else { return };
-        let (room, identity) = (late.room.clone(), late.identity().clone());
-        self.remove(sid, false, DisconnectCause::JoinTimeout, now);
-        self.release_seat(&room, &identity, sid);
+        self.disconnect(sid, false, DisconnectCause::JoinTimeout, now);
     }
 
     pub(super) fn cancel_join_deadline(&mut self, participant: &LocalParticipant) {

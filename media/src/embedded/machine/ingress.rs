@@ -9,6 +9,7 @@ use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 
 use super::{Machine, unused_id};
+use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress_endpoint::IngressEndpoint;
 use crate::embedded::publish::NewTrack;
@@ -52,7 +53,7 @@ impl Machine {
     pub fn delete_ingress(&mut self, id: &IngressId, now: Timestamp) {
         let Some(encoder) = self.ingresses.get(id).map(|endpoint| endpoint.encoder.clone()) else { return };
         if let Some(sid) = encoder {
-            self.disconnect(&sid, now);
+            self.disconnect(&sid, true, DisconnectCause::Left, now);
         }
         self.ingresses.remove(id);
     }
@@ -86,7 +87,7 @@ impl Machine {
     pub fn disconnect_encoder(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<IngressState, MachineError> {
         let endpoint = self.ingresses.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
         if let Some(sid) = endpoint.encoder.clone() {
-            self.disconnect(&sid, now);
+            self.disconnect(&sid, true, DisconnectCause::Left, now);
         }
         self.ingresses.get_by_key(key).map(IngressEndpoint::state).ok_or(MachineError::NoSuchIngress)
     }

@@ -58,22 +58,18 @@ impl Machine {
 
     /// A participant leaves, or loses its connection if the leave is not `clean`.
     pub fn leave(&mut self, sid: &ParticipantSid, clean: bool, now: Timestamp) -> Result<(), MachineError> {
-        let participant = self.present(sid)?;
-        let (room, identity) = (participant.room.clone(), participant.identity().clone());
-        self.remove(sid, clean, DisconnectCause::Left, now);
-        self.release_seat(&room, &identity, sid);
+        self.present(sid)?;
+        self.disconnect(sid, clean, DisconnectCause::Left, now);
         Ok(())
     }
 
     /// The server removes a participant; returns whether it was connected.
     pub fn remove_participant(&mut self, room: &NamespacedRoom, sid: &ParticipantSid, now: Timestamp) -> bool {
-        let Some(participant) = self.participants.get(sid).filter(|participant| participant.room == *room) else {
-            return false;
-        };
-        let identity = participant.identity().clone();
-        self.remove(sid, true, DisconnectCause::Removed, now);
-        self.release_seat(room, &identity, sid);
-        true
+        let is_connected = self.participants.get(sid).is_some_and(|participant| participant.room == *room);
+        if is_connected {
+            self.disconnect(sid, true, DisconnectCause::Removed, now);
+        }
+        is_connected
     }
 
     /// The server closes a room: its egresses end, its participants are disconnected, and its rules are dropped.
@@ -86,11 +82,11 @@ impl Machine {
         self.command(room, Command::CloseRoom);
     }
 
-    /// Disconnects a participant cleanly, also one that is joining.
-    pub(super) fn disconnect(&mut self, sid: &ParticipantSid, now: Timestamp) {
+    /// Removes a participant, also one that is joining, and releases its seat.
+    pub(super) fn disconnect(&mut self, sid: &ParticipantSid, clean: bool, cause: DisconnectCause, now: Timestamp) {
         let Some(participant) = self.participants.get(sid) else { return };
         let (room, identity) = (participant.room.clone(), participant.identity().clone());
-        self.remove(sid, true, DisconnectCause::Left, now);
+        self.remove(sid, clean, cause, now);
         self.release_seat(&room, &identity, sid);
     }
 

@@ -61,9 +61,8 @@ impl Machine {
         let (track, changed) = publisher.set_muted(track, muted)?;
         let (room, participant, was_reported) = (publisher.room.clone(), publisher.to_ref(), publisher.is_active());
         let Some(summary) = changed else { return Ok(track) };
-        if publisher.client.is_some() {
-            self.command(&room, Command::SetMuted { peer: sid.clone(), track: track.sid.clone(), muted });
-        }
+        let command = Command::SetMuted { peer: sid.clone(), track: track.sid.clone(), muted };
+        self.command_if_client(sid, &room, command);
         if was_reported {
             self.report(&room, now, MediaEvent::TrackMuted { participant, track: summary });
         }
