@@ -15,6 +15,7 @@ pub mod livekit;
 mod metrics;
 mod monitor;
 pub mod port;
+mod protocol;
 mod redact;
 mod rules;
 pub mod token;

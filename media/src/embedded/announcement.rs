@@ -8,7 +8,7 @@ use conclave_rtc::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodecInfo, TrackInfo, VideoLayer};
 
-use super::wire::{track_kind, track_source};
+use crate::protocol::{source_from_proto, track_kind_from_proto};
 
 /// The longest text that is kept of a client's, in bytes.
 const MAX_TEXT: usize = 1_024;
@@ -28,7 +28,9 @@ pub(super) struct MediaSection {
 
 /// Returns the kind and the source of a track by the numbers of the protocol; `None` for a kind that no client can announce.
 pub(super) fn kind_and_source(track_type: i32, source: i32) -> Option<(TrackKind, TrackSource)> {
-    Some((track_kind(track_type)?, track_source(source)))
+    let kind = track_kind_from_proto(proto::TrackType::try_from(track_type).ok()?);
+    let source = proto::TrackSource::try_from(source).unwrap_or_default();
+    (kind != TrackKind::Data).then(|| (kind, source_from_proto(source)))
 }
 
 /// Returns how the sid of a track begins, from which clients and people tell its kind and source.

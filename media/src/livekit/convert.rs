@@ -1,16 +1,13 @@
-//! Conversion between LiveKit's messages and Conclave's types. A value that Conclave does not know becomes the nearest one
-//! that claims least. A message without a valid id is skipped.
+//! Conversion between LiveKit's messages and Conclave's types. A message without a valid id is skipped.
 
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, IngressStatus};
-use conclave_model::participant::{
-    DataKind, Participant, ParticipantKind, ParticipantState, Track, TrackKind, TrackSource,
-};
+use conclave_model::participant::{DataKind, Participant, Track, TrackKind};
 use conclave_model::{Identity, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
 use super::call_error::sanitized;
-use crate::token::Grants;
+use crate::protocol::{kind_from_proto, source_from_proto, state_from_proto, track_kind_from_proto};
 
 /// Nanoseconds in a millisecond.
 const NANOS_PER_MILLI: i64 = 1_000_000;
@@ -22,8 +19,8 @@ pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> 
         sid: info.sid.parse().ok()?,
         identity: info.identity.parse().ok()?,
         name: info.name.clone(),
-        state: participant_state(info.state()),
-        kind: participant_kind(info.kind()),
+        state: state_from_proto(info.state()),
+        kind: kind_from_proto(info.kind()),
         metadata: info.metadata.clone(),
         attributes: info.attributes.clone().into_iter().collect(),
         is_publisher: info.is_publisher || !tracks.is_empty(),
@@ -44,40 +41,14 @@ pub(super) fn joined_at(info: &proto::ParticipantInfo) -> Option<Timestamp> {
     (millis > 0).then(|| Timestamp::from_millis(millis))
 }
 
-const fn participant_state(state: proto::participant_info::State) -> ParticipantState {
-    use proto::participant_info::State;
-    match state {
-        State::Joining => ParticipantState::Joining,
-        State::Joined => ParticipantState::Joined,
-        State::Active => ParticipantState::Active,
-        State::Disconnected => ParticipantState::Disconnected,
-    }
-}
-
-const fn participant_kind(kind: proto::participant_info::Kind) -> ParticipantKind {
-    use proto::participant_info::Kind;
-    match kind {
-        Kind::Ingress => ParticipantKind::Ingress,
-        Kind::Egress => ParticipantKind::Egress,
-        Kind::Sip => ParticipantKind::Sip,
-        Kind::Agent => ParticipantKind::Agent,
-        // The contract has no kind for connectors and bridges (decisions, section 5).
-        Kind::Standard | Kind::Connector | Kind::Bridge => ParticipantKind::Standard,
-    }
-}
-
 /// Converts a track; `None` if its sid is invalid.
 pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
-    let kind = match info.r#type() {
-        proto::TrackType::Audio => TrackKind::Audio,
-        proto::TrackType::Video => TrackKind::Video,
-        proto::TrackType::Data => TrackKind::Data,
-    };
+    let kind = track_kind_from_proto(info.r#type());
     let mime_type = Some(&info.mime_type).into_iter().chain(info.codecs.iter().map(|codec| &codec.mime_type));
     Some(Track {
         sid: info.sid.parse().ok()?,
         kind,
-        source: track_source(info.source()),
+        source: source_from_proto(info.source()),
         muted: info.muted,
         name: Some(info.name.clone()).filter(|name| !name.is_empty()),
         width: Some(info.width).filter(|pixels| *pixels > 0),
@@ -92,42 +63,6 @@ pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
 #[allow(deprecated)]
 fn is_simulcast(info: &proto::TrackInfo) -> bool {
     info.simulcast || info.layers.len() > 1 || info.codecs.iter().any(|codec| codec.layers.len() > 1)
-}
-
-const fn track_source(source: proto::TrackSource) -> TrackSource {
-    match source {
-        proto::TrackSource::Unknown => TrackSource::Unknown,
-        proto::TrackSource::Camera => TrackSource::Camera,
-        proto::TrackSource::Microphone => TrackSource::Microphone,
-        proto::TrackSource::ScreenShare => TrackSource::ScreenShare,
-        proto::TrackSource::ScreenShareAudio => TrackSource::ScreenShareAudio,
-    }
-}
-
-const fn source_to_proto(source: TrackSource) -> i32 {
-    match source {
-        TrackSource::Unknown => proto::TrackSource::Unknown as i32,
-        TrackSource::Camera => proto::TrackSource::Camera as i32,
-        TrackSource::Microphone => proto::TrackSource::Microphone as i32,
-        TrackSource::ScreenShare => proto::TrackSource::ScreenShare as i32,
-        TrackSource::ScreenShareAudio => proto::TrackSource::ScreenShareAudio as i32,
-    }
-}
-
-/// Returns a participant's permission changed to `grants`. Fields that `grants` do not have keep their `current` value,
-/// since LiveKit replaces the whole permission.
-pub(super) fn permission(
-    current: Option<proto::ParticipantPermission>,
-    grants: &Grants,
-) -> proto::ParticipantPermission {
-    proto::ParticipantPermission {
-        can_subscribe: grants.can_subscribe,
-        can_publish: grants.can_publish,
-        can_publish_data: grants.can_publish_data,
-        can_publish_sources: grants.sources.iter().copied().map(source_to_proto).collect(),
-        hidden: grants.hidden,
-        ..current.unwrap_or_default()
-    }
 }
 
 /// Converts the delivery kind of a data message.

@@ -14,6 +14,7 @@ use super::convert;
 use super::participants::Participants;
 use super::twirp::TwirpClient;
 use crate::port::{MediaError, MuteOutcome, RoleGrant, ServerData};
+use crate::protocol::permission_to_proto;
 
 /// Calls that change what a participant does or receives.
 #[derive(Debug, Clone)]
@@ -91,7 +92,7 @@ impl Moderation {
         let request = proto::UpdateParticipantRequest {
             room: room.to_string(),
             identity: identity.to_string(),
-            permission: Some(convert::permission(current.permission, &role.grants)),
+            permission: Some(permission_to_proto(current.permission.unwrap_or_default(), &role.grants)),
             // LiveKit removes an attribute whose value is empty, and keeps those that are not named.
             attributes: HashMap::from([
                 (ROLE_ATTRIBUTE.to_owned(), role.role.to_string()),
