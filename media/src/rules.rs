@@ -1,12 +1,22 @@
-//! Subscription rules: which roles of a room receive which.
+//! Subscription rules: which roles of a room receive which, and how much.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use conclave_model::RoleName;
+use conclave_model::role::RoleSubscribe;
 
-/// For each role, the roles whose tracks it receives; `None`, or no entry, means all (decisions section 3, `to_roles`).
+/// What each role receives. A role without an entry receives all (decisions section 3, **RoleSubscribe**).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SubscriptionRules(HashMap<RoleName, Option<HashSet<RoleName>>>);
+pub(crate) struct SubscriptionRules(HashMap<RoleName, SubscriptionRule>);
+
+/// What a role receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SubscriptionRule {
+    /// The roles whose tracks it receives; `None` means all.
+    to_roles: Option<HashSet<RoleName>>,
+    /// Limit of everything that a participant receives together, in kilobits per second.
+    max_kbps: Option<u32>,
+}
 
 impl SubscriptionRules {
     /// Returns whether no role is restricted.
@@ -16,23 +26,33 @@ impl SubscriptionRules {
 
     /// Returns whether a participant with the role `receiver` receives no other. Its grants forbid subscribing then.
     pub fn receives_nobody(&self, receiver: Option<&RoleName>) -> bool {
-        let roles = receiver.and_then(|role| self.0.get(role)).and_then(Option::as_ref);
-        roles.is_some_and(HashSet::is_empty)
+        self.to_roles(receiver).is_some_and(HashSet::is_empty)
     }
 
     /// Returns whether a participant with the role `receiver` receives the tracks of one with the role `publisher`. A
     /// participant without a role receives all, and is received by those who receive all.
     pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
-        match receiver.and_then(|role| self.0.get(role)) {
-            None | Some(None) => true,
-            Some(Some(roles)) => publisher.is_some_and(|role| roles.contains(role)),
-        }
+        self.to_roles(receiver).is_none_or(|roles| publisher.is_some_and(|role| roles.contains(role)))
+    }
+
+    /// Returns the limit of everything that a participant with the role `receiver` receives together, in kilobits per
+    /// second; `None` means no limit.
+    pub fn max_kbps(&self, receiver: Option<&RoleName>) -> Option<u32> {
+        self.0.get(receiver?)?.max_kbps
+    }
+
+    fn to_roles(&self, receiver: Option<&RoleName>) -> Option<&HashSet<RoleName>> {
+        self.0.get(receiver?)?.to_roles.as_ref()
     }
 }
 
-impl From<BTreeMap<RoleName, Option<Vec<RoleName>>>> for SubscriptionRules {
-    fn from(rules: BTreeMap<RoleName, Option<Vec<RoleName>>>) -> Self {
-        Self(rules.into_iter().map(|(role, to)| (role, to.map(HashSet::from_iter))).collect())
+impl From<BTreeMap<RoleName, RoleSubscribe>> for SubscriptionRules {
+    fn from(rules: BTreeMap<RoleName, RoleSubscribe>) -> Self {
+        let rule = |subscribe: RoleSubscribe| SubscriptionRule {
+            to_roles: subscribe.to_roles.map(HashSet::from_iter),
+            max_kbps: subscribe.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
+        };
+        Self(rules.into_iter().map(|(role, subscribe)| (role, rule(subscribe))).collect())
     }
 }
 
@@ -46,10 +66,11 @@ mod tests {
 
     #[test]
     fn a_list_allows_the_roles_that_it_names_and_no_participant_without_a_role() {
+        let to = |to_roles| RoleSubscribe { to_roles, max_kbps: None };
         let rules = BTreeMap::from([
-            (role("guest"), Some(vec![role("host")])),
-            (role("host"), None),
-            (role("silenced"), Some(vec![])),
+            (role("guest"), to(Some(vec![role("host")]))),
+            (role("host"), to(None)),
+            (role("silenced"), to(Some(vec![]))),
         ]);
         let rules = SubscriptionRules::from(rules);
         let receives = |receiver: Option<&str>, publisher: Option<&str>| {
@@ -65,5 +86,14 @@ mod tests {
                 && !rules.receives_nobody(None)
         );
         assert!(receives(Some("other"), None) && receives(None, Some("silenced")));
+    }
+
+    #[test]
+    fn a_limit_holds_for_the_participants_with_its_role() {
+        let limited = RoleSubscribe { to_roles: None, max_kbps: Some(500.try_into().unwrap()) };
+        let rules = SubscriptionRules::from(BTreeMap::from([(role("guest"), limited)]));
+        assert_eq!(rules.max_kbps(Some(&role("guest"))), Some(500));
+        assert_eq!((rules.max_kbps(Some(&role("host"))), rules.max_kbps(None)), (None, None));
+        assert!(rules.receives(Some(&role("guest")), None));
     }
 }

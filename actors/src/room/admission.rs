@@ -29,6 +29,7 @@ impl RoomActor {
         // A participant that connects could not be recorded otherwise.
         store.ping().await.map_err(|error| self.report_error(&error))?;
         if reserves_seat {
+            self.set_rules_of_join(state, &roles).await?;
             let (sid, identity) = (participant.sid.clone(), participant.identity.clone());
             state.reservations.reserve(sid, identity, participant.role(), self.context.clock.monotonic());
             self.arm_reservation_timer(me, state);

@@ -85,12 +85,7 @@ impl RoomActor {
             let at = self.joined_at(&participant, join);
             return self.refuse_join(state, &participant, at).await;
         }
-        // Before the participant can receive anything.
-        let ruled = self.set_subscription_rules(state, &roles).await;
-        ruled.map_err(|error| {
-            log::warn!(room = state.room.namespaced_name().as_str(); "the media plane did not accept the subscription rules: {error}");
-            ReportError::Unavailable
-        })?;
+        self.set_rules_of_join(state, &roles).await?;
         let sid = participant.sid.clone();
         let joined = self.record_join(state, participant, join).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;

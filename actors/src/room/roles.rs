@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conclave_db::NewRoleChange;
-use conclave_media::{MediaError, RoleGrant};
+use conclave_media::{MediaError, ReportError, RoleGrant};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::participant::Participant;
-use conclave_model::role::Role;
+use conclave_model::role::{Role, RoleSubscribe};
 use conclave_model::role_change::RoleChanged;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoleName, TemplateId};
 
@@ -79,6 +79,18 @@ impl RoomActor {
         }
         self.context.media.set_subscription_rules(&state.room.namespaced_name(), rules).await
     }
+
+    /// Sends the subscription rules for a participant that joins, before it can receive anything.
+    pub(super) async fn set_rules_of_join(
+        &self,
+        state: &RoomState,
+        roles: &BTreeMap<RoleName, Role>,
+    ) -> Result<(), ReportError> {
+        self.set_subscription_rules(state, roles).await.map_err(|error| {
+            log::warn!(room = state.room.namespaced_name().as_str(); "the media plane did not accept the subscription rules: {error}");
+            ReportError::Unavailable
+        })
+    }
 }
 
 /// Gives a participant another role on the media plane. Returns the participant as it is then.
@@ -97,10 +109,10 @@ async fn set_role(
     changed.ok_or_else(participant_not_found)
 }
 
-/// Returns the roles that each role receives, for the roles that do not receive everyone.
-fn subscription_rules(roles: &BTreeMap<RoleName, Role>) -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
-    let limited = roles.iter().filter(|(_, role)| role.subscribe.to_roles.is_some());
-    limited.map(|(name, role)| (name.clone(), role.subscribe.to_roles.clone())).collect()
+/// Returns what each role receives, for the roles that do not receive everything.
+fn subscription_rules(roles: &BTreeMap<RoleName, Role>) -> BTreeMap<RoleName, RoleSubscribe> {
+    let limited = roles.iter().filter(|(_, role)| role.subscribe != RoleSubscribe::default());
+    limited.map(|(name, role)| (name.clone(), role.subscribe.clone())).collect()
 }
 
 /// Returns a role of the room's template.

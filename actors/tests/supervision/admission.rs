@@ -5,6 +5,7 @@ use std::time::Duration;
 use conclave_media::{MediaEvent, ReportAnswer, ReportError};
 use conclave_model::Timestamp;
 use conclave_model::participant::{Participant, ROLE_ATTRIBUTE};
+use conclave_model::role::RoleSubscribe;
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, participant, participant_ref, run, sid};
@@ -59,6 +60,21 @@ fn a_seat_is_counted_until_its_participant_has_joined_and_no_record_is_written_b
         assert_eq!(fixture.request("bob", SOLOIST).await.unwrap(), Err(ReportError::RoleFull));
         assert_eq!(events.recv().await.unwrap().event_type, "room.started");
         assert_eq!(events.recv().await.unwrap().event_type, "participant.joined");
+    });
+}
+
+#[test]
+fn the_rules_of_the_roles_are_in_force_before_a_participant_is_admitted() {
+    run(async {
+        let fixture = Fixture::new().await;
+        let rules = || fixture.plane.rules.lock().unwrap().clone();
+        fixture.ask("stage", participant_with("alice", "host", fixture.clock.now()), false).await.unwrap().unwrap();
+        assert!(rules().is_empty(), "a question without a seat changes nothing");
+        fixture.request("alice", "host").await.unwrap().unwrap();
+        let limited: Vec<_> = rules().into_iter().map(|(role, rule)| (role.to_string(), rule)).collect();
+        let guest = RoleSubscribe { to_roles: Some(vec!["host".parse().unwrap()]), max_kbps: None };
+        let viewer = RoleSubscribe { to_roles: None, max_kbps: Some(500.try_into().unwrap()) };
+        assert_eq!(limited, [("guest".to_owned(), guest), ("viewer".to_owned(), viewer)]);
     });
 }
 

@@ -150,6 +150,7 @@ fn template(project: &ProjectId) -> NewTemplate {
         roles: BTreeMap::from([
             role("host", "{}"),
             role("guest", r#"{"subscribe": {"to_roles": ["host"]}}"#),
+            role("viewer", r#"{"subscribe": {"max_kbps": 500}}"#),
             role("soloist", r#"{"max_peer_count": 1}"#),
         ]),
     }

@@ -12,6 +12,7 @@ use conclave_media::{
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::Participant;
+use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Secret, Timestamp, TrackSid,
 };
@@ -31,6 +32,8 @@ pub struct FaultyPlane {
     pub commands: Mutex<Vec<String>>,
     /// Whether changes of roles are accepted.
     pub accepts_roles: Mutex<bool>,
+    /// The subscription rules that were set last.
+    pub rules: Mutex<BTreeMap<RoleName, RoleSubscribe>>,
     permits: Semaphore,
 }
 
@@ -43,6 +46,7 @@ impl Default for FaultyPlane {
             ingresses: Mutex::default(),
             commands: Mutex::default(),
             accepts_roles: Mutex::default(),
+            rules: Mutex::default(),
             permits: Semaphore::new(Semaphore::MAX_PERMITS),
         }
     }
@@ -181,9 +185,10 @@ impl MediaPlane for FaultyPlane {
     async fn set_subscription_rules(
         &self,
         _: &NamespacedRoom,
-        _: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+        rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
         self.panic_if_told();
+        *self.rules.lock().unwrap() = rules;
         Ok(())
     }
 }

@@ -26,8 +26,6 @@ pub(super) struct LocalParticipant {
     expires_at: Timestamp,
     /// Grows with every change that clients are told of.
     version: u32,
-    /// Limit of everything it receives together, in kilobits per second.
-    subscribe_max_kbps: Option<u32>,
     /// Its client; `None` for a participant that the sandbox or an encoder stands for, which sends no packets.
     pub client: Option<Box<Client>>,
     /// Whether its join was reported, so that its leave has to be.
@@ -58,7 +56,6 @@ impl LocalParticipant {
             room_config: claims.room_config,
             expires_at: claims.expires_at,
             version: 0,
-            subscribe_max_kbps: None,
             client: None,
             is_reported: false,
         }
@@ -142,11 +139,6 @@ impl LocalParticipant {
         self.participant.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
     }
 
-    /// Returns the limit of everything it receives together, in kilobits per second.
-    pub fn subscribe_max_kbps(&self) -> Option<u32> {
-        self.subscribe_max_kbps
-    }
-
     /// Returns the sid of its track, if it publishes exactly one.
     pub fn only_track(&self) -> Option<TrackSid> {
         match self.participant.tracks.as_slice() {
@@ -178,7 +170,6 @@ impl LocalParticipant {
         };
         self.role = Some(grant.role);
         self.grants = grant.grants;
-        self.subscribe_max_kbps = grant.subscribe_max_kbps;
     }
 
     /// Removes the tracks that its grants forbid, and returns them.

@@ -15,7 +15,7 @@ pub(super) mod ingress;
 pub(super) mod media_tracks;
 mod membership;
 mod moderation;
-pub(super) mod notices;
+mod notices;
 mod queries;
 mod tracks;
 

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
+use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
@@ -325,7 +326,7 @@ impl MediaPlane for EmbeddedPlane {
     async fn set_subscription_rules(
         &self,
         room: &NamespacedRoom,
-        rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+        rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
         self.0.call_by_port(|machine, _| machine.set_subscription_rules(room, rules))
     }

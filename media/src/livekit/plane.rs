@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
+use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
@@ -256,8 +257,10 @@ impl MediaPlane for LivekitPlane {
     async fn set_subscription_rules(
         &self,
         room: &NamespacedRoom,
-        rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+        mut rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
+        // LiveKit has no limit of what a participant receives.
+        rules.retain(|_, subscribe| subscribe.to_roles.is_some());
         self.0.subscriptions.set_rules(room, rules.into());
         self.0.subscriptions.spawn_apply(room);
         Ok(())

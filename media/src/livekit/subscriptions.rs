@@ -233,14 +233,16 @@ fn insert_tracks(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet
 
 #[cfg(test)]
 mod tests {
+    use conclave_model::role::RoleSubscribe;
+
     use super::*;
 
     #[test]
     fn applying_is_repeated_while_something_changes() {
         let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
         assert!(!table.begin(&room), "there are no rules");
-        let guests = BTreeMap::from([("guest".parse().unwrap(), Some(Vec::new()))]);
-        table.set(&room, guests.into());
+        let nobody = RoleSubscribe { to_roles: Some(Vec::new()), max_kbps: None };
+        table.set(&room, BTreeMap::from([("guest".parse().unwrap(), nobody)]).into());
         assert!(table.begin(&room));
         assert!(!table.begin(&room), "the first caller applies them and is told to repeat");
         assert!(table.end(&room, None));

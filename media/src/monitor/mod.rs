@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
+use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
@@ -195,7 +196,7 @@ impl MediaPlane for MonitoredPlane {
     async fn set_subscription_rules(
         &self,
         room: &NamespacedRoom,
-        rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+        rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
         self.call("set_subscription_rules", self.0.plane.set_subscription_rules(room, rules)).await
     }

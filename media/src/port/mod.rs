@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use conclave_model::egress::EgressState;
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::{DataKind, Participant, Track};
-use conclave_model::role::Role;
+use conclave_model::role::{Role, RoleSubscribe};
 use conclave_model::{
     EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
 };
@@ -108,13 +108,13 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Returns what is live in the rooms of all projects, for reconciliation with the records.
     async fn survey(&self) -> Result<Survey, MediaError>;
 
-    /// Sets which roles each role of a room receives (`role.subscribe.to_roles`, decisions section 4). `None`, or a role
-    /// that is not in the map, receives all. Replaces the previous rules. The plane keeps the rules of a room before its
-    /// first join, and removes them when the room is closed.
+    /// Sets what each role of a room receives (`role.subscribe`, decisions section 4). A role that is not in the map receives
+    /// all. Replaces the previous rules. The plane keeps the rules of a room before its first join, and removes them when the
+    /// room is closed.
     async fn set_subscription_rules(
         &self,
         room: &NamespacedRoom,
-        rules: BTreeMap<RoleName, Option<Vec<RoleName>>>,
+        rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError>;
 }
 
@@ -151,8 +151,6 @@ pub struct RoleGrant {
     pub grants: Grants,
     /// Limit of everything a participant publishes together, in kilobits per second; `None` means no limit.
     pub max_kbps: Option<u32>,
-    /// Limit of everything that a participant receives together, in kilobits per second; `None` means no limit.
-    pub subscribe_max_kbps: Option<u32>,
 }
 
 impl From<&Role> for RoleGrant {
@@ -161,7 +159,6 @@ impl From<&Role> for RoleGrant {
             role: role.name.clone(),
             grants: Grants::from_role(&role.publish, &role.subscribe, role.hidden),
             max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
-            subscribe_max_kbps: role.subscribe.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
 }

@@ -130,7 +130,7 @@ async fn a_role_replaces_permissions_and_its_attributes_and_keeps_other_attribut
         hidden: true,
         ..Grants::default()
     };
-    let role = RoleGrant { role: "host".parse().unwrap(), grants, max_kbps: None, subscribe_max_kbps: None };
+    let role = RoleGrant { role: "host".parse().unwrap(), grants, max_kbps: None };
     let changed = test.plane.set_role(&room(), &alice(), role.clone()).await.unwrap().unwrap();
     let attributes: Vec<_> = changed.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(attributes, [("svc.role", "host"), ("team", "blue")]);

@@ -6,6 +6,7 @@ use conclave_media::livekit::WebhookOutcome;
 use conclave_media::token::Grants;
 use conclave_media::{MediaPlane, RoleGrant};
 use conclave_model::RoleName;
+use conclave_model::role::RoleSubscribe;
 use livekit_double::{Fault, Joining};
 use livekit_protocol as proto;
 use proto::{TrackSource, TrackType, UpdateSubscriptionsRequest};
@@ -17,8 +18,9 @@ fn role(name: &str) -> RoleName {
     name.parse().unwrap()
 }
 
-fn guests_receive_hosts() -> BTreeMap<RoleName, Option<Vec<RoleName>>> {
-    BTreeMap::from([(role("guest"), Some(vec![role("host")])), (role("silenced"), Some(vec![]))])
+fn guests_receive_hosts() -> BTreeMap<RoleName, RoleSubscribe> {
+    let to = |roles: Vec<RoleName>| RoleSubscribe { to_roles: Some(roles), max_kbps: None };
+    BTreeMap::from([(role("guest"), to(vec![role("host")])), (role("silenced"), to(vec![]))])
 }
 
 fn join(test: &TestPlane, identity: &str, role: &str) -> String {
@@ -68,7 +70,7 @@ async fn a_new_role_subscribes_to_the_tracks_that_were_withheld() {
     let track = publish(&test, "two");
     test.plane.set_subscription_rules(&room(), guests_receive_hosts()).await.unwrap();
     eventually(|| changes(&test).len() == 1).await;
-    let host = RoleGrant { role: role("host"), grants: Grants::default(), max_kbps: None, subscribe_max_kbps: None };
+    let host = RoleGrant { role: role("host"), grants: Grants::default(), max_kbps: None };
     test.plane.set_role(&room(), &"one".parse().unwrap(), host).await.unwrap();
     eventually(|| changes(&test).iter().any(|change| change.subscribe)).await;
     let given = changes(&test).into_iter().find(|change| change.subscribe).unwrap();

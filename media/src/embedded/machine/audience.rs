@@ -64,6 +64,15 @@ impl Machine {
         }
     }
 
+    /// Commands the media worker of a room what its participants may do now.
+    pub(super) fn refresh_permissions(&mut self, room: &NamespacedRoom) {
+        for peer in self.members_of(room) {
+            if let Some(permissions) = self.peer_permissions(&peer) {
+                self.command_if_client(&peer.clone(), room, Command::SetPermissions { peer, permissions });
+            }
+        }
+    }
+
     fn members_of(&self, room: &NamespacedRoom) -> Vec<ParticipantSid> {
         self.rooms.get(room).map(|room| room.members().cloned().collect()).unwrap_or_default()
     }

@@ -10,7 +10,6 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackS
 use conclave_rtc::{Command, ServerMessage};
 
 use super::Machine;
-use super::notices::peer_permissions;
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
@@ -80,7 +79,7 @@ impl Machine {
         changed.set_role(grant);
         changed.inbox.push(now, Notice::RoleChanged { role: role.clone() });
         let (forbidden, reference, kbps) = (changed.remove_forbidden_tracks(), changed.to_ref(), changed.meter.kbps());
-        let (participant, permissions) = (changed.participant().clone(), peer_permissions(changed));
+        let participant = changed.participant().clone();
         if !was_hidden && changed.grants.hidden {
             self.tell_hidden(&sid);
         }
@@ -92,7 +91,9 @@ impl Machine {
                 MediaEvent::TrackUnpublished { participant: reference.clone(), track: TrackSummary::from(&track) },
             );
         }
-        self.command_if_client(&sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
+        if let Some(permissions) = self.peer_permissions(&sid) {
+            self.command_if_client(&sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
+        }
         self.tell_changed(&sid);
         self.notify(&sid, ClientNotice::RoleChanged(role));
         self.refresh_receiver(&sid);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use conclave_model::participant::ParticipantKind;
 use conclave_model::{NamespacedRoom, ParticipantSid};
 use conclave_rtc::{Command, PeerPermissions};
 use livekit_protocol::participant_info::State;
@@ -84,15 +85,16 @@ impl Machine {
             self.command(&gone.room, Command::RemovePeer { peer });
         }
     }
-}
 
-/// Returns what the media worker lets a participant do.
-pub(in crate::embedded) fn peer_permissions(local: &LocalParticipant) -> PeerPermissions {
-    PeerPermissions {
-        can_publish_data: local.grants.can_publish_data,
-        can_subscribe: local.grants.can_subscribe,
-        is_hidden: local.grants.hidden,
-        is_agent: local.participant().kind == conclave_model::participant::ParticipantKind::Agent,
-        subscribe_max_kbps: local.subscribe_max_kbps(),
+    /// Returns what the media worker lets a participant do.
+    pub fn peer_permissions(&self, sid: &ParticipantSid) -> Option<PeerPermissions> {
+        let local = self.participants.get(sid)?;
+        Some(PeerPermissions {
+            can_publish_data: local.grants.can_publish_data,
+            can_subscribe: local.grants.can_subscribe,
+            is_hidden: local.grants.hidden,
+            is_agent: local.participant().kind == ParticipantKind::Agent,
+            subscribe_max_kbps: self.rooms.get(&local.room)?.rules().max_kbps(local.role()),
+        })
     }
 }

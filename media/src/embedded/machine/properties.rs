@@ -69,7 +69,6 @@ fn grant(role: u8) -> RoleGrant {
     RoleGrant {
         role: format!("r{role}").parse().unwrap(),
         max_kbps: (role == 1).then_some(50),
-        subscribe_max_kbps: None,
         grants: Grants { can_publish: role != 2, ..Grants::default() },
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_model::participant::Participant;
+use conclave_model::role::RoleSubscribe;
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, TrackSid};
 
 use super::Machine;
@@ -13,13 +14,14 @@ use crate::embedded::room::Room;
 
 impl Machine {
     /// Sets the subscription rules of a room, which may have no members yet.
-    pub fn set_subscription_rules(&mut self, room: &NamespacedRoom, rules: BTreeMap<RoleName, Option<Vec<RoleName>>>) {
+    pub fn set_subscription_rules(&mut self, room: &NamespacedRoom, rules: BTreeMap<RoleName, RoleSubscribe>) {
         let entry = self.rooms.entry(room.clone()).or_default();
         let is_changed = entry.set_rules(rules.into());
         if entry.is_unused() {
             self.rooms.remove(room);
         }
         if is_changed {
+            self.refresh_permissions(room);
             self.refresh_room(room);
         }
     }

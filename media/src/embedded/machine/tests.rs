@@ -4,6 +4,7 @@ use std::time::Duration;
 use conclave_model::RoleName;
 use conclave_model::event::PublishLimit;
 use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
+use conclave_model::role::RoleSubscribe;
 
 use super::*;
 use crate::embedded::inbox::{InboxEntry, Notice};
@@ -28,6 +29,11 @@ pub(super) fn claims(room: &NamespacedRoom, identity: &str, max_participants: Op
         room_config: Some(RoomConfig { empty_timeout_seconds: 330, departure_timeout_seconds: 330, max_participants }),
         expires_at: NOW.after(Duration::from_secs(60)),
     }
+}
+
+/// A role that receives the tracks of these roles.
+pub(super) fn to_roles(roles: &[RoleName]) -> RoleSubscribe {
+    RoleSubscribe { to_roles: Some(roles.to_vec()), max_kbps: None }
 }
 
 fn with(mut claims: Claims, attribute: &str, value: &str) -> Claims {
@@ -244,7 +250,10 @@ fn subscriptions_follow_the_rules_of_the_room() {
     let mut machine = Machine::default();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
     // Set before the first join.
-    machine.set_subscription_rules(&room(), BTreeMap::from([(guest.clone(), Some(vec![host.clone()])), (host, None)]));
+    machine.set_subscription_rules(
+        &room(),
+        BTreeMap::from([(guest.clone(), to_roles(&[host.clone()])), (host, RoleSubscribe::default())]),
+    );
     let with_role = |identity: &str, role: &str| with(claims(&room(), identity, None), "svc.role", role);
     let alice = join(&mut machine, with_role("alice", "host"));
     let bob = join(&mut machine, with_role("bob", "guest"));
@@ -259,7 +268,7 @@ fn subscriptions_follow_the_rules_of_the_room() {
     assert_eq!(machine.subscriptions(&dave), [a.clone(), b.clone(), c.clone()]);
     assert_eq!(machine.subscriptions(&hidden), [a, b, c, d]);
 
-    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, Some(vec![]))]));
+    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, to_roles(&[]))]));
     assert_eq!(machine.subscriptions(&bob), []);
     machine.close_room(&room(), NOW);
     assert!(machine.rooms.is_empty() && machine.subscriptions(&alice).is_empty());
@@ -283,7 +292,7 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
 fn a_room_is_occupied_while_it_has_members_and_not_by_its_rules() {
     let mut machine = Machine::default();
     let guest: RoleName = "guest".parse().unwrap();
-    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, None)]));
+    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, RoleSubscribe::default())]));
     assert_eq!(machine.occupied_rooms(), []);
     let sid = joined(&mut machine, "alice");
     assert_eq!(machine.occupied_rooms(), [room()]);

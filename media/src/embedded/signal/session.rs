@@ -25,7 +25,6 @@ use proto::{DisconnectReason, ParticipantInfo};
 use super::join::JoinParameters;
 use super::messages;
 use crate::embedded::machine::Machine;
-use crate::embedded::machine::notices::peer_permissions;
 use crate::embedded::refresh::refreshed_token;
 use crate::embedded::wire::participant_info;
 use crate::token::TokenSigner;
@@ -204,7 +203,7 @@ impl Session {
     }
 
     fn add_peer(&self, turn: &mut Turn<'_>, join: &JoinParameters) {
-        let Ok(local) = turn.machine.present(&self.sid) else { return };
+        let Some(permissions) = turn.machine.peer_permissions(&self.sid) else { return };
         let peer = NewPeer {
             sid: self.sid.clone(),
             identity: self.identity.clone(),
@@ -212,7 +211,7 @@ impl Session {
             is_subscriber_primary: self.is_subscriber_primary(turn.machine),
             needs_full_ice: join.settings.disable_ice_lite,
             allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
-            permissions: peer_permissions(local),
+            permissions,
         };
         self.command(turn, Command::AddPeer(peer));
     }

@@ -5,7 +5,7 @@ use conclave_model::{RoleName, Timestamp};
 
 use super::*;
 use crate::embedded::inbox::InboxEntry;
-use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, take_names};
+use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, take_names, to_roles};
 use crate::token::Grants;
 
 fn id(identity: &str) -> Identity {
@@ -17,12 +17,7 @@ fn notices(machine: &Machine, sid: &ParticipantSid) -> Vec<Notice> {
 }
 
 fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGrant {
-    RoleGrant {
-        role: role.parse().unwrap(),
-        max_kbps,
-        subscribe_max_kbps: None,
-        grants: Grants { sources, ..Grants::default() },
-    }
+    RoleGrant { role: role.parse().unwrap(), max_kbps, grants: Grants { sources, ..Grants::default() } }
 }
 
 #[test]
@@ -116,7 +111,7 @@ fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
 fn subscriptions_follow_the_new_role() {
     let mut machine = Machine::default();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
-    machine.set_subscription_rules(&room(), [(guest, Some(vec![host]))].into());
+    machine.set_subscription_rules(&room(), [(guest, to_roles(&[host]))].into());
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
     assert_eq!(machine.subscriptions(&bob), std::slice::from_ref(&track));

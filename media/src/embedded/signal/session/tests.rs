@@ -8,7 +8,8 @@ mod tracks;
 use std::collections::BTreeMap;
 
 use conclave_model::participant::{DataKind, ParticipantKind, TrackKind, TrackSource};
-use conclave_model::{Secret, TrackSid};
+use conclave_model::role::RoleSubscribe;
+use conclave_model::{RoleName, Secret, TrackSid};
 use conclave_rtc::{Codec, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Speaker};
 use proptest::prelude::*;
 use prost::Message as _;
@@ -192,7 +193,7 @@ impl World {
     }
 
     fn set_role(&mut self, identity: &str, role: &str, grants: Grants) {
-        let grant = RoleGrant { role: role.parse().unwrap(), grants, max_kbps: None, subscribe_max_kbps: Some(500) };
+        let grant = RoleGrant { role: role.parse().unwrap(), grants, max_kbps: None };
         self.machine.set_role(&room(), &identity.parse().unwrap(), grant, self.now).unwrap();
         self.deliver();
     }

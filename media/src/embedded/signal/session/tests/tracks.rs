@@ -29,7 +29,9 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
 #[test]
 fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who_receives() {
     let mut world = World::new();
-    let rules = BTreeMap::from([("guest".parse().unwrap(), Some(vec!["host".parse().unwrap()]))]);
+    let rules =
+        [("guest".parse().unwrap(), RoleSubscribe { to_roles: Some(vec!["host".parse().unwrap()]), max_kbps: None })]
+            .into();
     let (host, guest, other) = (
         world.joined("host", Some("host")),
         world.joined("guest", Some("guest")),
@@ -85,17 +87,34 @@ fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
             .iter()
             .any(|command| matches!(command, Command::UnpublishTrack { track: of, .. } if *of == track))
     );
-    let limit = world.commands.iter().find_map(|command| match command {
-        Command::SetPermissions { permissions, .. } => permissions.subscribe_max_kbps,
-        _ => None,
-    });
-    assert_eq!(limit, Some(500));
     let told = world.take(&alice);
     assert!(matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str()));
     let Response::RefreshToken(token) = told.last().unwrap() else { panic!("{told:?}") };
     assert!(!world.signer.verify(token, START).unwrap().grants.can_publish);
     assert_eq!(updates(&world.take(&bob)), [("alice".to_owned(), 2, 0)]);
     assert_eq!(world.event_names(), ["unpublished"]);
+}
+
+#[test]
+fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() {
+    let mut world = World::new();
+    let limit = |kbps: i64| RoleSubscribe { to_roles: None, max_kbps: Some(kbps.try_into().unwrap()) };
+    let guest: RoleName = "guest".parse().unwrap();
+    let told = |world: &World| {
+        let limits = world.commands.iter().filter_map(|command| match command {
+            Command::AddPeer(peer) => Some(peer.permissions.subscribe_max_kbps),
+            Command::SetPermissions { permissions, .. } => Some(permissions.subscribe_max_kbps),
+            _ => None,
+        });
+        limits.collect::<Vec<_>>()
+    };
+    world.machine.set_subscription_rules(&room(), [(guest.clone(), limit(500))].into());
+    world.joined("alice", Some("guest"));
+    assert_eq!(told(&world), [Some(500)]);
+    world.machine.set_subscription_rules(&room(), [(guest, limit(300))].into());
+    world.deliver();
+    world.set_role("alice", "host", Grants::default());
+    assert_eq!(told(&world), [Some(500), Some(300), None]);
 }
 
 #[test]
