@@ -1,15 +1,17 @@
 //! The debug endpoint's view of the actors.
 //!
 //! The list comes from the registry and sends no messages. Only the actors on the requested page are asked for a snapshot, by
-//! one message each; an actor that does not answer in time is shown without its state.
+//! one message each; an actor that does not answer in time is shown without its state. A single room is shown with what the
+//! media plane tells of its participants, within the same time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::{ProjectId, Timestamp};
+use conclave_model::{NamespacedRoom, ProjectId, Timestamp};
 use futures_util::future::join_all;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::info::{ActorKind, Failure, HandledMessage};
 use crate::registry::{ActorStatus, RegistryEntry};
@@ -63,6 +65,10 @@ pub struct ActorView {
     /// The most recent messages, oldest first; only when a single actor is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<HandledMessage>>,
+    /// The transports and tracks of a room's participants on the media plane; only when a single actor is requested. Absent
+    /// if the media plane has none to show, null if it does not answer in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<serde_json::Value>,
 }
 
 /// A page of actors, and the totals.
@@ -117,7 +123,17 @@ impl Tree {
     /// Returns one actor with its recent messages.
     pub async fn actor(&self, id: &str) -> Option<ActorView> {
         let entry = self.registry().find(id)?;
-        Some(view(entry, true).await)
+        let (shown, media) = tokio::join!(view(entry.clone(), true), self.inspect_media(&entry));
+        Some(ActorView { media, ..shown })
+    }
+
+    /// Asks the media plane about the participants of a room.
+    async fn inspect_media(&self, entry: &RegistryEntry) -> Option<serde_json::Value> {
+        let info = &entry.info;
+        let project = info.project_id.as_ref().filter(|_| info.kind == ActorKind::Room)?;
+        let room = NamespacedRoom::new(project, &info.name().parse().ok()?);
+        let answered = timeout(INSPECT_TIMEOUT, self.media().inspect_room(&room)).await;
+        answered.unwrap_or(Some(serde_json::Value::Null))
     }
 }
 
@@ -147,5 +163,6 @@ async fn view(entry: RegistryEntry, history: bool) -> ActorView {
         timers,
         state,
         history: history.then(|| info.history()),
+        media: None,
     }
 }

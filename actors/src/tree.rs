@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::NewRoom;
-use conclave_media::{MuteOutcome, Report, ReportAnswer, ReportSink, ServerData};
+use conclave_media::{MediaPlane, MuteOutcome, Report, ReportAnswer, ReportSink, ServerData};
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
@@ -85,6 +85,11 @@ impl Tree {
     #[must_use]
     pub fn registry(&self) -> &ActorRegistry {
         &self.context.registry
+    }
+
+    /// Returns the media plane.
+    pub(crate) fn media(&self) -> &Arc<dyn MediaPlane> {
+        &self.context.media
     }
 
     /// Creates a room. `limit` is the plan's maximum number of open rooms.

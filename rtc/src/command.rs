@@ -25,7 +25,7 @@ use std::fmt;
 use conclave_model::participant::DataKind;
 use conclave_model::{Identity, ParticipantSid, TrackSid};
 
-use crate::snapshot::RoomSnapshot;
+use crate::snapshot::PeerSnapshot;
 use crate::track::{NewTrack, Quality};
 
 /// An instruction for the worker of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
@@ -128,8 +128,14 @@ pub enum Command {
     },
     /// Sends a message of the server, without a sender, to participants that are connected.
     SendData(ServerMessage),
-    /// Reports the state of the room's transports and tracks.
-    Snapshot(Reply<RoomSnapshot>),
+    /// Reports the state of participants' transports and tracks, without those that are not in the room. Packets wait
+    /// meanwhile, so a caller asks about a few participants at a time.
+    Snapshot {
+        /// The participants.
+        peers: Vec<ParticipantSid>,
+        /// Where the state goes.
+        reply: Reply<Vec<PeerSnapshot>>,
+    },
 }
 
 /// A participant whose media is to be connected.

@@ -2,6 +2,8 @@
 //!
 //! Events of one room arrive in the order in which they happened, on the worker's thread.
 
+use std::time::Duration;
+
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 
 use crate::track::{Codec, Quality};
@@ -105,6 +107,12 @@ pub enum PeerEvent {
     TrackSubscribed {
         /// The track.
         track: TrackSid,
+    },
+    /// The first frame of a video is sent to this participant. Reported once for each time that a track is subscribed, unless
+    /// the track was muted in between.
+    FirstFrame {
+        /// Time since the track was published and subscribed.
+        after: Duration,
     },
     /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`).
     CodecUnsupported {

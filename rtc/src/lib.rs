@@ -7,7 +7,7 @@
 //!
 //! - [`command`] and [`event`]: the interface, with the order of commands in the life of a connection.
 //! - [`config`]: ports, addresses and limits.
-//! - [`snapshot`]: the state of a room, for inspection.
+//! - [`snapshot`]: the state of participants, for inspection.
 //!
 //! The transport is str0m: a state machine without I/O for each peer connection. What the workers do with it is a state
 //! machine without I/O as well; the driver around it has the threads, sockets and clocks.
@@ -34,6 +34,8 @@ pub use event::{
     ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, RoomEvent, Speaker,
 };
 pub use handle::RoomHandle;
-pub use snapshot::{PeerSnapshot, RoomSnapshot, TransportSnapshot};
+pub use snapshot::{
+    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
+};
 pub use track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 pub use workers::Workers;

@@ -1,4 +1,4 @@
-//! The state of a room's transports and tracks, for inspection.
+//! The state of participants' transports and tracks, for inspection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,13 +6,6 @@ use std::time::Duration;
 use conclave_model::{ParticipantSid, TrackSid};
 
 use crate::track::{Codec, Quality};
-
-/// The state of a room on its worker.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct RoomSnapshot {
-    /// The participants in the order of their joins.
-    pub peers: Vec<PeerSnapshot>,
-}
 
 /// The state of a participant's media.
 #[derive(Debug, Clone, PartialEq)]

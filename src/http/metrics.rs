@@ -6,6 +6,7 @@ use actix_web::http::StatusCode;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
 use conclave_media::MediaMetrics;
+use conclave_media::embedded::RtcMetrics;
 use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use super::admission::AdmittedCounts;
@@ -68,6 +69,14 @@ impl Metrics {
         metrics.registry.register(Box::new(metrics.requests.clone()))?;
         metrics.registry.register(Box::new(metrics.latency.clone()))?;
         Ok(metrics)
+    }
+
+    /// Returns metrics of WebRTC clients and media workers, which are shown from now on.
+    ///
+    /// # Errors
+    /// They are shown already, which would be a bug.
+    pub fn rtc(&self) -> Result<RtcMetrics, Error> {
+        RtcMetrics::new(&self.registry)
     }
 
     /// Starts to time a request.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use conclave_media::embedded::rtc::{self, BindError};
-use conclave_media::embedded::{EmbeddedPlane, MediaStarted};
+use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
 
 use crate::config::{PortRange, RtcConfig};
 use crate::error::CliError;
@@ -20,17 +20,17 @@ const ENOUGH_BUFFER: u64 = 5_000_000;
 ///
 /// # Errors
 /// A configured port or address cannot be bound.
-pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig) -> Result<MediaStarted, CliError> {
+pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: &RtcMetrics) -> Result<(), CliError> {
     let mut wanted = rtc_config(settings);
-    let mut started = plane.start_media(&wanted);
+    let mut started = plane.start_media(&wanted, metrics);
     if matches!(started, Err(BindError::NoAddress)) {
         wanted.addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        started = plane.start_media(&wanted);
+        started = plane.start_media(&wanted, metrics);
     }
     if matches!(started, Err(BindError::Socket { .. })) && settings.udp_ports.is_none() {
         log::warn!("the default ports of media.rtc.udp_ports are in use, so free ones are taken");
         wanted.udp_ports = 0..=0;
-        started = plane.start_media(&wanted);
+        started = plane.start_media(&wanted, metrics);
     }
     started.map_err(|error| failed(&error))
 }

@@ -122,7 +122,7 @@ impl Server {
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         if let Some(plane) = &signalling {
-            media::start_media(plane, &config.media.rtc)?;
+            media::start_media(plane, &config.media.rtc, &metrics.rtc()?)?;
         }
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.

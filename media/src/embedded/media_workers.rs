@@ -2,14 +2,14 @@
 //! when the last one has gone.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conclave_model::{NamespacedRoom, ParticipantSid};
-use conclave_rtc::{BindError, Command, Config, Event, EventSink, RoomHandle, WorkerMetrics, Workers};
+use conclave_rtc::{BindError, Command, Config, Event, EventSink, RoomHandle, Workers};
 
 use super::effect::CommandSink;
 use super::plane::EmbeddedPlane;
+use super::rtc_metrics::RtcMetrics;
 use super::signal::registry::Sessions;
 
 /// The workers, and the rooms that are open on them.
@@ -37,21 +37,13 @@ impl EmbeddedPlane {
     ///
     /// # Errors
     /// A socket cannot be bound, or there is no address to bind one to.
-    pub fn start_media(&self, config: &Config) -> Result<MediaStarted, BindError> {
+    pub fn start_media(&self, config: &Config, metrics: &RtcMetrics) -> Result<(), BindError> {
         let workers = Workers::start(config, Arc::new(SessionsSink(Arc::clone(&self.inner().sessions))))?;
-        let started = MediaStarted { addresses: workers.addresses(), metrics: workers.metrics() };
+        metrics.set_workers(workers.metrics());
+        self.inner().set_metrics(metrics.clone());
         self.set_command_sink(Arc::new(MediaWorkers { workers, rooms: Mutex::default() }));
-        Ok(started)
+        Ok(())
     }
-}
-
-/// What the media workers tell at their start.
-#[derive(Debug, Clone)]
-pub struct MediaStarted {
-    /// The addresses that clients are told, and whether each is one of TCP.
-    pub addresses: Vec<(bool, SocketAddr)>,
-    /// The counters of each worker.
-    pub metrics: Vec<Arc<WorkerMetrics>>,
 }
 
 impl CommandSink for MediaWorkers {

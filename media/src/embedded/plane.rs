@@ -17,6 +17,8 @@ use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
+use conclave_rtc::Command;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -24,6 +26,7 @@ use super::effect::{CommandSink, Effect};
 use super::error::MachineError;
 use super::ingress_endpoint::PublishUrls;
 use super::machine::Machine;
+use super::rtc_metrics::RtcMetrics;
 use super::signal::registry::{Input, Sessions};
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
@@ -53,6 +56,7 @@ pub(super) struct Inner {
     state: Mutex<State>,
     sink: OnceLock<Arc<dyn ReportSink>>,
     commands: OnceLock<Arc<dyn CommandSink>>,
+    metrics: OnceLock<RtcMetrics>,
 }
 
 #[derive(Default)]
@@ -87,6 +91,7 @@ impl EmbeddedPlane {
             state: Mutex::default(),
             sink: OnceLock::new(),
             commands: OnceLock::new(),
+            metrics: OnceLock::new(),
         }))
     }
 
@@ -184,12 +189,28 @@ impl Inner {
                 Effect::Notify { to, notice } => {
                     self.sessions.send(&to, Input::Notice(notice));
                 }
-                Effect::Command { room, command } => {
-                    if let Some(commands) = self.commands.get() {
-                        commands.send(&room, command);
-                    }
-                }
+                Effect::Command { room, command } => self.send_command(&room, command),
             }
+        }
+    }
+
+    /// Sends a command to the media worker of a room, if there are workers.
+    pub fn send_command(&self, room: &NamespacedRoom, command: Command) {
+        if let Some(commands) = self.commands.get() {
+            commands.send(room, command);
+        }
+    }
+
+    /// Sets what joins and media workers are counted in. Only the first call has an effect.
+    pub fn set_metrics(&self, metrics: RtcMetrics) {
+        // The workers are started once.
+        let _ = self.metrics.set(metrics);
+    }
+
+    /// Counts something, if there are metrics.
+    pub fn record(&self, record: impl FnOnce(&RtcMetrics)) {
+        if let Some(metrics) = self.metrics.get() {
+            record(metrics);
         }
     }
 
@@ -321,6 +342,10 @@ impl MediaPlane for EmbeddedPlane {
             ingresses: machine.ingresses(),
         };
         self.0.call_by_port(survey)
+    }
+
+    async fn inspect_room(&self, room: &NamespacedRoom) -> Option<Value> {
+        self.0.inspect_room(room).await
     }
 
     async fn set_subscription_rules(

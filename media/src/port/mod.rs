@@ -108,6 +108,12 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Returns what is live in the rooms of all projects, for reconciliation with the records.
     async fn survey(&self) -> Result<Survey, MediaError>;
 
+    /// Returns the state of the transports and tracks of a room's participants, for inspection; `None` if the plane shows
+    /// none. It does not return before the plane answers, so callers limit the time.
+    async fn inspect_room(&self, _room: &NamespacedRoom) -> Option<serde_json::Value> {
+        None
+    }
+
     /// Sets what each role of a room receives (`role.subscribe`, decisions section 4). A role that is not in the map receives
     /// all. Replaces the previous rules. The plane keeps the rules of a room before its first join, and removes them when the
     /// room is closed.

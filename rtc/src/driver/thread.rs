@@ -140,6 +140,8 @@ impl Driver {
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
         set(&self.metrics.key_frame_requests, counters.key_frame_requests);
+        set(&self.metrics.received_loss, counters.received_loss);
+        set(&self.metrics.sent_loss, counters.sent_loss);
     }
 }
 

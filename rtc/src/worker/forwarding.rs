@@ -6,6 +6,7 @@ use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
 use super::track::{DownTrack, Incoming, Outgoing, UpTrack};
 use super::{Worker, touch};
+use crate::event::PeerEvent;
 use crate::forward::{MediaPacket, Rewritten};
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
@@ -39,6 +40,7 @@ impl Worker {
         if track.is_muted {
             return;
         }
+        let mut first_frames = Vec::new();
         for down in &mut track.downs {
             let Some(receiver) = self.transports.get_mut(down.transport).filter(|receiver| receiver.can_send()) else {
                 down.current = None;
@@ -50,6 +52,10 @@ impl Worker {
             send(receiver, down.mid, outgoing, &media, numbers, packet);
             self.counters.forwarded_packets += 1;
             touch(&mut self.transports, &mut self.touched, down.transport);
+            first_frames.extend(down.waits_since.take().map(|since| (down.peer, since)));
+        }
+        for (peer, since) in first_frames {
+            self.emit(peer, PeerEvent::FirstFrame { after: self.now.saturating_duration_since(since) });
         }
     }
 

@@ -1,23 +1,32 @@
-//! The state of a room, for inspection.
+//! The state of participants, for inspection.
 
-use conclave_model::NamespacedRoom;
+use conclave_model::{NamespacedRoom, ParticipantSid};
 use str0m::net::Protocol;
 
 use super::Worker;
 use super::peer::Peer;
 use super::track::{UpLayer, UpTrack};
 use crate::snapshot::{
-    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, RoomSnapshot, SubscribedSnapshot, TransportSnapshot,
+    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
 };
 use crate::track::Quality;
 use crate::transport::{PeerKey, Transport, TransportRole};
 
 impl Worker {
-    /// Returns the state of a room; of one that is not known, an empty one.
-    pub(super) fn room_snapshot(&self, room: &NamespacedRoom) -> RoomSnapshot {
-        let room = self.room_by_name.get(room).and_then(|key| self.rooms.get(*key));
-        let peers = room.into_iter().flat_map(|room| &room.peers);
-        RoomSnapshot { peers: peers.filter_map(|key| Some(self.peer_snapshot(*key, self.peers.get(*key)?))).collect() }
+    /// Returns the state of those participants that are in a room.
+    pub(super) fn snapshots(&self, room: &NamespacedRoom, sids: &[ParticipantSid]) -> Vec<PeerSnapshot> {
+        let Some(room) = self.room_by_name.get(room) else { return Vec::new() };
+        let keys = sids.iter().filter_map(|sid| self.peer_by_sid.get(sid).copied());
+        let peers = keys.filter_map(|key| Some((key, self.peers.get(key).filter(|peer| peer.room == *room)?)));
+        peers.map(|(key, peer)| self.peer_snapshot(key, peer)).collect()
+    }
+
+    /// Counts the mean losses of the connections.
+    pub(super) fn measure_losses(&mut self) {
+        let stats = || self.transports.values().filter_map(|transport| transport.stats.as_ref());
+        let received = mean_in_millionths(stats().filter_map(|stats| stats.ingress_loss_fraction));
+        let sent = mean_in_millionths(stats().filter_map(|stats| stats.egress_loss_fraction));
+        (self.counters.received_loss, self.counters.sent_loss) = (received, sent);
     }
 
     fn peer_snapshot(&self, key: PeerKey, peer: &Peer) -> PeerSnapshot {
@@ -92,4 +101,11 @@ impl Worker {
         });
         snapshots.collect()
     }
+}
+
+/// Returns the mean of fractions in millionths; 0 if there are none.
+fn mean_in_millionths(fractions: impl Iterator<Item = f32>) -> usize {
+    let millionths = |fraction: f32| (f64::from(fraction.clamp(0., 1.)) * 1e6).round() as usize;
+    let (sum, count) = fractions.fold((0, 0), |(sum, count), fraction| (sum + millionths(fraction), count + 1));
+    sum.checked_div(count).unwrap_or_default()
 }

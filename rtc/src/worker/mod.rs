@@ -82,6 +82,10 @@ pub struct Counters {
     pub forwarded_packets: usize,
     /// Key frames that were requested from publishers.
     pub key_frame_requests: usize,
+    /// Mean share of the packets from clients that were lost on the way in the last second, in millionths.
+    pub received_loss: usize,
+    /// Mean share of the packets to clients that were lost on the way in the last second, in millionths.
+    pub sent_loss: usize,
 }
 
 impl Worker {
@@ -146,7 +150,7 @@ impl Worker {
                 self.with_peer(&peer, |worker, key| worker.replay_messages(key, &received));
             }
             Command::SendData(message) => self.send_server_message(room, message),
-            Command::Snapshot(reply) => reply.send(self.room_snapshot(room)),
+            Command::Snapshot { peers, reply } => reply.send(self.snapshots(room, &peers)),
         }
     }
 

@@ -76,6 +76,8 @@ pub struct Section {
     pub told: Option<TrackKey>,
     /// Whether the client can receive on it. In single mode it is its offer that says so.
     pub is_usable: bool,
+    /// Since when its track is to be sent; `None` once it has been attached.
+    pub waits_since: Option<Instant>,
 }
 
 /// The state of the negotiation of what the server sends.
@@ -112,7 +114,7 @@ pub struct OutstandingOffer {
 impl Section {
     /// Creates a section that carries nothing.
     pub fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
-        Self { mid, medium, track: None, told: None, is_usable: true }
+        Self { mid, medium, track: None, told: None, is_usable: true, waits_since: None }
     }
 
     /// Returns whether a track can be put on it: nothing is on it, and the client knows that.

@@ -196,6 +196,7 @@ impl Worker {
         let Some(track) = self.tracks.get_mut(track_key).filter(|track| track.is_muted != muted) else { return };
         track.is_muted = muted;
         track.restart_receivers();
+        track.downs.iter_mut().for_each(|down| down.waits_since = None);
         if !muted {
             self.request_key_frames(track_key);
         }

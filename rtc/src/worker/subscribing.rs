@@ -91,7 +91,10 @@ impl Worker {
                 peer.sections.push(Section::new(None, medium));
             }
             match peer.sections.iter_mut().find(|section| section.is_free(medium)) {
-                Some(section) => section.track = Some(track),
+                Some(section) => {
+                    section.track = Some(track);
+                    section.waits_since = Some(self.now);
+                }
                 None => missing[usize::from(medium == TrackMedium::Video)] += 1,
             }
         }
@@ -189,6 +192,7 @@ impl Worker {
         if !can_receive(transport, mid, track.codec) {
             return self.refuse_codec(key, index, track_key);
         }
+        let waits_since = section.waits_since.take();
         track.downs.push(DownTrack {
             peer: key,
             transport: transport_key,
@@ -199,6 +203,7 @@ impl Worker {
             payload: None,
             packets: 0,
             is_paused: false,
+            waits_since: waits_since.filter(|_| track.medium() == TrackMedium::Video && !track.is_muted),
         });
         let (publisher, sid) = (track.peer, track.sid.clone());
         if !std::mem::replace(&mut track.was_subscribed, true) {

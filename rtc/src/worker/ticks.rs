@@ -74,6 +74,7 @@ impl Worker {
             }
         }
         self.report_rates();
+        self.measure_losses();
         let tracks: Vec<_> = self.tracks.keys().collect();
         tracks.into_iter().for_each(|track| self.report_quality_use(track));
         let peers: Vec<_> = self.peers.keys().collect();

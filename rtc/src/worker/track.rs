@@ -78,6 +78,8 @@ pub struct DownTrack {
     pub packets: u64,
     /// Whether nothing is sent for want of bandwidth.
     pub is_paused: bool,
+    /// Since when the receiver waits for the first frame; `None` once it is sent, and if that is not measured.
+    pub waits_since: Option<Instant>,
 }
 
 /// What a payload type of the publisher stands for.

@@ -12,7 +12,7 @@ use conclave_model::{ErrorCode, Problem, ProjectId};
 use futures_util::stream;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
@@ -103,6 +103,9 @@ async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse,
     let actor = actor.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no actor by that id"))?;
     if wants_text(&request) {
         let mut text = line(&actor);
+        for participant in actor.media.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            let _ = writeln!(text, "  media  {participant}");
+        }
         for step in actor.history.iter().flatten() {
             let _ = writeln!(text, "  {}  {}", step.at, step.message);
         }

@@ -66,6 +66,13 @@ impl Machine {
         self.active_in(&viewer.room).filter(|other| other.sid() != sid && !other.grants.hidden).collect()
     }
 
+    /// Returns the participants of a room that have clients, with their identities.
+    pub fn clients_of(&self, room: &NamespacedRoom) -> Vec<(ParticipantSid, Identity)> {
+        let members = self.rooms.get(room).into_iter().flat_map(Room::members);
+        let clients = members.filter_map(|sid| self.participants.get(sid).filter(|local| local.client.is_some()));
+        clients.map(|local| (local.sid().clone(), local.identity().clone())).collect()
+    }
+
     /// Returns a participant that is joined or active.
     pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
         self.participants.get(sid).filter(|participant| participant.is_present()).ok_or(MachineError::NoSuchParticipant)

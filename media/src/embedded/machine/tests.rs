@@ -252,7 +252,7 @@ fn subscriptions_follow_the_rules_of_the_room() {
     // Set before the first join.
     machine.set_subscription_rules(
         &room(),
-        BTreeMap::from([(guest.clone(), to_roles(&[host.clone()])), (host, RoleSubscribe::default())]),
+        BTreeMap::from([(guest.clone(), to_roles(std::slice::from_ref(&host))), (host, RoleSubscribe::default())]),
     );
     let with_role = |identity: &str, role: &str| with(claims(&room(), identity, None), "svc.role", role);
     let alice = join(&mut machine, with_role("alice", "host"));

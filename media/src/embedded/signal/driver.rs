@@ -24,7 +24,9 @@ use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::CommandSink;
 use crate::embedded::machine::Machine;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::sandbox::conclude_join;
+use crate::port::ReportAnswer;
 use crate::token::Claims;
 
 /// Returns a connection on which the client is told to join anew.
@@ -58,6 +60,15 @@ impl EmbeddedPlane {
     /// # Errors
     /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
     pub async fn connect(&self, join: JoinParameters) -> Result<SignalConnection, Refusal> {
+        let is_new = join.resume.is_none();
+        let connected = self.join_or_resume(join).await;
+        if is_new && connected.is_err() {
+            self.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
+        }
+        connected
+    }
+
+    async fn join_or_resume(&self, join: JoinParameters) -> Result<SignalConnection, Refusal> {
         let claims = self.inner().signer.verify(join.token.reveal(), self.inner().clock.now())?;
         if let Some(sid) = join.resume.clone() {
             return Ok(self.inner().attach(&sid, &claims, join).unwrap_or_else(not_resumable));
@@ -118,7 +129,8 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     }
     inner.watch_deadlines();
     let (connection, socket) = connection();
-    tokio::spawn(SessionTask { inner, sid, session, socket: Some(socket) }.run(inputs));
+    let task = SessionTask { inner, sid, session, socket: Some(socket), was_connected: false };
+    tokio::spawn(task.run(inputs));
     Ok(connection)
 }
 
@@ -142,6 +154,8 @@ struct SessionTask {
     sid: ParticipantSid,
     session: Session,
     socket: Option<Socket>,
+    /// Whether its media was connected, so that its join was reported.
+    was_connected: bool,
 }
 
 /// What woke a session.
@@ -176,6 +190,9 @@ impl SessionTask {
             self.flush();
         }
         self.inner.sessions.remove(&self.sid);
+        if !self.was_connected {
+            self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
+        }
     }
 
     fn handle_input(&mut self, input: Input) {
@@ -199,11 +216,15 @@ impl SessionTask {
     }
 
     fn handle_media(&mut self, event: PeerEvent) {
+        if let PeerEvent::FirstFrame { after } = event {
+            self.inner.record(|metrics| metrics.record_first_frame(after));
+        }
         let (inner, session) = (&self.inner, &mut self.session);
         let (is_joining, answers) =
             inner.call(|machine, now| session.handle_media(&mut Turn { machine, signer: &inner.signer, now }, event));
         if is_joining {
-            tokio::spawn(conclude_join(Arc::clone(inner), self.sid.clone(), answers));
+            self.was_connected = true;
+            tokio::spawn(conclude(Arc::clone(inner), self.sid.clone(), answers));
         }
     }
 
@@ -242,6 +263,15 @@ impl SessionTask {
             }
         }
     }
+}
+
+/// Completes or aborts a join as the control plane decides, and counts it.
+async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) {
+    let outcome = match conclude_join(Arc::clone(&inner), sid, answers).await {
+        Ok(()) => JoinOutcome::Joined,
+        Err(_) => JoinOutcome::Rejected,
+    };
+    inner.record(|metrics| metrics.record_join(outcome));
 }
 
 /// Returns the next frame of the client; `None` once when its websocket is closed, and never without a websocket.

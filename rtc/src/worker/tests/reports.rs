@@ -3,12 +3,13 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use conclave_model::{ParticipantSid, TrackSid};
 use str0m::format::Codec;
 
 use super::MODES;
 use super::world::World;
 use crate::command::{Command, ConnectionMode, Reply};
-use crate::event::{ConnectionQuality, RoomEvent};
+use crate::event::{ConnectionQuality, PeerEvent, RoomEvent};
 
 #[test]
 fn a_participant_that_speaks_and_falls_silent_is_reported_once_each() {
@@ -76,6 +77,50 @@ fn loss_lowers_the_quality_of_a_connection() {
         "{qualities:?}"
     );
     assert!(!qualities.contains(&ConnectionQuality::Lost));
+    let counted = world.worker.counters();
+    assert!((200_000..450_000).contains(&counted.received_loss), "a third is lost: {counted:?}");
+    assert!(counted.sent_loss < 10_000, "nothing is lost: {counted:?}");
+}
+
+#[test]
+fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_waited() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut camera, mut voice) =
+            (world.publish(alice, "TR_camera", Codec::Vp8, &[]), world.publish(alice, "TR_voice", Codec::Opus, &[]));
+        world.subscribe(bob, &camera);
+        world.subscribe(bob, &voice);
+        for at in 0..20 {
+            world.run(Duration::from_millis(50));
+            world.send(&mut voice, None, &[1, 2, 3]);
+            world.send_vp8(&mut camera, None, at % 10 == 9);
+        }
+        let waited: Vec<_> = world.clients[bob].events.iter().filter_map(first_frame).collect();
+        let [waited] = waited.as_slice() else { panic!("{mode:?}: {waited:?}") };
+        assert!((450..=600).contains(&waited.as_millis()), "a key frame is the tenth frame: {waited:?}");
+    }
+}
+
+#[test]
+fn the_wait_for_a_muted_video_is_not_measured() {
+    let mut world = World::new();
+    let mode = ConnectionMode::Single;
+    let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    world.subscribe(bob, &camera);
+    let (peer, track): (ParticipantSid, TrackSid) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
+    for muted in [true, false] {
+        world.command(Command::SetMuted { peer: peer.clone(), track: track.clone(), muted });
+    }
+    world.send_vp8(&mut camera, None, true);
+    world.run(Duration::from_millis(50));
+    assert_eq!(world.received(bob, &camera).len(), 1);
+    assert!(world.clients[bob].events.iter().filter_map(first_frame).next().is_none());
+}
+
+fn first_frame(event: &PeerEvent) -> Option<Duration> {
+    if let PeerEvent::FirstFrame { after } = event { Some(*after) } else { None }
 }
 
 #[test]
@@ -90,9 +135,11 @@ fn a_snapshot_shows_connections_and_tracks() {
             world.run(Duration::from_millis(40));
         }
         let (sender, snapshots) = mpsc::channel();
-        world.command(Command::Snapshot(Reply::new(move |snapshot| sender.send(snapshot).unwrap())));
+        let reply = Reply::new(move |snapshot| sender.send(snapshot).unwrap());
+        let peers = ["PA_alice", "PA_stranger", "PA_bob"].map(|sid| sid.parse().unwrap()).into();
+        world.command(Command::Snapshot { peers, reply });
         let snapshot = snapshots.recv().unwrap();
-        let [alice, bob] = snapshot.peers.as_slice() else { panic!("two participants: {snapshot:?}") };
+        let [alice, bob] = snapshot.as_slice() else { panic!("two participants: {snapshot:?}") };
         assert_eq!(alice.published[0].layers[0].packets, 60, "{mode:?}");
         assert_eq!((alice.published[0].subscribers, bob.subscribed[0].packets), (1, 60), "{mode:?}");
         let transport = bob.transports.last().unwrap();

@@ -48,8 +48,8 @@ impl Session {
             PeerEvent::Resumed { last_message_seq } => self.resumed(turn, last_message_seq),
             PeerEvent::Recovered => self.resume_until = None,
             PeerEvent::Failed(reason) => self.media_failed(turn, reason),
-            // The client notices by itself, and resumes.
-            PeerEvent::Interrupted => {}
+            // The client notices an interruption by itself, and resumes. First frames are counted.
+            PeerEvent::Interrupted | PeerEvent::FirstFrame { .. } => {}
         }
         false
     }

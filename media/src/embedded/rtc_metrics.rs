@@ -1,0 +1,259 @@
+//! Metrics of WebRTC clients and of the media workers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use conclave_rtc::WorkerMetrics;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{CounterVec, Error, GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
+
+/// Upper bounds of the buckets of the time to the first frame, in seconds.
+const BUCKETS: &[f64] = &[0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1., 2., 5., 10., 30.];
+
+/// How many joins had which outcome, how long receivers wait for video, and what the media workers do.
+#[derive(Clone)]
+pub struct RtcMetrics {
+    joins: IntCounterVec,
+    first_frame: Histogram,
+    workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>,
+}
+
+/// How a client's join ended. Each outcome is a value of the `outcome` label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JoinOutcome {
+    /// It was turned away before its websocket was opened.
+    Refused,
+    /// Its media was not connected.
+    NotConnected,
+    /// The control plane refused it when its media was connected.
+    Rejected,
+    /// It became active.
+    Joined,
+}
+
+impl JoinOutcome {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::NotConnected => "not_connected",
+            Self::Rejected => "rejected",
+            Self::Joined => "joined",
+        }
+    }
+}
+
+impl RtcMetrics {
+    /// Creates the metrics and registers them.
+    ///
+    /// # Errors
+    /// They are registered already.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let joins = Opts::new("conclave_rtc_joins_total", "Joins of WebRTC clients, by outcome");
+        let first_frame = HistogramOpts::new(
+            "conclave_rtc_first_frame_seconds",
+            "From the subscription of a published video to the first frame that is sent to the subscriber",
+        );
+        let metrics = Self {
+            joins: IntCounterVec::new(joins, &["outcome"])?,
+            first_frame: Histogram::with_opts(first_frame.buckets(BUCKETS.to_vec()))?,
+            workers: Arc::default(),
+        };
+        registry.register(Box::new(metrics.joins.clone()))?;
+        registry.register(Box::new(metrics.first_frame.clone()))?;
+        registry.register(Box::new(WorkerCollector::new(Arc::clone(&metrics.workers))?))?;
+        Ok(metrics)
+    }
+
+    /// Sets the workers, whose counters are shown from now on. Only the first call has an effect.
+    pub(super) fn set_workers(&self, workers: Vec<Arc<WorkerMetrics>>) {
+        // The workers are started once.
+        let _ = self.workers.set(workers);
+    }
+
+    pub(super) fn record_join(&self, outcome: JoinOutcome) {
+        self.joins.with_label_values(&[outcome.label()]).inc();
+    }
+
+    pub(super) fn record_first_frame(&self, after: Duration) {
+        self.first_frame.observe(after.as_secs_f64());
+    }
+}
+
+/// A metric that every worker has.
+struct WorkerMetric {
+    name: &'static str,
+    help: &'static str,
+    /// Whether it never falls.
+    is_counter: bool,
+    /// By what a worker's number is divided.
+    divisor: f64,
+    /// The name of a further label; empty for none.
+    label: &'static str,
+    /// The values of that label, each with the worker's number.
+    values: &'static [(&'static str, Value)],
+}
+
+/// Returns a number of a worker.
+type Value = fn(&WorkerMetrics) -> &AtomicU64;
+
+const WORKER_METRICS: &[WorkerMetric] = &[
+    WorkerMetric {
+        name: "conclave_rtc_packets_total",
+        help: "Packets that media workers received, sent, or dropped because a socket was busy",
+        is_counter: true,
+        divisor: 1.,
+        label: "packets",
+        values: &[
+            ("received", |worker| &worker.received_packets),
+            ("sent", |worker| &worker.sent_packets),
+            ("dropped", |worker| &worker.dropped_packets),
+        ],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_bytes_total",
+        help: "Bytes that media workers received and sent",
+        is_counter: true,
+        divisor: 1.,
+        label: "bytes",
+        values: &[("received", |worker| &worker.received_bytes), ("sent", |worker| &worker.sent_bytes)],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_media_packets_total",
+        help: "Media packets of admitted tracks, and those forwarded, counted for each receiver",
+        is_counter: true,
+        divisor: 1.,
+        label: "packets",
+        values: &[("published", |worker| &worker.published_packets), ("forwarded", |worker| &worker.forwarded_packets)],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_loss_ratio",
+        help: "Mean share of packets that were lost on the way in the last second",
+        is_counter: false,
+        divisor: 1e6,
+        label: "packets",
+        values: &[("received", |worker| &worker.received_loss), ("sent", |worker| &worker.sent_loss)],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_key_frame_requests_total",
+        help: "Key frames that were requested from publishers",
+        is_counter: true,
+        divisor: 1.,
+        label: "",
+        values: &[("", |worker| &worker.key_frame_requests)],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_worker_busy_seconds_total",
+        help: "Time in which a media worker did not wait",
+        is_counter: true,
+        divisor: 1e6,
+        label: "",
+        values: &[("", |worker| &worker.busy_microseconds)],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_participants",
+        help: "Participants on a media worker",
+        is_counter: false,
+        divisor: 1.,
+        label: "",
+        values: &[("", |worker| &worker.peers)],
+    },
+    WorkerMetric {
+        name: "conclave_rtc_tcp_connections",
+        help: "Open TCP connections of a media worker",
+        is_counter: false,
+        divisor: 1.,
+        label: "",
+        values: &[("", |worker| &worker.tcp_connections)],
+    },
+];
+
+impl WorkerMetric {
+    fn labels(&self) -> Vec<&'static str> {
+        ["worker", self.label].into_iter().filter(|label| !label.is_empty()).collect()
+    }
+
+    fn opts(&self) -> Opts {
+        Opts::new(self.name, self.help)
+    }
+
+    fn collect(&self, workers: &[Arc<WorkerMetrics>]) -> Result<Vec<MetricFamily>, Error> {
+        let (counter, gauge) =
+            (CounterVec::new(self.opts(), &self.labels())?, GaugeVec::new(self.opts(), &self.labels())?);
+        for (index, worker) in workers.iter().enumerate() {
+            let index = index.to_string();
+            for (value, number) in self.values {
+                let labels = [index.as_str(), value];
+                let labels = &labels[..self.labels().len()];
+                // Numbers of 53 bits and less are exact.
+                let number = number(worker).load(Ordering::Relaxed) as f64 / self.divisor;
+                match self.is_counter {
+                    true => counter.get_metric_with_label_values(labels)?.inc_by(number),
+                    false => gauge.get_metric_with_label_values(labels)?.set(number),
+                }
+            }
+        }
+        Ok(if self.is_counter { counter.collect() } else { gauge.collect() })
+    }
+}
+
+/// Reads the counters of the workers when the metrics are shown.
+struct WorkerCollector {
+    descriptions: Vec<Desc>,
+    workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>,
+}
+
+impl WorkerCollector {
+    fn new(workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>) -> Result<Self, Error> {
+        let describe = |metric: &WorkerMetric| {
+            let labels = metric.labels().into_iter().map(str::to_owned).collect();
+            Desc::new(metric.name.to_owned(), metric.help.to_owned(), labels, [].into())
+        };
+        Ok(Self { descriptions: WORKER_METRICS.iter().map(describe).collect::<Result<_, _>>()?, workers })
+    }
+}
+
+impl Collector for WorkerCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let workers = self.workers.get().map(Vec::as_slice).unwrap_or_default();
+        // The names and labels were accepted when the metrics were described.
+        WORKER_METRICS.iter().filter_map(|metric| metric.collect(workers).ok()).flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_each_worker_are_shown_in_the_units_of_prometheus() {
+        let registry = Registry::new();
+        let metrics = RtcMetrics::new(&registry).unwrap();
+        let text = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        assert!(!text().contains("conclave_rtc_packets_total"), "there are no workers yet");
+
+        let workers: Vec<Arc<WorkerMetrics>> = vec![Arc::default(), Arc::default()];
+        workers[1].busy_microseconds.store(1_500_000, Ordering::Relaxed);
+        workers[1].sent_loss.store(50_000, Ordering::Relaxed);
+        workers[0].received_packets.store(7, Ordering::Relaxed);
+        metrics.set_workers(workers);
+        metrics.record_join(JoinOutcome::NotConnected);
+        metrics.record_first_frame(Duration::from_millis(250));
+        for line in [
+            "conclave_rtc_worker_busy_seconds_total{worker=\"1\"} 1.5",
+            "conclave_rtc_loss_ratio{packets=\"sent\",worker=\"1\"} 0.05",
+            "conclave_rtc_packets_total{packets=\"received\",worker=\"0\"} 7",
+            "conclave_rtc_joins_total{outcome=\"not_connected\"} 1",
+            "conclave_rtc_first_frame_seconds_bucket{le=\"0.3\"} 1",
+        ] {
+            assert!(text().lines().any(|shown| shown == line), "{line} is not in {}", text());
+        }
+    }
+}
