@@ -287,6 +287,23 @@ fn check_prints_the_result_of_each_part_and_creates_nothing() {
 }
 
 #[test]
+fn check_names_the_turn_servers_and_not_their_secret() {
+    let mut deployment = Deployment::new();
+    deployment.environment = vec![
+        ("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1"),
+        ("CONCLAVE_MEDIA__RTC__TURN__URLS", "turn:turn.example.com:3478"),
+        ("CONCLAVE_MEDIA__RTC__TURN__SECRET", "a-secret-of-coturn"),
+    ];
+    let result = deployment.run(&["check"]);
+    assert!(
+        result.code == 0 && result.stdout.contains("127.0.0.1, or by turn:turn.example.com:3478"),
+        "{}",
+        result.stdout
+    );
+    assert!(!format!("{}{}", result.stdout, result.stderr).contains("a-secret-of-coturn"));
+}
+
+#[test]
 fn check_warns_of_limits_that_do_not_fit() {
     let mut deployment = Deployment::new();
     deployment.environment = vec![("CONCLAVE_HTTP__MAX_CONNECTIONS", "100"), ("CONCLAVE_HTTP__MAX_REQUESTS", "320")];

@@ -13,6 +13,8 @@ pub struct Config {
     pub tcp: bool,
     /// Addresses of this machine that sockets are bound to; empty for those of all interfaces without loopback.
     pub addresses: Vec<IpAddr>,
+    /// Whether 127.0.0.1 is added to the addresses of the interfaces, for clients on this machine.
+    pub loopback: bool,
     /// Addresses that clients are told instead of the bound ones: those of a 1:1 NAT, which must keep ports. Each stands
     /// for the bound address at the same position among those of its family; the last one for all that follow.
     pub external_addresses: Vec<IpAddr>,
@@ -28,6 +30,7 @@ impl Default for Config {
             udp_ports: 7882..=7897,
             tcp: true,
             addresses: Vec::new(),
+            loopback: false,
             external_addresses: Vec::new(),
             workers: 0,
             limits: Limits::default(),

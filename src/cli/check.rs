@@ -161,7 +161,12 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 /// Says which addresses clients are told, and checks the buffers of sockets.
 fn check_rtc(settings: &RtcConfig) -> Result<Verdict, CliError> {
     let addresses: Vec<_> = client_addresses(settings)?.iter().map(ToString::to_string).collect();
-    let summary = format!("embedded; clients send media to {}", addresses.join(", "));
+    let relayed = if settings.turn.urls.is_empty() {
+        String::new()
+    } else {
+        format!(", or by {}", settings.turn.urls.join(", "))
+    };
+    let summary = format!("embedded; clients send media to {}{relayed}", addresses.join(", "));
     Ok(match buffer_problem() {
         Some(problem) => Verdict::Warning(format!("{summary}; {problem}")),
         None => Verdict::Ok(summary),

@@ -29,7 +29,7 @@ pub use load::{DEFAULT_FILE, Sources};
 pub use media::{MediaConfig, MediaKind};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{DEFAULT_PLAN, Plans};
-pub use rtc::{PortRange, RtcConfig};
+pub use rtc::{PortRange, RtcConfig, TurnConfig};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
 pub use webhooks::{EgressConfig, WebhooksConfig};
 
@@ -64,7 +64,8 @@ pub struct Config {
 pub enum Mode {
     /// `conclave serve`, and every command that is not `dev`.
     Serve,
-    /// `conclave dev`: the call page and the sandbox are on, and webhooks and egress to loopback addresses are allowed.
+    /// `conclave dev`: the call page and the sandbox are on, clients on this machine get its loopback address, and
+    /// webhooks and egress to loopback addresses are allowed.
     Dev,
 }
 
@@ -76,6 +77,7 @@ impl Config {
         if mode == Mode::Dev {
             config.http.call_page = true;
             config.media.sandbox = true;
+            config.media.rtc.loopback = true;
             config.webhooks.allow_networks = text::loopback();
             config.egress.allow_networks = text::loopback();
         }

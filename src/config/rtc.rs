@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
+use conclave_model::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::text::{self, TextSetting};
@@ -21,11 +23,36 @@ pub struct RtcConfig {
     /// Addresses of this machine to listen on. Empty for all of its interfaces but the loopback.
     #[serde(with = "text::list")]
     pub addresses: Vec<IpAddr>,
+    /// Adds 127.0.0.1 to the addresses of the interfaces.
+    pub loopback: bool,
     /// Addresses that clients are told instead of `addresses`, behind a 1:1 NAT.
     #[serde(with = "text::list")]
     pub external_addresses: Vec<IpAddr>,
     /// Number of media workers. 0 for one for each core.
     pub workers: usize,
+    /// Section `media.rtc.turn`: TURN servers that clients are told.
+    pub turn: TurnConfig,
+}
+
+/// Section `media.rtc.turn`: TURN servers that clients are told. They are not part of this server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TurnConfig {
+    /// Urls of the servers: `turn:` or `turns:`. Empty for none.
+    #[serde(with = "text::list")]
+    pub urls: Vec<String>,
+    /// The secret that the servers share with this one (coturn's `static-auth-secret`).
+    #[serde(with = "text::optional")]
+    pub secret: Option<Secret>,
+    /// How long the credentials of a client are valid.
+    #[serde(with = "text::required")]
+    pub ttl: Duration,
+}
+
+impl Default for TurnConfig {
+    fn default() -> Self {
+        Self { urls: Vec::new(), secret: None, ttl: Duration::from_secs(12 * 3_600) }
+    }
 }
 
 impl Default for RtcConfig {
@@ -35,8 +62,10 @@ impl Default for RtcConfig {
             udp_ports: None,
             tcp: true,
             addresses: Vec::new(),
+            loopback: false,
             external_addresses: Vec::new(),
             workers: 0,
+            turn: TurnConfig::default(),
         }
     }
 }

@@ -95,6 +95,9 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
         ("CONCLAVE_MEDIA__TIMEOUT", "1500ms"),
         ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "5000-5003"),
         ("CONCLAVE_MEDIA__RTC__EXTERNAL_ADDRESSES", "192.0.2.1, 2001:db8::1"),
+        ("CONCLAVE_MEDIA__RTC__TURN__URLS", "turn:a:3478?transport=udp, turns:a"),
+        ("CONCLAVE_MEDIA__RTC__TURN__SECRET", "hush"),
+        ("CONCLAVE_MEDIA__RTC__TURN__TTL", "1h"),
         ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,1s"),
         ("CONCLAVE_WEBHOOKS__ALLOW_NETWORKS", "[\"::1/128\"]"),
         ("CONCLAVE_ENCRYPTION__KEY_FILE", ""),
@@ -110,6 +113,11 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     assert!(config.media.sandbox && config.media.timeout == Duration::from_millis(1_500));
     assert_eq!(config.media.rtc.udp_ports, Some(PortRange(5_000..=5_003)));
     assert_eq!(config.media.rtc.external_addresses.len(), 2);
+    let turn = config.media.rtc.turn;
+    assert_eq!(
+        (turn.urls, turn.ttl),
+        (vec!["turn:a:3478?transport=udp".into(), "turns:a".into()], Duration::from_secs(3_600))
+    );
     assert_eq!(config.webhooks.retry_delays, [Duration::from_millis(100), Duration::from_secs(1)]);
     assert_eq!(config.webhooks.allow_networks.len(), 1);
     assert_eq!(config.encryption.key_path(Path::new("d")), None);
@@ -211,7 +219,12 @@ fn a_name_with_a_line_end_is_escaped_in_the_message() {
 
 #[test]
 fn no_message_contains_a_secret() {
-    for content in ["[admin]\ntoken = 31337", "[admin]\ntoken = \"31337", "[media]\napi_secret = [31337]"] {
+    for content in [
+        "[admin]\ntoken = 31337",
+        "[admin]\ntoken = \"31337",
+        "[media]\napi_secret = [31337]",
+        "[media.rtc.turn]\nsecret = 31337",
+    ] {
         let text = message(from_file(content));
         assert!(!text.contains("31337"), "{text}");
     }
@@ -219,6 +232,20 @@ fn no_message_contains_a_secret() {
     let config = from_environment(&[("CONCLAVE_ADMIN__TOKEN", "31337")]).unwrap();
     let shown = format!("{config:?} {:?}", Value::serialize(&config).unwrap());
     assert!(!shown.contains("31337") && shown.contains("***"));
+}
+
+#[test]
+fn turn_servers_have_urls_of_their_scheme_and_a_secret() {
+    let urls = ("CONCLAVE_MEDIA__RTC__TURN__URLS", "turn:a");
+    let secret = ("CONCLAVE_MEDIA__RTC__TURN__SECRET", "31337");
+    assert!(from_environment(&[urls, secret]).is_ok());
+    for alone in [urls, secret] {
+        assert!(message(from_environment(&[alone])).starts_with("media.rtc.turn.secret"));
+    }
+    for other in ["stun:a", "turn:", "turn://a", "a"] {
+        let text = message(from_environment(&[("CONCLAVE_MEDIA__RTC__TURN__URLS", other), secret]));
+        assert!(text.starts_with("media.rtc.turn.urls[0]") && !text.contains("31337"), "{text}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Config, ConfigError, MediaKind};
+use super::{Config, ConfigError, MediaKind, TurnConfig};
 
 /// The largest duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
@@ -76,6 +76,7 @@ impl Config {
         if media.rtc.workers > MAX_WORKERS {
             return invalid("media.rtc.workers", format!("must be 0 (one for each core) to {MAX_WORKERS}"));
         }
+        validate_turn(&media.rtc.turn)?;
         validate_url("media.url", media.url.as_deref(), &["ws", "wss", "http", "https"])?;
         validate_url("media.public_url", media.public_url.as_deref(), &["ws", "wss"])?;
         let secrets = usize::from(media.api_secret.is_some()) + usize::from(media.api_secret_file.is_some());
@@ -97,6 +98,20 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn validate_turn(turn: &TurnConfig) -> Result<(), ConfigError> {
+    for (index, url) in turn.urls.iter().enumerate() {
+        let host = url.strip_prefix("turn:").or_else(|| url.strip_prefix("turns:"));
+        if host.is_none_or(|host| host.is_empty() || host.starts_with("//")) {
+            let expected = "must be a url such as \"turn:turn.example.com:3478?transport=udp\"";
+            return invalid(&format!("media.rtc.turn.urls[{index}]"), expected);
+        }
+    }
+    if turn.urls.is_empty() == turn.secret.is_some() {
+        return invalid("media.rtc.turn.secret", "must be set if media.rtc.turn.urls is, and only then");
+    }
+    validate_duration("media.rtc.turn.ttl", turn.ttl)
 }
 
 fn invalid(setting: &str, problem: impl Into<String>) -> Result<(), ConfigError> {

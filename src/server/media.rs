@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use conclave_media::embedded::rtc::{self, BindError};
-use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
+use conclave_media::embedded::{EmbeddedPlane, RtcMetrics, TurnServers};
 
-use crate::config::{PortRange, RtcConfig};
+use crate::config::{PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
 
 /// Where Linux says how large the receive buffer of a socket may be, in bytes.
@@ -21,6 +21,7 @@ const ENOUGH_BUFFER: u64 = 5_000_000;
 /// # Errors
 /// A configured port or address cannot be bound.
 pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: &RtcMetrics) -> Result<(), CliError> {
+    turn_servers(&settings.turn).map(|servers| plane.set_turn_servers(servers));
     let mut wanted = rtc_config(settings);
     let mut started = plane.start_media(&wanted, metrics);
     if matches!(started, Err(BindError::NoAddress)) {
@@ -33,6 +34,12 @@ pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: 
         started = plane.start_media(&wanted, metrics);
     }
     started.map_err(|error| failed(&error))
+}
+
+/// Returns the TURN servers that clients are told, if there are any.
+fn turn_servers(settings: &TurnConfig) -> Option<TurnServers> {
+    let TurnConfig { urls, secret, ttl } = settings.clone();
+    Some(TurnServers { urls, secret: secret?, ttl })
 }
 
 fn failed(error: &BindError) -> CliError {
@@ -67,6 +74,7 @@ fn rtc_config(settings: &RtcConfig) -> rtc::Config {
         udp_ports: settings.udp_ports.clone().map_or(defaults.udp_ports.clone(), |PortRange(ports)| ports),
         tcp: settings.tcp,
         addresses: settings.addresses.clone(),
+        loopback: settings.loopback,
         external_addresses: settings.external_addresses.clone(),
         workers: settings.workers,
         ..defaults

@@ -35,6 +35,7 @@ mod room;
 mod rtc_metrics;
 mod sandbox;
 mod signal;
+mod turn;
 mod wire;
 
 /// The media workers, for their settings.
@@ -47,3 +48,4 @@ pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
 pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection};
+pub use turn::TurnServers;

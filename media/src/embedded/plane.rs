@@ -28,6 +28,7 @@ use super::ingress_endpoint::PublishUrls;
 use super::machine::Machine;
 use super::rtc_metrics::RtcMetrics;
 use super::signal::registry::{Input, Sessions};
+use super::turn::TurnServers;
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
     ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
@@ -57,6 +58,8 @@ pub(super) struct Inner {
     sink: OnceLock<Arc<dyn ReportSink>>,
     commands: OnceLock<Arc<dyn CommandSink>>,
     metrics: OnceLock<RtcMetrics>,
+    /// The TURN servers that clients are told.
+    pub turn: OnceLock<Arc<TurnServers>>,
 }
 
 #[derive(Default)]
@@ -92,12 +95,18 @@ impl EmbeddedPlane {
             sink: OnceLock::new(),
             commands: OnceLock::new(),
             metrics: OnceLock::new(),
+            turn: OnceLock::new(),
         }))
     }
 
     /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
     pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
         self.0.sink.set(sink).is_ok()
+    }
+
+    /// Sets the TURN servers that clients are told. Only the first call has an effect; returns whether this was the first.
+    pub fn set_turn_servers(&self, servers: TurnServers) -> bool {
+        self.0.turn.set(Arc::new(servers)).is_ok()
     }
 
     /// The state that clones share.

@@ -1,7 +1,7 @@
 //! Which addresses the workers listen on, and which ones are advertised to clients.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::config::Config;
 
@@ -37,7 +37,13 @@ pub enum BindError {
 ///
 /// If no address is configured and none can be found.
 pub fn candidate_addresses(config: &Config) -> Result<Vec<(IpAddr, IpAddr)>, BindError> {
-    let bound = if config.addresses.is_empty() { interface_addresses()? } else { config.addresses.clone() };
+    let bound = match config.addresses.as_slice() {
+        [] => {
+            let loopback = config.loopback.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            interface_addresses()?.into_iter().chain(loopback).collect()
+        }
+        configured => configured.to_vec(),
+    };
     if bound.is_empty() {
         return Err(BindError::NoAddress);
     }
@@ -91,6 +97,14 @@ mod tests {
         assert_eq!(advertised(&[]), ["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3"]);
         assert_eq!(advertised(&["192.0.2.1"]), ["192.0.2.1", "fd00::1", "192.0.2.1", "192.0.2.1"]);
         assert_eq!(advertised(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1", "fd00::1", "192.0.2.2", "192.0.2.2"]);
+    }
+
+    #[test]
+    fn the_loopback_address_comes_behind_those_of_the_interfaces() {
+        let config = Config { loopback: true, ..Config::default() };
+        let told: Vec<_> = candidate_addresses(&config).unwrap().into_iter().map(|(_, told)| told).collect();
+        let interfaces = interface_addresses().unwrap();
+        assert_eq!(told, [interfaces, addresses(&["127.0.0.1"])].concat());
     }
 
     #[test]

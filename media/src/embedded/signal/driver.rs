@@ -115,7 +115,8 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     }
     // Before the participant is admitted, so that its session misses no notice.
     let inputs = inner.sessions.add(&sid, &room);
-    let mut session = Session::new(sid.clone(), (identity, room), join.mode, inner.clock.now());
+    let session = Session::new(sid.clone(), (identity, room), join.mode, inner.clock.now());
+    let mut session = session.with_turn(inner.turn.get().cloned());
     let (admitted, _) = inner.call(|machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {

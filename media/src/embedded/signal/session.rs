@@ -13,6 +13,7 @@ mod resume;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
@@ -26,6 +27,7 @@ use super::join::JoinParameters;
 use super::messages;
 use crate::embedded::machine::Machine;
 use crate::embedded::refresh::refreshed_token;
+use crate::embedded::turn::TurnServers;
 use crate::embedded::wire::participant_info;
 use crate::token::TokenSigner;
 
@@ -78,6 +80,8 @@ pub(super) struct Session {
     has_closed_media: bool,
     /// Participants that left while no websocket was attached.
     missed_leaves: HashMap<String, ParticipantInfo>,
+    /// The TURN servers that the client is told.
+    turn: Option<Arc<TurnServers>>,
     messages: Vec<Message>,
     closes_socket: bool,
     is_over: bool,
@@ -102,10 +106,16 @@ impl Session {
             resume_until: None,
             has_closed_media: false,
             missed_leaves: HashMap::new(),
+            turn: None,
             messages: Vec::new(),
             closes_socket: false,
             is_over: false,
         }
+    }
+
+    /// Gives the client TURN servers.
+    pub fn with_turn(self, turn: Option<Arc<TurnServers>>) -> Self {
+        Self { turn, ..self }
     }
 
     /// Answers the join: the room, the client's token, and its transports. Tracks and an offer that came with the join are
@@ -222,6 +232,11 @@ impl Session {
         self.mode == ConnectionMode::Dual && can_subscribe
     }
 
+    /// Returns the TURN servers with fresh credentials. The server's own addresses are in its descriptions.
+    fn ice_servers(&self, now: Timestamp) -> Vec<proto::IceServer> {
+        self.turn.iter().map(|turn| turn.for_participant(&self.identity, now)).collect()
+    }
+
     fn join_response(&self, turn: &Turn<'_>) -> Option<proto::JoinResponse> {
         let own = turn.machine.present(&self.sid).ok()?;
         let others = turn.machine.visible_to(&self.sid).into_iter().map(participant_info);
@@ -237,6 +252,7 @@ impl Session {
             ping_timeout: PING_TIMEOUT,
             enabled_publish_codecs: messages::publish_codecs(),
             fast_publish: own.grants.can_publish,
+            ice_servers: self.ice_servers(turn.now),
             ..proto::JoinResponse::default()
         })
     }

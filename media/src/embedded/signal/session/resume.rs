@@ -36,8 +36,12 @@ impl Session {
         self.signal = Signal::Attached;
         self.resume_until = None;
         let server_info = Some(messages::server_info());
-        let reconnect =
-            proto::ReconnectResponse { server_info, last_message_seq, ..proto::ReconnectResponse::default() };
+        let reconnect = proto::ReconnectResponse {
+            ice_servers: self.ice_servers(turn.now),
+            server_info,
+            last_message_seq,
+            ..proto::ReconnectResponse::default()
+        };
         self.send(Message::Reconnect(reconnect));
         let left: Vec<_> = self.missed_leaves.drain().map(|(_, info)| info).collect();
         if !left.is_empty() {

@@ -34,6 +34,7 @@ struct World {
     sessions: BTreeMap<ParticipantSid, Session>,
     commands: Vec<Command>,
     events: Vec<MediaEvent>,
+    turn: Option<Arc<TurnServers>>,
 }
 
 fn room() -> NamespacedRoom {
@@ -80,6 +81,7 @@ impl World {
             sessions: BTreeMap::new(),
             commands: Vec::new(),
             events: Vec::new(),
+            turn: None,
         }
     }
 
@@ -92,7 +94,7 @@ impl World {
         let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
         let who = (claims.identity.clone(), claims.room.clone());
         let sid = self.machine.request_join(claims, client, self.now).unwrap();
-        let mut session = Session::new(sid.clone(), who, parameters.mode, self.now);
+        let mut session = Session::new(sid.clone(), who, parameters.mode, self.now).with_turn(self.turn.clone());
         self.machine.admit(&sid, self.now).unwrap();
         session.start(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
         self.sessions.insert(sid.clone(), session);

@@ -24,6 +24,26 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
 }
 
 #[test]
+fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_it_resumes() {
+    let mut world = World::new();
+    let (urls, ttl) = (vec!["turn:turn.example.com".to_owned()], Duration::from_secs(100));
+    world.turn = Some(Arc::new(TurnServers { urls, secret: Secret::new("hush"), ttl }));
+    let alice = world.joined("alice", None);
+    let messages = world.take(&alice);
+    let Response::Join(join) = &messages[0] else { panic!("{messages:?}") };
+    assert_eq!(join.ice_servers[0].username, format!("{}:alice", START.after(ttl).millis() / 1_000));
+
+    world.call(&alice, Session::detach);
+    world.now = START.after(Duration::from_secs(50));
+    world.call(&alice, |session, turn| session.resume(turn, parameters(ConnectionMode::Single)));
+    world.media(&alice, PeerEvent::Resumed { last_message_seq: 0 });
+    let messages = world.take(&alice);
+    let Response::Reconnect(reconnect) = &messages[0] else { panic!("{messages:?}") };
+    assert_eq!(reconnect.ice_servers[0].username, format!("{}:alice", world.now.after(ttl).millis() / 1_000));
+    assert_ne!(reconnect.ice_servers[0].credential, join.ice_servers[0].credential);
+}
+
+#[test]
 fn a_participant_is_reported_and_seen_once_its_media_is_connected() {
     let mut world = World::new();
     let bob = world.joined("bob", None);
