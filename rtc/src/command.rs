@@ -126,6 +126,12 @@ pub enum Command {
         /// The permissions; they hold from the next packet on.
         permissions: PeerPermissions,
     },
+    /// Sets whether user messages of participants are reported by [`MessageSent`](crate::PeerEvent::MessageSent), for
+    /// receivers without transports. They are not at first.
+    ReportMessages {
+        /// Whether they are.
+        enabled: bool,
+    },
     /// Sends a message of the server, without a sender, to participants that are connected.
     SendData(ServerMessage),
     /// Reports the state of participants' transports and tracks, without those that are not in the room. Packets wait

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use conclave_model::participant::DataKind;
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 
 use crate::track::{Codec, Quality};
@@ -114,6 +115,8 @@ pub enum PeerEvent {
         /// Time since the track was published and subscribed.
         after: Duration,
     },
+    /// This participant sent a user message, and [`Command::ReportMessages`](crate::Command::ReportMessages) asks for it.
+    MessageSent(SentMessage),
     /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`).
     CodecUnsupported {
         /// The track.
@@ -138,6 +141,37 @@ pub enum PeerEvent {
         /// Whether nothing is sent.
         is_paused: bool,
     },
+}
+
+/// A user message of a participant, which was forwarded to the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentMessage {
+    /// Reliable or lossy.
+    pub kind: DataKind,
+    /// The topic, if any.
+    pub topic: Option<String>,
+    /// The content of the user packet.
+    pub payload: Vec<u8>,
+    /// Who receives it.
+    pub to: Receivers,
+}
+
+/// The participants that a message is for; all of the room if none is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Receivers {
+    /// Their identities.
+    pub identities: Vec<String>,
+    /// Their sids, by which old clients name them.
+    pub sids: Vec<String>,
+}
+
+impl Receivers {
+    /// Returns whether a participant is among them.
+    #[must_use]
+    pub fn include(&self, identity: &str, sid: &str) -> bool {
+        let are_all = self.identities.is_empty() && self.sids.is_empty();
+        are_all || self.identities.iter().any(|to| to == identity) || self.sids.iter().any(|to| to == sid)
+    }
 }
 
 /// Why a participant's media cannot continue.

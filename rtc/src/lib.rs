@@ -31,7 +31,8 @@ pub use command::{Command, ConnectionMode, NewPeer, PeerPermissions, Reply, Serv
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};
 pub use event::{
-    ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, RoomEvent, Speaker,
+    ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers, RoomEvent,
+    SentMessage, Speaker,
 };
 pub use handle::RoomHandle;
 pub use snapshot::{

@@ -123,6 +123,23 @@ fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
 }
 
 #[test]
+fn a_client_that_sends_text_is_answered_in_it() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    client.until(|told| matches!(told, Told::Offer(_)).then_some(()));
+    client.0.send(Message::text(r#"{"pingReq": {"timestamp": "7"}}"#)).unwrap();
+    client.0.send(Message::text("no request")).unwrap();
+    let answer = loop {
+        if let Message::Text(text) = client.0.read().unwrap() {
+            break serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        }
+    };
+    assert_eq!(answer["pongResp"]["lastPingTimestamp"], "7");
+}
+
+#[test]
 fn the_same_identity_again_replaces_the_first_client() {
     let app = TestApp::start_with_webrtc();
     app.room("standup");

@@ -115,6 +115,15 @@ impl Subscriptions {
         }
     }
 
+    /// Forgets that the client wants a track. Returns whether it did.
+    pub fn withdraw(&mut self, track: &TrackSid) -> bool {
+        let is_wanted = self.wishes.get(track) == Some(&true);
+        if is_wanted {
+            self.wishes.remove(track);
+        }
+        is_wanted
+    }
+
     /// Returns whether the client wants a track.
     pub fn wants(&self, track: &TrackSid) -> bool {
         self.wishes.get(track).copied().unwrap_or(self.is_auto)

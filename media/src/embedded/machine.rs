@@ -14,6 +14,7 @@ mod egress;
 pub(super) mod ingress;
 pub(super) mod media_tracks;
 mod membership;
+mod messages;
 mod moderation;
 mod notices;
 mod queries;

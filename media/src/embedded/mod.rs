@@ -47,5 +47,5 @@ pub use plane::EmbeddedPlane;
 pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
-pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection};
+pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection, SignalFrame};
 pub use turn::TurnServers;

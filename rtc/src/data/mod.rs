@@ -5,7 +5,7 @@ mod packet;
 mod recent;
 
 pub use backlog::Backlog;
-pub use packet::{Routed, Sender, route, server_packet};
+pub use packet::{Routed, Sender, route, sent_message, server_packet};
 pub use recent::RecentMessages;
 
 use std::sync::Arc;

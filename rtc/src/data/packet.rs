@@ -9,6 +9,7 @@ use prost::Message as _;
 
 use super::Message;
 use crate::command::ServerMessage;
+use crate::event::{Receivers, SentMessage};
 
 /// Who sends a message, as the server knows it.
 #[derive(Debug, Clone, Copy)]
@@ -28,20 +29,10 @@ pub struct Sender<'a> {
 pub struct Routed {
     /// The sender's number of a reliable message; 0 if it does not count.
     pub sequence: u32,
-    /// The identities that receive it; empty, with `sids`, for all.
-    pub identities: Vec<String>,
-    /// The sids that receive it, which old clients send.
-    pub sids: Vec<String>,
+    /// Who receives it.
+    pub to: Receivers,
     /// What they receive.
     pub message: Message,
-}
-
-impl Routed {
-    /// Returns whether a participant is among those addressed.
-    pub fn is_for(&self, identity: &str, sid: &str) -> bool {
-        let is_for_all = self.identities.is_empty() && self.sids.is_empty();
-        is_for_all || self.identities.iter().any(|to| to == identity) || self.sids.iter().any(|to| to == sid)
-    }
 }
 
 /// Returns what a message of a client becomes; `None` if it is not forwarded.
@@ -60,9 +51,8 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
     };
     Some(Routed {
         sequence: packet.sequence,
-        sids,
         message: packet.encode_to_vec().into(),
-        identities: packet.destination_identities,
+        to: Receivers { identities: packet.destination_identities, sids },
     })
 }
 
@@ -94,6 +84,12 @@ const fn wire_kind(kind: DataKind) -> i32 {
     }
 }
 
+/// Returns a message on its way as the control side is told of it; `None` if it is no user message.
+pub fn sent_message(kind: DataKind, routed: &Routed) -> Option<SentMessage> {
+    let Some(Value::User(user)) = proto::DataPacket::decode(&*routed.message).ok()?.value else { return None };
+    Some(SentMessage { kind, topic: user.topic, payload: user.payload, to: routed.to.clone() })
+}
+
 /// Returns a message of the server: a user packet without a sender.
 pub fn server_packet(message: ServerMessage) -> Routed {
     let identities: Vec<_> = message.to.iter().map(ToString::to_string).collect();
@@ -109,7 +105,8 @@ pub fn server_packet(message: ServerMessage) -> Routed {
         value: Some(Value::User(user)),
         ..proto::DataPacket::default()
     };
-    Routed { sequence: 0, identities, sids: Vec::new(), message: packet.encode_to_vec().into() }
+    let to = Receivers { identities, sids: Vec::new() };
+    Routed { sequence: 0, to, message: packet.encode_to_vec().into() }
 }
 
 #[cfg(test)]
@@ -145,7 +142,7 @@ mod tests {
         assert_eq!(sent.destination_identities, ["bob"]);
         let Some(Value::User(user)) = sent.value else { panic!("a user packet") };
         assert_eq!((user.participant_identity.as_str(), user.participant_sid.as_str()), ("alice", "PA_alice"));
-        assert!(routed.is_for("bob", "PA_bob") && !routed.is_for("carol", "PA_carol"));
+        assert!(routed.to.include("bob", "PA_bob") && !routed.to.include("carol", "PA_carol"));
     }
 
     #[test]
@@ -154,7 +151,7 @@ mod tests {
             route(&packet(user(&[])).encode_to_vec(), DataKind::Reliable, Sender { is_hidden: true, ..ALICE }).unwrap();
         let sent = decoded(&routed);
         assert_eq!((sent.participant_identity.as_str(), sent.participant_sid.as_str()), ("", ""));
-        assert!(routed.is_for("bob", "PA_bob"));
+        assert!(routed.to.include("bob", "PA_bob"));
     }
 
     #[test]

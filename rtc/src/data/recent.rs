@@ -51,16 +51,12 @@ impl RecentMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Receivers;
 
     #[test]
     fn old_and_too_many_messages_are_dropped() {
         let now = Instant::now();
-        let routed = |sequence, bytes| Routed {
-            sequence,
-            identities: Vec::new(),
-            sids: Vec::new(),
-            message: vec![0; bytes].into(),
-        };
+        let routed = |sequence, bytes| Routed { sequence, to: Receivers::default(), message: vec![0; bytes].into() };
         let mut recent = RecentMessages::default();
         let kept = |recent: &RecentMessages| recent.after("alice", 0).map(|routed| routed.sequence).collect::<Vec<_>>();
         recent.push("alice".to_owned(), routed(1, 10), now);

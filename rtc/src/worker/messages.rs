@@ -7,7 +7,7 @@ use str0m::channel::ChannelId;
 use super::Worker;
 use crate::command::ServerMessage;
 use crate::data::{self, Message, Routed, Sender};
-use crate::event::FailureReason;
+use crate::event::{FailureReason, PeerEvent};
 use crate::transport::{PeerKey, TransportKey};
 
 impl Worker {
@@ -31,8 +31,21 @@ impl Worker {
         let sid = peer.info.sid.to_string();
         let receivers = self.rooms.get(room).map(|room| room.peers.clone()).unwrap_or_default();
         self.deliver(receivers.into_iter().filter(|receiver| *receiver != key), kind, &routed);
+        if self.rooms.get(room).is_some_and(|room| room.reports_messages)
+            && let Some(sent) = data::sent_message(kind, &routed)
+        {
+            self.emit(key, PeerEvent::MessageSent(sent));
+        }
         if let Some(room) = self.rooms.get_mut(room).filter(|_| kind == DataKind::Reliable && routed.sequence > 0) {
             room.recent.push(sid, routed, self.now);
+        }
+    }
+
+    /// Sets whether user messages in a room are reported.
+    pub(super) fn report_messages(&mut self, room: &NamespacedRoom, enabled: bool) {
+        let room = self.room_by_name.get(room).and_then(|key| self.rooms.get_mut(*key));
+        if let Some(room) = room {
+            room.reports_messages = enabled;
         }
     }
 
@@ -49,7 +62,7 @@ impl Worker {
     fn deliver(&mut self, receivers: impl Iterator<Item = PeerKey>, kind: DataKind, routed: &Routed) {
         for key in receivers {
             let Some(peer) = self.peers.get(key).filter(|peer| peer.info.permissions.can_subscribe) else { continue };
-            if routed.is_for(peer.info.identity.as_str(), peer.info.sid.as_str()) {
+            if routed.to.include(peer.info.identity.as_str(), peer.info.sid.as_str()) {
                 self.send_message(key, kind, &routed.message);
             }
         }
@@ -101,7 +114,7 @@ impl Worker {
         let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
         let missed = received.iter().flat_map(|(sender, last)| room.recent.after(sender.as_str(), *last));
         let missed: Vec<_> =
-            missed.filter(|routed| routed.is_for(identity, sid)).map(|routed| routed.message.clone()).collect();
+            missed.filter(|routed| routed.to.include(identity, sid)).map(|routed| routed.message.clone()).collect();
         for message in missed {
             self.send_message(key, DataKind::Reliable, &message);
         }

@@ -149,6 +149,7 @@ impl Worker {
             Command::ReplayData { peer, received } => {
                 self.with_peer(&peer, |worker, key| worker.replay_messages(key, &received));
             }
+            Command::ReportMessages { enabled } => self.report_messages(room, enabled),
             Command::SendData(message) => self.send_server_message(room, message),
             Command::Snapshot { peers, reply } => reply.send(self.snapshots(room, &peers)),
         }

@@ -18,11 +18,19 @@ pub struct Room {
     pub tracks: HashMap<TrackSid, TrackKey>,
     /// The last reliable messages.
     pub recent: RecentMessages,
+    /// Whether user messages are reported.
+    pub reports_messages: bool,
 }
 
 impl Room {
     /// Opens an empty room.
     pub fn new(name: NamespacedRoom) -> Self {
-        Self { name, peers: Vec::new(), tracks: HashMap::new(), recent: RecentMessages::default() }
+        Self {
+            name,
+            peers: Vec::new(),
+            tracks: HashMap::new(),
+            recent: RecentMessages::default(),
+            reports_messages: false,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, Closed, Session};
-use conclave_media::embedded::SignalConnection;
+use conclave_media::embedded::{SignalConnection, SignalFrame};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::http::client_stream::Handling;
@@ -42,38 +42,47 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
     let mut pings = interval(PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let written = tokio::select! {
+        let passed = tokio::select! {
             reply = replies.recv() => match reply {
-                Some(reply) => timeout(WRITE_TIMEOUT, session.binary(reply)).await,
+                Some(reply) => write(&mut session, reply).await,
                 None => return CloseCode::Normal,
             },
             message = stream.recv() => match message {
                 Some(Ok(AggregatedMessage::Binary(frame))) => {
-                    if frames.send(frame.to_vec()).await.is_err() {
-                        // The session has ended; what it sent last is still in the channel.
-                        while let Ok(reply) = replies.try_recv() {
-                            if !is_written(timeout(WRITE_TIMEOUT, session.binary(reply)).await) {
-                                break;
-                            }
-                        }
-                        return CloseCode::Normal;
-                    }
-                    Ok(Ok(()))
+                    frames.send(SignalFrame::Binary(frame.to_vec())).await.map_err(|_| Ended)
                 }
-                Some(Ok(AggregatedMessage::Ping(data))) => timeout(WRITE_TIMEOUT, session.pong(&data)).await,
-                Some(Ok(AggregatedMessage::Pong(_))) => Ok(Ok(())),
-                // No client is known that sends JSON.
-                Some(Ok(AggregatedMessage::Text(_))) => return CloseCode::Unsupported,
+                Some(Ok(AggregatedMessage::Text(frame))) => {
+                    frames.send(SignalFrame::Text(frame.to_string())).await.map_err(|_| Ended)
+                }
+                Some(Ok(AggregatedMessage::Ping(data))) => in_time(session.pong(&data)).await,
+                Some(Ok(AggregatedMessage::Pong(_))) => Ok(()),
                 Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return CloseCode::Normal,
             },
-            _ = pings.tick() => timeout(WRITE_TIMEOUT, session.ping(b"")).await,
+            _ = pings.tick() => in_time(session.ping(b"")).await,
         };
-        if !is_written(written) {
-            return CloseCode::Normal;
+        if passed.is_err() {
+            break;
         }
+    }
+    // The session may have ended; what it sent last is still in the channel.
+    while let Ok(reply) = replies.try_recv() {
+        if write(&mut session, reply).await.is_err() {
+            break;
+        }
+    }
+    CloseCode::Normal
+}
+
+/// One side has ended, or does not keep up.
+struct Ended;
+
+async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), Ended> {
+    match frame {
+        SignalFrame::Binary(bytes) => in_time(session.binary(bytes)).await,
+        SignalFrame::Text(text) => in_time(session.text(text)).await,
     }
 }
 
-fn is_written(written: Result<Result<(), Closed>, tokio::time::error::Elapsed>) -> bool {
-    matches!(written, Ok(Ok(())))
+async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), Ended> {
+    timeout(WRITE_TIMEOUT, written).await.map_err(|_| Ended)?.map_err(|_| Ended)
 }

@@ -21,6 +21,20 @@ impl Machine {
         self.refresh_receiver(sid);
     }
 
+    /// Returns whether a participant of a room publishes a track.
+    pub fn is_published(&self, room: &NamespacedRoom, track: &TrackSid) -> bool {
+        let mut tracks = self.active_in(room).flat_map(|publisher| &publisher.participant().tracks);
+        tracks.any(|published| published.sid == *track)
+    }
+
+    /// Withdraws the wish of a client for a track that is not published. Returns whether there was one.
+    pub fn withdraw_wish(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
+        let Ok(room) = self.present(sid).map(|local| local.room.clone()) else { return false };
+        let is_published = self.is_published(&room, track);
+        let client = self.participants.get_mut(sid).and_then(|local| local.client.as_mut());
+        client.is_some_and(|client| !is_published && client.subscriptions.withdraw(track))
+    }
+
     /// Sets whom a publisher lets receive its tracks.
     pub fn set_publisher_permission(&mut self, sid: &ParticipantSid, permission: PublisherPermission) {
         let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) else { return };

@@ -37,12 +37,16 @@ impl Machine {
         let Some(participant) = self.participants.get_mut(sid).filter(|p| !p.is_active()) else { return };
         participant.activate();
         let (room, reference) = (participant.room.clone(), participant.to_ref());
+        let has_client = participant.client.is_some();
         let tracks: Vec<_> = participant.participant().tracks.iter().map(TrackSummary::from).collect();
         for track in tracks {
             self.report(&room, now, MediaEvent::TrackPublished { participant: reference.clone(), track });
         }
         self.tell_changed(sid);
         self.refresh_publisher(sid);
+        if !has_client {
+            self.refresh_message_reports(&room);
+        }
     }
 
     /// Undoes a join that the control plane refused, without a report.
@@ -114,6 +118,9 @@ impl Machine {
             left.bump_version();
             self.tell_others(&left);
             self.refresh_receivers_of(&left.room, sid);
+        }
+        if left.client.is_none() {
+            self.refresh_message_reports(&left.room);
         }
         self.recently_left.push(left);
     }

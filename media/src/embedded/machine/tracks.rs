@@ -1,16 +1,13 @@
-//! What participants publish: tracks and data messages.
+//! Tracks that participants publish.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use conclave_model::event::TrackSummary;
-use conclave_model::participant::{DataKind, Track};
+use conclave_model::participant::Track;
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Command, ServerMessage};
+use conclave_rtc::Command;
 
 use super::{Machine, unused_id};
 use crate::embedded::error::MachineError;
-use crate::embedded::inbox::Notice;
-use crate::embedded::publish::{NewTrack, check_data, check_track};
+use crate::embedded::publish::{NewTrack, check_track};
 use crate::port::MediaEvent;
 
 impl Machine {
@@ -68,42 +65,5 @@ impl Machine {
         }
         self.tell_changed(sid);
         Ok(track)
-    }
-
-    /// A participant of the sandbox sends a data message to all others in its room that may subscribe.
-    pub fn send_data(
-        &mut self,
-        sid: &ParticipantSid,
-        data: &str,
-        topic: Option<&str>,
-        now: Timestamp,
-    ) -> Result<(), MachineError> {
-        let sender = self.active(sid)?;
-        check_data(&sender.grants)?;
-        let notice = Notice::Data {
-            data: data.into(),
-            topic: topic.map(Into::into),
-            kind: DataKind::Reliable,
-            from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
-        };
-        let name = sender.room.clone();
-        let Some(room) = self.rooms.get(&name) else { return Ok(()) };
-        let mut with_clients = Vec::new();
-        for other in room.members().filter(|other| *other != sid) {
-            let receiver = self.participants.get_mut(other).filter(|p| p.is_active() && p.grants.can_subscribe);
-            let Some(receiver) = receiver else { continue };
-            if receiver.client.is_some() {
-                with_clients.push(receiver.identity().clone());
-            } else {
-                receiver.inbox.push(now, notice.clone());
-            }
-        }
-        if !with_clients.is_empty() {
-            let payload = STANDARD.decode(data).unwrap_or_default();
-            let topic = topic.map(str::to_owned);
-            let message = ServerMessage { to: with_clients, kind: DataKind::Reliable, topic, payload };
-            self.command(&name, Command::SendData(message));
-        }
-        Ok(())
     }
 }

@@ -14,7 +14,7 @@ use proto::leave_request::Action;
 use proto::signal_response::Message;
 use tokio::sync::mpsc;
 
-use super::connection::{SignalConnection, Socket, connection};
+use super::connection::{SignalConnection, SignalFrame, Socket, connection};
 use super::join::JoinParameters;
 use super::refusal::Refusal;
 use super::registry::Input;
@@ -34,12 +34,23 @@ fn not_resumable() -> SignalConnection {
     let (connection, socket) = connection();
     let leave = messages::leave(proto::DisconnectReason::StateMismatch, Action::Reconnect);
     // The channel is empty.
-    let _ = socket.replies.try_send(encode(leave));
+    let _ = socket.replies.try_send(encode(leave, false));
     connection
 }
 
-fn encode(message: Message) -> Vec<u8> {
-    proto::SignalResponse { message: Some(message) }.encode_to_vec()
+fn encode(message: Message, as_text: bool) -> SignalFrame {
+    let response = proto::SignalResponse { message: Some(message) };
+    // A response can always be written as JSON.
+    let text = as_text.then(|| serde_json::to_string(&response).ok()).flatten();
+    text.map_or_else(|| SignalFrame::Binary(response.encode_to_vec()), SignalFrame::Text)
+}
+
+/// Reads a frame of a client; `None` if it is no request.
+fn decode(frame: &SignalFrame) -> Option<proto::SignalRequest> {
+    match frame {
+        SignalFrame::Binary(bytes) => proto::SignalRequest::decode(bytes.as_slice()).ok(),
+        SignalFrame::Text(text) => serde_json::from_str(text).ok(),
+    }
 }
 
 impl EmbeddedPlane {
@@ -130,7 +141,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     }
     inner.watch_deadlines();
     let (connection, socket) = connection();
-    let task = SessionTask { inner, sid, session, socket: Some(socket), was_connected: false };
+    let task = SessionTask { inner, sid, session, socket: Some(socket), writes_text: false, was_connected: false };
     tokio::spawn(task.run(inputs));
     Ok(connection)
 }
@@ -155,6 +166,8 @@ struct SessionTask {
     sid: ParticipantSid,
     session: Session,
     socket: Option<Socket>,
+    /// Whether the client of this websocket has sent text, and so gets text.
+    writes_text: bool,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
 }
@@ -162,7 +175,7 @@ struct SessionTask {
 /// What woke a session.
 enum Wake {
     Input(Option<registry::Input>),
-    Frame(Option<Vec<u8>>),
+    Frame(Option<SignalFrame>),
     Deadline,
 }
 
@@ -210,6 +223,7 @@ impl SessionTask {
             Input::Attach(attached) => {
                 let (join, socket) = *attached;
                 self.socket = Some(socket);
+                self.writes_text = false;
                 self.call(|session, turn| session.resume(turn, join));
             }
             Input::Stop => self.session.shut_down(),
@@ -230,8 +244,9 @@ impl SessionTask {
     }
 
     /// Handles a frame of the client. One that is no request is ignored.
-    fn handle_frame(&mut self, frame: &[u8]) {
-        if let Ok(request) = proto::SignalRequest::decode(frame) {
+    fn handle_frame(&mut self, frame: &SignalFrame) {
+        self.writes_text |= matches!(frame, SignalFrame::Text(_));
+        if let Some(request) = decode(frame) {
             self.call(|session, turn| session.handle_request(turn, request));
         }
     }
@@ -251,7 +266,8 @@ impl SessionTask {
     /// Sends the session's messages. A client that does not read them loses its websocket.
     fn flush(&mut self) {
         for message in self.session.take_messages() {
-            let sent = self.socket.as_ref().map(|socket| socket.replies.try_send(encode(message)));
+            let writes_text = self.writes_text;
+            let sent = self.socket.as_ref().map(|socket| socket.replies.try_send(encode(message, writes_text)));
             if sent.is_some_and(|sent| sent.is_err()) {
                 self.detach();
                 return;
@@ -276,7 +292,7 @@ async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAns
 }
 
 /// Returns the next frame of the client; `None` once when its websocket is closed, and never without a websocket.
-async fn next_frame(socket: &mut Option<Socket>) -> Option<Vec<u8>> {
+async fn next_frame(socket: &mut Option<Socket>) -> Option<SignalFrame> {
     match socket {
         Some(socket) => socket.frames.recv().await,
         None => std::future::pending().await,

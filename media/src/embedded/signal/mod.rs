@@ -16,6 +16,6 @@ mod refusal;
 pub(super) mod registry;
 mod session;
 
-pub use connection::SignalConnection;
+pub use connection::{SignalConnection, SignalFrame};
 pub use join::{JoinError, JoinParameters};
 pub use refusal::Refusal;

@@ -12,11 +12,11 @@ mod resume;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
 use conclave_rtc::{Command, ConnectionMode, NewPeer};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
@@ -78,6 +78,8 @@ pub(super) struct Session {
     resume_until: Option<Timestamp>,
     /// Whether the client has closed its transports, so that nothing is left to resume.
     has_closed_media: bool,
+    /// Tracks that the client wants and that were not published then, each with the time until which they may be.
+    awaited: VecDeque<(Timestamp, TrackSid)>,
     /// Participants that left while no websocket was attached.
     missed_leaves: HashMap<String, ParticipantInfo>,
     /// The TURN servers that the client is told.
@@ -105,6 +107,7 @@ impl Session {
             refresh_at: now.after(REFRESH_INTERVAL),
             resume_until: None,
             has_closed_media: false,
+            awaited: VecDeque::new(),
             missed_leaves: HashMap::new(),
             turn: None,
             messages: Vec::new(),
@@ -153,7 +156,8 @@ impl Session {
     /// Returns when [`Session::tick`] has to be called next.
     pub fn next_deadline(&self) -> Timestamp {
         let silence = (self.signal != Signal::Lost).then(|| self.heard_at.after(SILENCE));
-        [silence, self.resume_until].into_iter().flatten().fold(self.refresh_at, Timestamp::min)
+        let awaited = self.awaited.front().map(|(until, _)| *until);
+        [silence, self.resume_until, awaited].into_iter().flatten().fold(self.refresh_at, Timestamp::min)
     }
 
     /// Handles the deadlines that have passed.
@@ -165,6 +169,7 @@ impl Session {
         if self.refresh_at <= turn.now {
             self.refresh_token(turn);
         }
+        self.give_up_tracks(turn);
         if self.resume_until.is_some_and(|until| until <= turn.now) {
             self.end(turn, false);
         }
@@ -224,6 +229,7 @@ impl Session {
             permissions,
         };
         self.command(turn, Command::AddPeer(peer));
+        turn.machine.refresh_message_reports(&self.room);
     }
 
     /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.

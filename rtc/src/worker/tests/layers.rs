@@ -187,6 +187,9 @@ fn the_publisher_hears_which_qualities_are_used() {
     assert_eq!(told(&call), [[true; 3], [true, false, false]]);
     call.set(quality(Quality::Medium));
     assert_eq!(told(&call).last(), Some(&[true, true, false]), "more is told at once");
+    let is_told = |event: &PeerEvent| matches!(event, PeerEvent::SubscribedQuality { .. });
+    let others = call.world.clients.iter().enumerate().filter(|(client, _)| *client != call.alice);
+    assert!(others.flat_map(|(_, client)| &client.events).all(|event| !is_told(event)), "only the publisher is told");
 }
 
 /// Loses what goes to clients beyond this bitrate, as a short queue would.

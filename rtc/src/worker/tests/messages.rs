@@ -11,7 +11,8 @@ use prost::Message as _;
 
 use super::MODES;
 use super::world::{World, new_peer};
-use crate::command::{Command, ServerMessage};
+use crate::command::{Command, ConnectionMode, ServerMessage};
+use crate::event::{PeerEvent, Receivers, SentMessage};
 
 fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
     let destination_identities = to.iter().map(|to| (*to).to_owned()).collect();
@@ -54,6 +55,22 @@ fn world_with_channels(mode: crate::command::ConnectionMode, names: [&'static st
         world.clients.iter().all(all)
     });
     (world, clients)
+}
+
+#[test]
+fn user_messages_are_reported_if_that_is_asked_for() {
+    let (mut world, [alice, ..]) = world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
+    for (number, enabled) in [(1, false), (2, true), (3, false)] {
+        world.command(Command::ReportMessages { enabled });
+        send(&mut world, alice, "_reliable", &packet(number, 0, &["bob"]));
+    }
+    let reported = world.clients[alice].events.iter().filter_map(|event| match event {
+        PeerEvent::MessageSent(sent) => Some(sent.clone()),
+        _ => None,
+    });
+    let to = Receivers { identities: vec!["bob".to_owned()], sids: Vec::new() };
+    let payload = 2_u32.to_be_bytes().to_vec();
+    assert_eq!(reported.collect::<Vec<_>>(), [SentMessage { kind: DataKind::Reliable, topic: None, payload, to }]);
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl Session {
             PeerEvent::StreamStateChanged { publisher, track, is_paused } => {
                 self.send(messages::stream_state(&publisher, &track, is_paused));
             }
+            PeerEvent::MessageSent(message) => turn.machine.message_sent(&self.sid, &message, turn.now),
             PeerEvent::Resumed { last_message_seq } => self.resumed(turn, last_message_seq),
             PeerEvent::Recovered => self.resume_until = None,
             PeerEvent::Failed(reason) => self.media_failed(turn, reason),

@@ -1,6 +1,7 @@
 //! What the client asks for.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use conclave_model::{ParticipantSid, TrackSid};
 use conclave_rtc::{Command, Quality, TrackSettings};
@@ -13,6 +14,8 @@ use super::{Session, Turn};
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
 use crate::embedded::signal::messages;
 
+/// How long a track that a client wants may take to be published.
+const TRACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most entries of a list of a client that count.
 const MAX_LIST: usize = 1_000;
 
@@ -83,7 +86,23 @@ impl Session {
     pub(super) fn subscribe(&mut self, turn: &mut Turn<'_>, wish: proto::UpdateSubscription) {
         let listed = wish.participant_tracks.into_iter().flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
+        let unknown = tracks.iter().filter(|track| wish.subscribe && !turn.machine.is_published(&self.room, track));
+        let until = turn.now.after(TRACK_TIMEOUT);
+        let room_for = MAX_LIST.saturating_sub(self.awaited.len());
+        self.awaited.extend(unknown.take(room_for).map(|track| (until, track.clone())));
         turn.machine.wish(&self.sid, tracks, wish.subscribe);
+    }
+
+    /// Tells the client of the tracks that it wants and that were not published in time.
+    pub(super) fn give_up_tracks(&mut self, turn: &mut Turn<'_>) {
+        while self.awaited.front().is_some_and(|(until, _)| *until <= turn.now) {
+            let Some((_, track)) = self.awaited.pop_front() else { return };
+            if turn.machine.withdraw_wish(&self.sid, &track) {
+                let err = proto::SubscriptionError::SeTrackNotfound.into();
+                let response = proto::SubscriptionResponse { track_sid: track.to_string(), err };
+                self.send(Message::SubscriptionResponse(response));
+            }
+        }
     }
 
     fn apply_settings(&self, turn: &mut Turn<'_>, settings: &proto::UpdateTrackSettings) {

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use conclave_model::participant::{DataKind, ParticipantKind, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{RoleName, Secret, TrackSid};
-use conclave_rtc::{Codec, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Speaker};
+use conclave_rtc::{
+    Codec, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Receivers, SentMessage, Speaker,
+};
 use proptest::prelude::*;
 use prost::Message as _;
 use proto::signal_request::Message as Request;
@@ -20,6 +22,7 @@ use proto::{AddTrackRequest, SignalRequest};
 use super::*;
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, Effect};
+use crate::embedded::inbox::Notice;
 use crate::embedded::publish::NewTrack;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};

@@ -86,6 +86,45 @@ fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
     assert!(world.machine.present(&alice).is_ok());
 }
 
+#[test]
+fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_there() {
+    let mut world = World::new();
+    let (bob, _) = world.simulated("bob");
+    let alice = world.joined("alice", None);
+    let (carol, _) = world.simulated("carol");
+    let reports = |world: &World| {
+        let mut reports = world.commands.iter().filter_map(|command| match command {
+            Command::ReportMessages { enabled } => Some(*enabled),
+            _ => None,
+        });
+        reports.next_back()
+    };
+    assert_eq!(reports(&world), Some(true));
+    let to = |identities: &[&str]| SentMessage {
+        kind: DataKind::Lossy,
+        topic: Some("chat".into()),
+        payload: b"hi".to_vec(),
+        to: Receivers { identities: identities.iter().map(|identity| (*identity).to_owned()).collect(), sids: vec![] },
+    };
+    world.media(&alice, PeerEvent::MessageSent(to(&[])));
+    world.media(&alice, PeerEvent::MessageSent(to(&["carol"])));
+    let inbox = |world: &World, sid| world.machine.active_or_left(sid).unwrap().inbox.entries();
+    assert_eq!((inbox(&world, &bob).len(), inbox(&world, &carol).len(), inbox(&world, &alice).len()), (1, 2, 0));
+    let expected = Notice::Data {
+        data: "aGk=".into(),
+        topic: Some("chat".into()),
+        kind: DataKind::Lossy,
+        from_identity: Some("alice".parse().unwrap()),
+    };
+    assert_eq!(inbox(&world, &bob)[0].notice, expected);
+    for sid in [bob, carol] {
+        assert_eq!(reports(&world), Some(true));
+        world.machine.leave(&sid, true, world.now).unwrap();
+        world.deliver();
+    }
+    assert_eq!(reports(&world), Some(false));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -96,6 +96,39 @@ fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
 }
 
 #[test]
+fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_minute() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
+    let late = world.publish(&bob);
+    world.media(&bob, PeerEvent::TrackEnded { track: late.clone() });
+    world.take_all();
+    let wish = |track: &str, subscribe| {
+        let track_sids = vec![track.to_owned()];
+        Request::Subscription(proto::UpdateSubscription {
+            track_sids,
+            subscribe,
+            ..proto::UpdateSubscription::default()
+        })
+    };
+    for track in ["TR_VCnone", "TR_VCother"] {
+        world.request(&alice, wish(track, true));
+    }
+    world.request(&alice, wish("TR_VCother", false));
+    let published = world.publish(&bob);
+    world.request(&alice, wish(published.as_str(), true));
+    world.now = START.after(Duration::from_secs(59));
+    world.request(&alice, Request::Ping(1));
+    world.take_all();
+    assert_eq!(world.sessions[&alice].next_deadline(), START.after(Duration::from_secs(60)));
+    world.now = START.after(Duration::from_secs(60));
+    world.call(&alice, Session::tick);
+    let messages = world.take(&alice);
+    let [Response::SubscriptionResponse(response)] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!((response.track_sid.as_str(), response.err()), ("TR_VCnone", proto::SubscriptionError::SeTrackNotfound));
+    assert_eq!(world.sessions[&alice].next_deadline(), START.after(Duration::from_secs(74)), "it is told once");
+}
+
+#[test]
 fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() {
     let mut world = World::new();
     let limit = |kbps: i64| RoleSubscribe { to_roles: None, max_kbps: Some(kbps.try_into().unwrap()) };
