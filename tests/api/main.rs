@@ -28,3 +28,4 @@ mod signalling;
 mod snapshot;
 mod tools;
 mod v1;
+mod webrtc;

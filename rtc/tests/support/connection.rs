@@ -218,7 +218,11 @@ impl Connection {
 
     fn drain(&mut self) {
         loop {
-            match self.rtc.poll_output().expect("the client's connection works") {
+            let output = match self.rtc.poll_output() {
+                Err(_) if self.is_closed => return,
+                output => output.expect("the client's connection works"),
+            };
+            match output {
                 Output::Timeout(at) => {
                     self.timeout = at;
                     return;

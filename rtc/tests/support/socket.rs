@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use str0m::net::Protocol;
 
-use crate::connection::{Abilities, Connection};
+use super::connection::{Abilities, Connection};
 
 enum Socket {
     Udp(UdpSocket),

@@ -1,0 +1,289 @@
+//! A WebRTC client of LiveKit's protocol: a websocket, and one peer connection over UDP.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::mem;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE;
+use livekit_protocol as proto;
+use prost::Message as _;
+use proto::signal_request::Message as Ask;
+use proto::signal_response::Message as Told;
+use str0m::format::Codec;
+use str0m::media::{MediaKind, Mid};
+use tungstenite::stream::MaybeTlsStream;
+use tungstenite::{Error, Message, WebSocket};
+
+use super::connection::{NewSection, Outgoing, Received};
+use super::socket::SocketClient;
+
+/// How often the microphone sends a packet.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// A WebRTC client that uses one peer connection.
+pub struct Client {
+    pub sid: String,
+    /// What the server has said, in order.
+    pub told: Vec<Told>,
+    /// Whether the server has closed the websocket.
+    pub is_closed: bool,
+    pub transport: SocketClient,
+    pub publications: Vec<Publication>,
+    url: String,
+    token: String,
+    websocket: WebSocket<MaybeTlsStream<TcpStream>>,
+    offers: u32,
+    is_negotiating: bool,
+    /// Receiving sections that the server asked for while an offer was unanswered.
+    required: Option<[u32; 2]>,
+    /// Tracks that the server admitted and that no offer has yet.
+    admitted: VecDeque<proto::TrackPublishedResponse>,
+}
+
+/// A track that a client sends, whether it is muted or not: it obeys nobody.
+pub struct Publication {
+    pub sid: String,
+    mid: Mid,
+    codec: Codec,
+    sequence: u64,
+    next: Instant,
+}
+
+impl Client {
+    /// Joins with a token. Returns once the server has answered; media connects while the client is driven.
+    pub fn join(api: &str, token: &str) -> Result<Self, Box<Error>> {
+        let mut transport = SocketClient::udp();
+        let (sdp, _) = transport.connection.offer(None, [3, 3], false);
+        let offer = proto::SessionDescription { r#type: "offer".into(), sdp, id: 1, ..Default::default() };
+        let request = proto::JoinRequest { publisher_offer: Some(offer), ..join_request() };
+        let url = api.replacen("http", "ws", 1);
+        let mut client = Self {
+            sid: String::new(),
+            told: Vec::new(),
+            is_closed: false,
+            transport,
+            publications: Vec::new(),
+            websocket: open(&url, token, &request)?,
+            url,
+            token: token.to_owned(),
+            offers: 1,
+            is_negotiating: true,
+            required: None,
+            admitted: VecDeque::new(),
+        };
+        while client.sid.is_empty() {
+            client.drive();
+        }
+        Ok(client)
+    }
+
+    /// Opens another websocket for the same join, as a client does whose network has changed.
+    pub fn resume(&mut self) {
+        let request = proto::JoinRequest { reconnect: true, participant_sid: self.sid.clone(), ..join_request() };
+        self.websocket = open(&self.url, &self.token, &request).unwrap();
+        self.is_closed = false;
+    }
+
+    /// Loses the websocket.
+    pub fn lose_signalling(&mut self) {
+        if let MaybeTlsStream::Plain(stream) = self.websocket.get_ref() {
+            stream.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+    }
+
+    pub fn ask(&mut self, message: Ask) {
+        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
+        self.websocket.send(Message::binary(frame)).unwrap();
+    }
+
+    /// Announces a track. It is sent from when the server has answered.
+    pub fn announce(&mut self, medium: MediaKind) {
+        let (kind, source) = match medium {
+            MediaKind::Audio => (proto::TrackType::Audio, proto::TrackSource::Microphone),
+            MediaKind::Video => (proto::TrackType::Video, proto::TrackSource::Camera),
+        };
+        let cid = format!("cid-{}-{}", medium, self.offers);
+        let (r#type, source) = (kind.into(), source.into());
+        self.ask(Ask::AddTrack(proto::AddTrackRequest { cid, r#type, source, ..Default::default() }));
+    }
+
+    /// Sends and receives what there is.
+    pub fn drive(&mut self) {
+        while let Some(told) = self.read() {
+            self.handle(&told);
+            self.told.push(told);
+        }
+        let now = Instant::now();
+        for publication in &mut self.publications {
+            publication.send(&mut self.transport, now);
+        }
+        // The server closes the connection of a participant that is gone.
+        if !self.transport.connection.is_closed {
+            self.transport.exchange();
+        }
+    }
+
+    fn read(&mut self) -> Option<Told> {
+        while !self.is_closed {
+            match self.websocket.read() {
+                Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
+                Ok(Message::Close(_)) => self.is_closed = true,
+                Ok(_) => {}
+                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(_) => self.is_closed = true,
+            }
+        }
+        None
+    }
+
+    fn handle(&mut self, told: &Told) {
+        match told {
+            Told::Join(join) => self.sid.clone_from(&join.participant.as_ref().unwrap().sid),
+            Told::RefreshToken(token) => self.token.clone_from(token),
+            Told::Answer(answer) if answer.id == self.offers => {
+                self.transport.connection.accept_answer(&answer.sdp);
+                self.is_negotiating = false;
+            }
+            Told::MediaSectionsRequirement(required) => {
+                self.required = Some([required.num_audios, required.num_videos]);
+            }
+            Told::TrackPublished(published) => self.admitted.push_back(published.clone()),
+            _ => {}
+        }
+        self.negotiate();
+    }
+
+    /// Makes the next offer, once the last one is answered.
+    fn negotiate(&mut self) {
+        if self.is_negotiating {
+            return;
+        }
+        if let Some(receive) = self.required.take() {
+            self.offer(None, receive);
+        } else if let Some(published) = self.admitted.pop_front() {
+            self.publish(&published);
+        }
+    }
+
+    fn publish(&mut self, published: &proto::TrackPublishedResponse) {
+        let track = published.track.as_ref().unwrap();
+        let (kind, codec) = match track.r#type() {
+            proto::TrackType::Audio => (MediaKind::Audio, Codec::Opus),
+            _ => (MediaKind::Video, Codec::Vp8),
+        };
+        let mid = self.offer(Some(NewSection { kind, cid: &published.cid, rids: &[] }), [0, 0]).unwrap();
+        self.publications.push(Publication {
+            sid: track.sid.clone(),
+            mid,
+            codec,
+            sequence: 1_000,
+            next: Instant::now(),
+        });
+    }
+
+    fn offer(&mut self, send: Option<NewSection<'_>>, receive: [u32; 2]) -> Option<Mid> {
+        let (sdp, mid) = self.transport.connection.offer(send, receive, false);
+        self.is_negotiating = true;
+        self.offers += 1;
+        let id = self.offers;
+        self.ask(Ask::Offer(proto::SessionDescription { r#type: "offer".into(), sdp, id, ..Default::default() }));
+        mid
+    }
+
+    /// Returns the packets of a track that have arrived.
+    pub fn received<'a>(&'a self, track: &'a str) -> impl Iterator<Item = &'a Received> {
+        self.transport.connection.received.iter().filter(move |packet| packet.track == track)
+    }
+
+    /// Sends a data message to everyone, or to some.
+    pub fn send_data(&mut self, text: &str, to: &[&str]) {
+        let user = proto::UserPacket { payload: text.into(), topic: Some("chat".into()), ..Default::default() };
+        let packet = proto::DataPacket {
+            value: Some(proto::data_packet::Value::User(user)),
+            destination_identities: to.iter().map(|to| (*to).to_owned()).collect(),
+            ..Default::default()
+        };
+        let sent = self.transport.connection.send_message("_reliable", &packet.encode_to_vec(), Instant::now());
+        assert!(sent, "the channel is open");
+    }
+
+    /// Returns the texts of the data messages that have arrived, with their senders.
+    pub fn messages(&self) -> Vec<(String, String)> {
+        let packets = self.transport.connection.messages.iter();
+        let packets = packets.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
+        let texts = packets.filter_map(|packet| match packet.value {
+            Some(proto::data_packet::Value::User(user)) => {
+                Some((packet.participant_identity, String::from_utf8(user.payload).unwrap()))
+            }
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// Returns what the client was told last of a participant.
+    pub fn seen(&self, identity: &str) -> Option<&proto::ParticipantInfo> {
+        let infos = self.told.iter().flat_map(|told| match told {
+            Told::Join(join) => join.other_participants.as_slice(),
+            Told::Update(update) => update.participants.as_slice(),
+            _ => &[],
+        });
+        infos.rev().find(|info| info.identity == identity)
+    }
+
+    /// Returns why the server ended the participant's stay, if it did.
+    pub fn left(&self) -> Option<proto::DisconnectReason> {
+        self.told.iter().rev().find_map(|told| if let Told::Leave(leave) = told { Some(leave.reason()) } else { None })
+    }
+
+    pub fn forget_told(&mut self) {
+        mem::take(&mut self.told);
+    }
+}
+
+impl Publication {
+    fn send(&mut self, transport: &mut SocketClient, now: Instant) {
+        if now < self.next || transport.connection.is_closed {
+            return;
+        }
+        (self.next, self.sequence) = (now + INTERVAL, self.sequence + 1);
+        let is_video = self.codec == Codec::Vp8;
+        let [high, low] = (u16::try_from(self.sequence & 0x7fff).unwrap() | 0x8000).to_be_bytes();
+        // A key frame of VP8 with its counters, or a little sound.
+        let payload: &[u8] = if is_video { &[0x90, 0xf0, high, low, low, 0, 0, 0xaa, 0xbb] } else { &[1, 2, 3] };
+        let packet = Outgoing {
+            mid: self.mid,
+            rid: None,
+            codec: self.codec,
+            sequence: self.sequence,
+            timestamp: u32::try_from(self.sequence).unwrap() * if is_video { 1_800 } else { 960 },
+            payload,
+            audio_level: (!is_video).then_some(-20),
+            is_red: false,
+        };
+        transport.connection.send_media(&packet, now);
+    }
+}
+
+fn join_request() -> proto::JoinRequest {
+    let client = proto::ClientInfo { protocol: 17, ..Default::default() };
+    let settings = proto::ConnectionSettings { auto_subscribe: true, ..Default::default() };
+    proto::JoinRequest { client_info: Some(client), connection_settings: Some(settings), ..Default::default() }
+}
+
+/// Opens a websocket from which reading does not wait.
+fn open(
+    url: &str,
+    token: &str,
+    request: &proto::JoinRequest,
+) -> Result<WebSocket<MaybeTlsStream<TcpStream>>, Box<Error>> {
+    let wrapped = proto::WrappedJoinRequest { join_request: request.encode_to_vec(), ..Default::default() };
+    let text = URL_SAFE.encode(wrapped.encode_to_vec()).replace('=', "%3D");
+    let (websocket, _) = tungstenite::connect(format!("{url}/rtc/v1?access_token={token}&join_request={text}"))?;
+    if let MaybeTlsStream::Plain(stream) = websocket.get_ref() {
+        stream.set_nonblocking(true).unwrap();
+    }
+    Ok(websocket)
+}

@@ -1,0 +1,109 @@
+//! The stories of the API with WebRTC clients on real transports, beside participants of the sandbox.
+
+mod client;
+#[allow(dead_code, reason = "the tests of the media workers use what these do not")]
+#[path = "../../../rtc/tests/support/connection.rs"]
+mod connection;
+mod inspection;
+mod moderation;
+mod reconnects;
+mod rooms;
+#[allow(dead_code, reason = "the tests of the media workers use what these do not")]
+#[path = "../../../rtc/tests/support/socket.rs"]
+mod socket;
+
+use std::time::{Duration, Instant};
+
+use str0m::media::MediaKind;
+
+use crate::support::{TestApp, WAIT_LIMIT};
+use client::Client;
+
+/// Time within which moderation holds for packets (decisions, section 6).
+const ENFORCEMENT: Duration = Duration::from_millis(100);
+
+/// An app, and WebRTC clients that send and receive while a test waits.
+struct Call {
+    app: TestApp,
+    clients: Vec<Client>,
+}
+
+impl Call {
+    /// Starts an app with a room "standup".
+    fn start() -> Self {
+        let app = TestApp::start_with_webrtc();
+        app.room("standup");
+        Self { app, clients: Vec::new() }
+    }
+
+    /// Joins a client, and waits until it is active. Returns its index.
+    #[track_caller]
+    fn join(&mut self, identity: &str, role: &str) -> usize {
+        let token = self.app.token("standup", identity, role);
+        self.clients.push(Client::join(&self.app.api, &token).unwrap());
+        let client = self.clients.len() - 1;
+        let sid = self.clients[client].sid.clone();
+        self.wait("the client is active", |call| {
+            let listed = call.app.get("/v1/rooms/standup/participants").send().expect(200);
+            listed["participants"].as_array().unwrap().iter().any(|participant| participant["sid"] == sid)
+        });
+        client
+    }
+
+    /// Publishes a microphone, and returns its sid.
+    #[track_caller]
+    fn speak(&mut self, client: usize) -> String {
+        self.publish(client, MediaKind::Audio)
+    }
+
+    #[track_caller]
+    fn publish(&mut self, client: usize, medium: MediaKind) -> String {
+        let before = self.clients[client].publications.len();
+        self.clients[client].announce(medium);
+        self.wait("the track is published", |call| call.clients[client].publications.len() > before);
+        self.clients[client].publications[before].sid.clone()
+    }
+
+    /// Drives the clients until something is true.
+    #[track_caller]
+    fn wait(&mut self, what: &str, mut is_true: impl FnMut(&Self) -> bool) {
+        let end = Instant::now() + WAIT_LIMIT;
+        while !is_true(self) {
+            assert!(Instant::now() < end, "{what}: {:#?}", self.clients.iter().map(|c| &c.told).collect::<Vec<_>>());
+            self.drive();
+        }
+    }
+
+    /// Drives the clients for a time, and reads all that has arrived by then.
+    fn run(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.drive();
+        }
+        self.drive();
+    }
+
+    fn drive(&mut self) {
+        self.clients.iter_mut().for_each(Client::drive);
+    }
+
+    fn count(&self, client: usize, track: &str) -> usize {
+        self.clients[client].received(track).count()
+    }
+
+    /// Waits until a client receives a track, from now on.
+    #[track_caller]
+    fn assert_receives(&mut self, client: usize, track: &str) {
+        let before = self.count(client, track);
+        self.wait("packets arrive", |call| call.count(client, track) >= before + 5);
+    }
+
+    /// Checks that a client receives nothing of a track any more, as soon as moderation has to hold.
+    #[track_caller]
+    fn assert_silent(&mut self, client: usize, track: &str) {
+        self.run(ENFORCEMENT);
+        let before = self.count(client, track);
+        self.run(Duration::from_millis(300));
+        assert_eq!(self.count(client, track), before, "packets of {track} still arrive");
+    }
+}

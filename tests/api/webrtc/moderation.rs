@@ -1,0 +1,111 @@
+//! Moderation holds for packets within 100 ms of the answer, whatever a client does: these go on sending.
+
+use livekit_protocol as proto;
+use proto::signal_response::Message as Told;
+use serde_json::json;
+
+use super::Call;
+use super::client::Client;
+
+/// A room with roles, two clients with the role "host" that send, and one that receives.
+fn stage(roles: &serde_json::Value) -> (Call, [String; 2]) {
+    let mut call = Call::start();
+    call.app.room_with_roles("stage", roles);
+    for identity in ["alice", "bob", "carol"] {
+        let token = call.app.token("stage", identity, "host");
+        call.clients.push(Client::join(&call.app.api, &token).unwrap());
+    }
+    call.wait("all are active", |call| {
+        let listed = call.app.get("/v1/rooms/stage/participants").send().expect(200);
+        listed["participants"].as_array().unwrap().len() == 3
+    });
+    let tracks = [call.speak(0), call.speak(1)];
+    for track in &tracks {
+        call.assert_receives(2, track);
+    }
+    (call, tracks)
+}
+
+impl Call {
+    fn change_role(&self, identity: &str, role: &str) {
+        let path = format!("{PARTICIPANTS}/{identity}/role");
+        self.app.post(&path).json(json!({"role": role})).send().expect(200);
+    }
+}
+
+fn roles() -> serde_json::Value {
+    json!({
+        "host": {},
+        "viewer": {"publish": {"allowed": []}},
+        "ghost": {"hidden": true},
+        "listener": {"subscribe": {"to_roles": ["viewer"]}},
+    })
+}
+
+const PARTICIPANTS: &str = "/v1/rooms/stage/participants";
+
+#[test]
+fn a_muted_track_is_silent_and_goes_on_when_it_is_unmuted() {
+    let (mut call, [track, other]) = stage(&roles());
+    let mute = |call: &Call, muted: bool| {
+        let body = json!({"track_sid": track, "muted": muted});
+        call.app.post(&format!("{PARTICIPANTS}/alice/mute")).json(body).send().expect(200)
+    };
+    mute(&call, true);
+    call.assert_silent(2, &track);
+    call.assert_receives(2, &other);
+    assert!(call.clients[0].told.iter().any(|told| matches!(told, Told::Mute(mute) if mute.muted)));
+    mute(&call, false);
+    call.assert_receives(2, &track);
+}
+
+#[test]
+fn nothing_of_a_removed_participant_arrives() {
+    let (mut call, [track, other]) = stage(&roles());
+    call.app.delete(&format!("{PARTICIPANTS}/alice")).send().expect_empty(204);
+    call.assert_silent(2, &track);
+    call.assert_receives(2, &other);
+    assert_eq!(call.clients[0].left(), Some(proto::DisconnectReason::ParticipantRemoved));
+    let gone = proto::participant_info::State::Disconnected;
+    assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
+}
+
+#[test]
+fn a_role_that_may_not_publish_silences_at_once() {
+    let (mut call, [track, other]) = stage(&roles());
+    call.change_role("alice", "viewer");
+    call.assert_silent(2, &track);
+    call.assert_receives(2, &other);
+    let told = &call.clients[0].told;
+    assert!(told.iter().any(|told| matches!(told, Told::TrackUnpublished(ended) if ended.track_sid == track)));
+}
+
+#[test]
+fn a_participant_that_becomes_hidden_is_neither_heard_nor_seen() {
+    let (mut call, [track, _]) = stage(&roles());
+    call.change_role("alice", "ghost");
+    call.assert_silent(2, &track);
+    let gone = proto::participant_info::State::Disconnected;
+    assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
+}
+
+#[test]
+fn a_receiver_hears_the_roles_that_its_own_role_allows() {
+    let (mut call, [alice, bob]) = stage(&roles());
+    call.change_role("carol", "listener");
+    call.assert_silent(2, &alice);
+    call.assert_silent(2, &bob);
+    call.change_role("carol", "host");
+    call.assert_receives(2, &alice);
+}
+
+#[test]
+fn nothing_arrives_when_the_room_has_ended() {
+    let (mut call, tracks) = stage(&roles());
+    call.app.delete("/v1/rooms/stage").send().expect_empty(204);
+    for track in &tracks {
+        call.assert_silent(2, track);
+    }
+    call.wait("all websockets are closed", |call| call.clients.iter().all(|client| client.is_closed));
+    assert!(call.clients.iter().all(|client| client.left() == Some(proto::DisconnectReason::RoomDeleted)));
+}

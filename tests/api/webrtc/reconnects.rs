@@ -1,0 +1,72 @@
+//! Clients that lose their websocket and come back: a resume keeps the session, a new join is another one.
+
+use livekit_protocol as proto;
+use proto::signal_response::Message as Told;
+use serde_json::json;
+
+use super::Call;
+
+impl Call {
+    fn sessions(&self) -> usize {
+        self.app.get("/v1/sessions").send().expect(200)["sessions"].as_array().unwrap().len()
+    }
+}
+
+#[test]
+fn a_client_that_resumes_keeps_its_session_and_its_media() {
+    let mut call = Call::start();
+    let (alice, bob) = (call.join("alice", "host"), call.join("bob", "host"));
+    let (of_alice, of_bob) = (call.speak(alice), call.speak(bob));
+    call.assert_receives(alice, &of_bob);
+    call.assert_receives(bob, &of_alice);
+
+    call.clients[alice].lose_signalling();
+    call.assert_receives(bob, &of_alice);
+    call.assert_receives(alice, &of_bob);
+    call.clients[alice].forget_told();
+    call.clients[alice].resume();
+    call.wait("the resume is answered", |call| !call.clients[alice].told.is_empty());
+    assert!(matches!(call.clients[alice].told[0], Told::Reconnect(_)), "{:?}", call.clients[alice].told);
+    call.wait("it is told of the others", |call| call.clients[alice].seen("bob").is_some());
+    call.assert_receives(alice, &of_bob);
+    call.assert_receives(bob, &of_alice);
+    assert_eq!(call.sessions(), 2);
+
+    // It is a participant like before.
+    call.app.post("/v1/rooms/standup/send-data").json(json!({"data": "aGk=", "kind": "reliable"})).send().expect(200);
+    call.wait("data arrives", |call| call.clients[alice].messages().len() == 1);
+}
+
+#[test]
+fn numbers_go_on_when_another_participant_takes_a_section() {
+    let mut call = Call::start();
+    let bob = call.join("bob", "host");
+    let mut last = std::collections::BTreeMap::new();
+    for round in 0..5 {
+        let identity = format!("alice{round}");
+        let alice = call.join(&identity, "host");
+        let track = call.speak(alice);
+        call.assert_receives(bob, &track);
+        for packet in call.clients[bob].received(&track) {
+            let before = last.insert(packet.ssrc, packet.sequence);
+            assert!(before.is_none_or(|before| before < packet.sequence), "a number of {} restarts", packet.ssrc);
+        }
+        call.app.delete(&format!("/v1/rooms/standup/participants/{identity}")).send().expect_empty(204);
+        call.wait("it is gone", |call| call.clients[alice].is_closed);
+    }
+}
+
+#[test]
+fn a_new_join_of_an_identity_is_another_session_and_its_tracks_are_heard() {
+    let mut call = Call::start();
+    let (first, bob) = (call.join("alice", "host"), call.join("bob", "host"));
+    let before = call.speak(first);
+    call.assert_receives(bob, &before);
+    let second = call.join("alice", "host");
+    assert_eq!(call.clients[first].left(), Some(proto::DisconnectReason::DuplicateIdentity));
+    assert_ne!(call.clients[first].sid, call.clients[second].sid);
+    call.assert_silent(bob, &before);
+    let after = call.speak(second);
+    call.assert_receives(bob, &after);
+    assert_eq!(call.sessions(), 3);
+}
