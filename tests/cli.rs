@@ -450,3 +450,25 @@ fn no_command_migrates_the_database_of_a_running_server() {
     assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
     assert_eq!(schema(&database), older + 1);
 }
+
+#[test]
+fn shells_and_man_know_every_command() {
+    let deployment = Deployment::new();
+    for (shell, line) in [
+        ("bash", "complete -F _conclave -o nosort -o bashdefault -o default conclave"),
+        ("zsh", "#compdef conclave"),
+        ("fish", "complete -c conclave"),
+    ] {
+        let result = deployment.run(&["completions", shell]);
+        assert_eq!((result.code, result.stderr.as_str()), (0, ""));
+        assert!(result.stdout.contains(line), "{shell}: {}", result.stdout);
+        assert!(result.stdout.contains("key-rotate"), "{shell}");
+    }
+    let pages = deployment.dir.path().join("share/man");
+    assert_eq!(deployment.run(&["manual", pages.to_str().unwrap()]).code, 0);
+    for (page, text) in [("conclave.1", r"conclave\-serve(1)"), ("conclave-key-create.1", r"\-\-label")] {
+        let page = fs::read_to_string(pages.join(page)).expect(page);
+        assert!(page.contains(text), "{page}");
+    }
+    assert!(deployment.run_failing(1, &["manual", "/dev/null"]).contains("/dev/null"));
+}

@@ -5,6 +5,7 @@
 
 mod backup;
 mod check;
+mod generate;
 mod keys;
 mod logging;
 mod output;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use keys::KeyCommand;
 pub use output::OutputFormat;
@@ -66,6 +68,16 @@ pub enum Command {
         /// The file to create.
         file: PathBuf,
     },
+    /// Print a script that completes commands in a shell: `source <(conclave completions bash)`.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual pages into a directory, for `man`.
+    Manual {
+        /// The directory; it is created if it is missing.
+        directory: PathBuf,
+    },
 }
 
 /// Addresses that override `http.listen` and `admin.listen`.
@@ -112,6 +124,8 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Check => check::run(config(), &data),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &config()?, &data),
+        Command::Completions { shell } => generate::print_completions(shell),
+        Command::Manual { directory } => generate::write_manual(&directory),
     }
 }
 
