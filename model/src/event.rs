@@ -305,7 +305,7 @@ impl Event {
     }
 
     /// The event of a change of status: `*.failed` for a failure, `*.ended` for the other final ones, else
-    /// `*.updated` (decisions section 4).
+    /// `*.updated`.
     #[must_use]
     pub fn egress_updated(context: EventContext, kind: EgressKind, egress_id: &EgressId, status: EgressStatus) -> Self {
         use EventType as E;

@@ -1,4 +1,4 @@
-//! Where a recording's file lies: a relative name inside a directory that its author may write to (decisions section 3).
+//! Where a recording's file lies: a relative name inside a directory that its author may write to.
 
 use std::fmt;
 use std::str::FromStr;

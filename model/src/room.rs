@@ -1,4 +1,4 @@
-//! Rooms: the record, its two statuses, and the rules of its empty timer (contract "Room", decisions section 4).
+//! Rooms: the record, its two statuses, and the rules of its empty timer (contract "Room").
 
 use std::time::Duration;
 

@@ -118,7 +118,7 @@ impl RequestContext {
     }
 
     /// Refuses the request unless the plan includes the feature that the operation declares. It comes after 404 and 409
-    /// (decisions section 1, precedence), so the handler says when.
+    /// in the order of checks, so the handler says when.
     ///
     /// # Errors
     /// 402 `feature_not_in_plan`, `field` the feature.

@@ -1,4 +1,4 @@
-//! Which requests are taken without a credential, by the host that they are sent to (decisions section 7): those of the admin
+//! Which requests are taken without a credential, by the host that they are sent to: those of the admin
 //! listener without a token, and those of the call page of `dev`.
 //!
 //! A web page can let its own name resolve to a loopback address (DNS rebinding) and so send requests through an operator's

@@ -1,5 +1,5 @@
 //! `/media/livekit/webhook`: LiveKit's reports. Outside the API's frame: signed with the media plane's API key, without a
-//! request rate, and answered once the report is durable (decisions section 5).
+//! request rate, and answered once the report is durable.
 
 use std::sync::Arc;
 

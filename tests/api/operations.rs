@@ -152,7 +152,7 @@ fn every_operation_lists_exactly_the_statuses_of_its_row() {
         let row = row.clone().with_key_reuse();
         let mut errors = row.errors.clone();
         if row.idempotent && !errors.contains(&409) {
-            // `idempotency_key_reuse` can answer any operation that takes the key (decisions section 1).
+            // `idempotency_key_reuse` can answer any operation that takes the key.
             errors.push(409);
             errors.sort_unstable();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_model::{Identity, ParticipantSid, RoleName};
 
-/// How long a seat is reserved at most (decisions section 6).
+/// How long a seat is reserved at most.
 const LIFETIME: Duration = Duration::from_secs(60);
 
 /// The reserved seats of a room, each by the sid of the join that it is for. An identity has one at most.

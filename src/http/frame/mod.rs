@@ -1,4 +1,4 @@
-//! The frame around every operation, in the order of precedence of decisions section 1.
+//! The frame around every operation, in the "Order of checks" of ARCHITECTURE.md.
 //!
 //! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 503 or 429 by admission, 408, 413 and
 //! 415 are decided here. The operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the

@@ -144,8 +144,7 @@ impl Resource {
     }
 
     /// The destination by that name on the room's template, once the room is known to be open and the plan to include the
-    /// feature. A destination that does not exist is refused first, one that cannot be decrypted last (decisions section 1,
-    /// precedence).
+    /// feature. A destination that does not exist is refused first, one that cannot be decrypted last.
     ///
     /// # Errors
     /// 404 `template_not_found`, `destination_not_found`, 409 `room_ended`, 402 `feature_not_in_plan`, 503
