@@ -14,7 +14,8 @@ use super::{RtcConfig, text};
 pub struct MediaConfig {
     /// The kind of media plane.
     pub kind: MediaKind,
-    /// Enables `/sandbox/*` on the admin listener, which simulates participants. Embedded media plane only.
+    /// Enables `/sandbox/*` on the admin listener, which simulates participants, and lets clients simulate failures of the server.
+    /// Embedded media plane only.
     pub sandbox: bool,
     /// URL at which this server reaches the media plane.
     #[serde(with = "text::optional")]

@@ -26,7 +26,13 @@ impl Plane {
     /// Creates the configured media plane, which clients reach at `media_url`, without connecting to it.
     pub fn new(config: &Config, data: &Path, (clock, signer): (&Clock, &Arc<TokenSigner>), media_url: &str) -> Self {
         match config.media.kind {
-            MediaKind::Embedded => Self::Embedded(EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url)),
+            MediaKind::Embedded => {
+                let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url);
+                if config.media.sandbox {
+                    plane.permit_simulations();
+                }
+                Self::Embedded(plane)
+            }
             MediaKind::Livekit => {
                 let settings = livekit_settings(config, data);
                 Self::Livekit(LivekitPlane::new(settings, Arc::clone(signer), clock.clone()))

@@ -60,6 +60,8 @@ pub(super) struct Inner {
     metrics: OnceLock<RtcMetrics>,
     /// The TURN servers that clients are told.
     pub turn: OnceLock<Arc<TurnServers>>,
+    /// Set if clients may simulate failures of the server.
+    simulations: OnceLock<()>,
 }
 
 #[derive(Default)]
@@ -96,6 +98,7 @@ impl EmbeddedPlane {
             commands: OnceLock::new(),
             metrics: OnceLock::new(),
             turn: OnceLock::new(),
+            simulations: OnceLock::new(),
         }))
     }
 
@@ -109,6 +112,11 @@ impl EmbeddedPlane {
         self.0.turn.set(Arc::new(servers)).is_ok()
     }
 
+    /// Lets clients that join from now on simulate failures of the server.
+    pub fn permit_simulations(&self) {
+        self.0.simulations.get_or_init(|| ());
+    }
+
     /// The state that clones share.
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.0
@@ -116,6 +124,11 @@ impl EmbeddedPlane {
 }
 
 impl Inner {
+    /// Returns whether clients may simulate failures of the server.
+    pub fn permits_simulations(&self) -> bool {
+        self.simulations.get().is_some()
+    }
+
     /// Makes a call on the machine and sends its reports, under one lock.
     pub fn call<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> (T, Vec<ReportAnswer>) {
         self.call_locked(&mut self.lock(), call)

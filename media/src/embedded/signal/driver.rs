@@ -128,6 +128,9 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     let inputs = inner.sessions.add(&sid, &room);
     let session = Session::new(sid.clone(), (identity, room), join.mode, inner.clock.now());
     let mut session = session.with_turn(inner.turn.get().cloned());
+    if inner.permits_simulations() {
+        session.permit_simulations();
+    }
     let (admitted, _) = inner.call(|machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {

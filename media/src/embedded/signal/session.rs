@@ -8,6 +8,7 @@ mod media;
 mod notices;
 mod requests;
 mod resume;
+mod simulate;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use proto::leave_request::Action;
 use proto::signal_response::Message;
 use proto::{DisconnectReason, ParticipantInfo};
 
+use self::simulate::ClosedResume;
 use super::join::JoinParameters;
 use super::messages;
 use crate::embedded::machine::Machine;
@@ -87,6 +89,10 @@ pub(super) struct Session {
     messages: Vec<Message>,
     closes_socket: bool,
     is_over: bool,
+    /// Whether the client may simulate failures of the server.
+    permits_simulations: bool,
+    /// When the websocket of the next resume is closed, in a simulation.
+    closed_resume: Option<ClosedResume>,
 }
 
 impl Session {
@@ -113,6 +119,8 @@ impl Session {
             messages: Vec::new(),
             closes_socket: false,
             is_over: false,
+            permits_simulations: false,
+            closed_resume: None,
         }
     }
 

@@ -41,6 +41,7 @@ impl Session {
             signal_request::Message::SyncState(state) => self.sync(turn, state),
             signal_request::Message::Ping(_) => self.send(Message::Pong(turn.now.millis())),
             signal_request::Message::PingReq(ping) => self.pong(turn, &ping),
+            signal_request::Message::Simulate(request) => self.simulate(turn, request),
             signal_request::Message::UpdateMetadata(update) => {
                 let id = update.request_id;
                 self.send(messages::refusal(id, Reason::NotAllowed, Request::UpdateMetadata(update)));
@@ -51,7 +52,6 @@ impl Session {
             // The server has its own candidates in the descriptions and needs none of the client's; the rest changes nothing.
             signal_request::Message::Trickle(_)
             | signal_request::Message::UpdateLayers(_)
-            | signal_request::Message::Simulate(_)
             | signal_request::Message::UpdateAudioTrack(_)
             | signal_request::Message::UpdateVideoTrack(_)
             | signal_request::Message::UnpublishDataTrackRequest(_)

@@ -6,6 +6,7 @@ use proto::DisconnectReason;
 use proto::leave_request::Action;
 use proto::signal_response::Message;
 
+use super::simulate::ClosedResume;
 use super::{Session, Signal, Turn};
 use crate::embedded::signal::join::JoinParameters;
 use crate::embedded::signal::messages;
@@ -18,6 +19,9 @@ impl Session {
         self.signal = Signal::Resuming;
         self.messages.clear();
         self.closes_socket = false;
+        if self.closes_resume(ClosedResume::BeforeMessages) {
+            return;
+        }
         self.command(turn, Command::Resume { peer: self.sid.clone() });
         if let Some(state) = join.sync_state {
             self.sync(turn, state);
@@ -55,6 +59,7 @@ impl Session {
             self.send(Message::RoomUpdate(proto::RoomUpdate { room }));
         }
         self.refresh_token(turn);
+        self.closes_resume(ClosedResume::AfterMessages);
     }
 
     /// The client has to join anew: its state and the server's do not fit together. The participant is gone.

@@ -3,6 +3,7 @@
 mod joining;
 mod leaving;
 mod messages;
+mod simulate;
 mod tracks;
 
 use std::collections::BTreeMap;
