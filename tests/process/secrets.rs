@@ -101,7 +101,12 @@ fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     let mut secrets = Secrets(Vec::new());
     let billing_token = "a-token-for-the-billing-service";
     secrets.add("the billing token", billing_token);
+    let turn_secret = "a-secret-that-is-shared-with-coturn";
+    secrets.add("the secret of the TURN servers", turn_secret);
     let deployment = Deployment::new().with("RUST_LOG", "trace");
+    let deployment = deployment
+        .with("CONCLAVE_MEDIA__RTC__TURN__URLS", "turn:turn.example.com")
+        .with("CONCLAVE_MEDIA__RTC__TURN__SECRET", turn_secret);
     let deployment =
         deployment.with("CONCLAVE_BILLING__URL", &billing.url).with("CONCLAVE_BILLING__TOKEN", billing_token);
     let mut running = deployment.start();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use conclave_media::{
@@ -16,6 +16,7 @@ use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Secret, Timestamp, TrackSid,
 };
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::fixture::START;
@@ -34,6 +35,8 @@ pub struct FaultyPlane {
     pub accepts_roles: Mutex<bool>,
     /// The subscription rules that were set last.
     pub rules: Mutex<BTreeMap<RoleName, RoleSubscribe>>,
+    /// Whether an inspection of a room never ends.
+    pub inspection_hangs: AtomicBool,
     permits: Semaphore,
 }
 
@@ -47,6 +50,7 @@ impl Default for FaultyPlane {
             commands: Mutex::default(),
             accepts_roles: Mutex::default(),
             rules: Mutex::default(),
+            inspection_hangs: AtomicBool::default(),
             permits: Semaphore::new(Semaphore::MAX_PERMITS),
         }
     }
@@ -180,6 +184,13 @@ impl MediaPlane for FaultyPlane {
     async fn survey(&self) -> Result<Survey, MediaError> {
         let participants = self.participants.lock().unwrap();
         Ok(Survey { rooms: participants.iter().map(|(room, _)| room.clone()).collect(), ..Survey::default() })
+    }
+
+    async fn inspect_room(&self, _: &NamespacedRoom) -> Option<Value> {
+        if self.inspection_hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        Some(json!([{"identity": "alice"}]))
     }
 
     async fn set_subscription_rules(

@@ -1,5 +1,6 @@
 //! Rooms whose actor fails.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use conclave_actors::TreeError;
@@ -28,6 +29,18 @@ fn a_failed_room_is_rebuilt_with_its_participants() {
         assert_eq!((back.restarts, back.started_at), (1, fixture.clock.now()));
         assert!(back.last_failure.is_some(), "the failure is kept");
         assert_eq!(fixture.open_sessions().await, ["alice"]);
+    });
+}
+
+#[test]
+fn a_room_is_shown_with_its_media_or_without_if_the_media_plane_does_not_answer() {
+    run(async {
+        let fixture = Fixture::new().await;
+        fixture.join("stage", "alice").await.unwrap().unwrap();
+        assert_eq!(fixture.actor("stage").await.media, Some(serde_json::json!([{"identity": "alice"}])));
+        fixture.plane.inspection_hangs.store(true, Ordering::SeqCst);
+        let shown = fixture.actor("stage").await;
+        assert_eq!((shown.media, shown.status), (Some(serde_json::Value::Null), "running"));
     });
 }
 

@@ -111,3 +111,86 @@ const fn quality(quality: Quality) -> &'static str {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use conclave_model::participant::ParticipantKind;
+    use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
+
+    use super::*;
+    use crate::embedded::client::Client;
+    use crate::embedded::{CommandSink, EmbeddedPlane};
+    use crate::token::{Claims, Grants, TokenSigner};
+
+    /// A media worker that answers inspections, and keeps how many participants each was about.
+    #[derive(Default)]
+    struct Worker(Mutex<Vec<usize>>);
+
+    impl CommandSink for Worker {
+        fn send(&self, _: &NamespacedRoom, command: Command) {
+            let Command::Snapshot { peers, reply } = command else { return };
+            self.0.lock().unwrap().push(peers.len());
+            reply.send(peers.into_iter().map(snapshot).collect());
+        }
+    }
+
+    /// A media worker that has forgotten the room.
+    struct Forgetful;
+
+    impl CommandSink for Forgetful {
+        fn send(&self, _: &NamespacedRoom, _: Command) {}
+    }
+
+    fn snapshot(sid: ParticipantSid) -> PeerSnapshot {
+        PeerSnapshot { sid, transports: Vec::new(), published: Vec::new(), subscribed: Vec::new() }
+    }
+
+    fn room() -> NamespacedRoom {
+        "prj_0123456789ab.stand-up".parse().unwrap()
+    }
+
+    fn claims(identity: &str) -> Claims {
+        Claims {
+            room: room(),
+            identity: identity.parse().unwrap(),
+            name: String::new(),
+            metadata: String::new(),
+            attributes: [].into(),
+            kind: ParticipantKind::Standard,
+            grants: Grants::default(),
+            room_config: None,
+            expires_at: Timestamp::from_millis(60_000),
+        }
+    }
+
+    fn plane_with(clients: usize, worker: Arc<dyn CommandSink>) -> EmbeddedPlane {
+        let signer = Arc::new(TokenSigner::new("key", &Secret::new("secret")));
+        let plane = EmbeddedPlane::new(Clock::manual(Timestamp::from_millis(0)), signer, "ws://localhost");
+        assert!(plane.set_command_sink(worker));
+        for client in 0..clients {
+            plane.inner().call(|machine, now| {
+                let sid = machine.request_join(claims(&format!("p{client}")), Client::default(), now).unwrap();
+                machine.admit(&sid, now).unwrap();
+            });
+        }
+        plane
+    }
+
+    #[tokio::test]
+    async fn a_worker_is_asked_about_a_few_participants_at_a_time() {
+        let worker = Arc::new(Worker::default());
+        let plane = plane_with(40, worker.clone());
+        let shown = plane.inner().inspect_room(&room()).await.unwrap();
+        assert_eq!(shown.as_array().unwrap().len(), 40);
+        assert!(shown.as_array().unwrap().iter().any(|participant| participant["identity"] == "p39"));
+        assert_eq!(*worker.0.lock().unwrap(), [16, 16, 8]);
+    }
+
+    #[tokio::test]
+    async fn a_room_without_clients_has_nothing_to_show_and_one_that_is_being_closed_is_empty() {
+        assert_eq!(plane_with(0, Arc::new(Worker::default())).inner().inspect_room(&room()).await, None);
+        assert_eq!(plane_with(1, Arc::new(Forgetful)).inner().inspect_room(&room()).await, Some(json!([])));
+    }
+}

@@ -23,6 +23,9 @@ use super::socket::SocketClient;
 /// How often the microphone sends a packet.
 const INTERVAL: Duration = Duration::from_millis(20);
 
+/// The size of a frame of video, of which there are as many: 80 kbit/s.
+const VIDEO_BYTES: usize = 200;
+
 /// A WebRTC client that uses one peer connection.
 pub struct Client {
     pub sid: String,
@@ -35,6 +38,7 @@ pub struct Client {
     url: String,
     token: String,
     websocket: WebSocket<MaybeTlsStream<TcpStream>>,
+    has_left: bool,
     offers: u32,
     is_negotiating: bool,
     /// Receiving sections that the server asked for while an offer was unanswered.
@@ -69,6 +73,7 @@ impl Client {
             websocket: open(&url, token, &request)?,
             url,
             token: token.to_owned(),
+            has_left: false,
             offers: 1,
             is_negotiating: true,
             required: None,
@@ -94,6 +99,12 @@ impl Client {
         }
     }
 
+    /// Leaves, and closes its transport.
+    pub fn leave(&mut self) {
+        self.ask(Ask::Leave(proto::LeaveRequest::default()));
+        self.has_left = true;
+    }
+
     pub fn ask(&mut self, message: Ask) {
         let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
         self.websocket.send(Message::binary(frame)).unwrap();
@@ -115,6 +126,9 @@ impl Client {
         while let Some(told) = self.read() {
             self.handle(&told);
             self.told.push(told);
+        }
+        if self.has_left {
+            return;
         }
         let now = Instant::now();
         for publication in &mut self.publications {
@@ -252,7 +266,9 @@ impl Publication {
         let is_video = self.codec == Codec::Vp8;
         let [high, low] = (u16::try_from(self.sequence & 0x7fff).unwrap() | 0x8000).to_be_bytes();
         // A key frame of VP8 with its counters, or a little sound.
-        let payload: &[u8] = if is_video { &[0x90, 0xf0, high, low, low, 0, 0, 0xaa, 0xbb] } else { &[1, 2, 3] };
+        let mut frame = vec![0x90, 0xf0, high, low, low, 0, 0];
+        frame.resize(VIDEO_BYTES, 0xaa);
+        let payload = if is_video { frame.as_slice() } else { &[1, 2, 3] };
         let packet = Outgoing {
             mid: self.mid,
             rid: None,

@@ -1,5 +1,7 @@
 //! Clients and participants of the sandbox in one room: joins, tracks, data, events and records.
 
+use std::time::Duration;
+
 use livekit_protocol as proto;
 use serde_json::{Value, json};
 
@@ -58,12 +60,34 @@ fn the_events_of_a_client_are_those_of_any_participant() {
     let published = call.app.events(&receiver);
     assert_eq!((&published[0]["type"], &published[0]["track_sid"]), (&json!("track.published"), &json!(track)));
     assert_eq!(published[0]["participant_sid"], json!(call.clients[alice].sid));
-    call.clients[alice].ask(proto::signal_request::Message::Leave(proto::LeaveRequest::default()));
+    call.clients[alice].leave();
     call.wait("the websocket is closed", |call| call.clients[alice].is_closed);
     call.app.wait_for_event("participant.left", 1);
     assert_eq!(call.app.event_types(&receiver), ["track.unpublished", "participant.left"]);
     let sessions = call.app.get("/v1/sessions").send().expect(200);
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_client_that_sends_more_than_its_role_allows_is_reported() {
+    let mut call = Call::start();
+    let receiver = Receiver::start();
+    call.app.endpoint(&receiver.url);
+    call.app.room_with_roles("stage", &json!({"speaker": {"publish": {"max_kbps": 16}}}));
+    let token = call.app.token("stage", "alice", "speaker");
+    call.clients.push(Client::join(&call.app.api, &token).unwrap());
+    call.publish(0, str0m::media::MediaKind::Video);
+    let exceeded = |call: &Call| call.app.deliveries("event_type=participant.publish_limit_exceeded");
+    let mut seconds = 0;
+    while exceeded(&call).is_empty() {
+        assert!(seconds < 20, "its packets are counted each second");
+        call.run(Duration::from_millis(500));
+        // Heard, so that its signalling does not count as lost when the clock goes on.
+        call.clients[0].ask(proto::signal_request::Message::Ping(1));
+        call.run(Duration::from_millis(50));
+        call.app.advance(Duration::from_secs(1));
+        seconds += 1;
+    }
 }
 
 #[test]
@@ -73,7 +97,7 @@ fn a_seat_of_a_role_is_free_again_when_its_client_has_left() {
     let (first, second) = (call.app.token("duet", "alice", "singer"), call.app.token("duet", "bob", "singer"));
     let mut alice = Client::join(&call.app.api, &first).unwrap();
     assert!(Client::join(&call.app.api, &second).is_err(), "the seat is taken before media is connected");
-    alice.ask(proto::signal_request::Message::Leave(proto::LeaveRequest::default()));
+    alice.leave();
     call.clients.push(alice);
     call.wait("it has left", |call| call.clients[0].is_closed);
     assert!(Client::join(&call.app.api, &second).is_ok());
