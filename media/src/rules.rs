@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use conclave_model::RoleName;
 use conclave_model::role::RoleSubscribe;
 
-/// What each role receives. A role without an entry receives all (decisions section 3, **RoleSubscribe**).
+/// What each role receives. A role without an entry receives all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SubscriptionRules(HashMap<RoleName, SubscriptionRule>);
 

@@ -114,7 +114,7 @@ pub trait MediaPlane: Send + Sync + 'static {
         None
     }
 
-    /// Sets what each role of a room receives (`role.subscribe`, decisions section 4). A role that is not in the map receives
+    /// Sets what each role of a room receives (`role.subscribe`). A role that is not in the map receives
     /// all. Replaces the previous rules. The plane keeps the rules of a room before its first join, and removes them when the
     /// room is closed.
     async fn set_subscription_rules(

@@ -1,4 +1,4 @@
-//! What a publisher is told of the use of its video.
+//! Which qualities of its video a publisher is asked to send.
 
 use std::time::{Duration, Instant};
 
@@ -12,34 +12,34 @@ const LOWER_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct QualityUse {
     published: Instant,
-    /// The number of layers in use that was told; `None` before the first report.
-    told: Option<usize>,
-    /// Since when fewer are used than was told.
+    /// The number of layers in use in the last report; `None` before the first one.
+    reported: Option<usize>,
+    /// Since when fewer are used than in it.
     lower_since: Option<Instant>,
 }
 
 impl QualityUse {
     /// Starts when the track is published.
     pub const fn new(now: Instant) -> Self {
-        Self { published: now, told: None, lower_since: None }
+        Self { published: now, reported: None, lower_since: None }
     }
 
-    /// Takes how many layers are used now. Returns that number if it is to be told: more at once, fewer after a while.
+    /// Takes how many layers are used now. Returns that number if it is to be reported: more at once, fewer after a while.
     pub fn update(&mut self, used: usize, now: Instant) -> Option<usize> {
-        let Some(told) = self.told else {
+        let Some(reported) = self.reported else {
             let is_due = now >= self.published + FIRST_REPORT;
-            return is_due.then(|| self.tell(used));
+            return is_due.then(|| self.report(used));
         };
-        if used == told {
+        if used == reported {
             self.lower_since = None;
-        } else if used > told || now >= *self.lower_since.get_or_insert(now) + LOWER_AFTER {
-            return Some(self.tell(used));
+        } else if used > reported || now >= *self.lower_since.get_or_insert(now) + LOWER_AFTER {
+            return Some(self.report(used));
         }
         None
     }
 
-    fn tell(&mut self, used: usize) -> usize {
-        (self.told, self.lower_since) = (Some(used), None);
+    fn report(&mut self, used: usize) -> usize {
+        (self.reported, self.lower_since) = (Some(used), None);
         used
     }
 }

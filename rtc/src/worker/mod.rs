@@ -64,7 +64,7 @@ pub struct Worker {
     ticks: Ticks,
     /// The connections that were changed and not driven since.
     touched: Vec<TransportKey>,
-    /// The participants whose sections may differ from what they were told.
+    /// The participants whose sections may differ from what was signalled to them.
     renegotiate: Vec<PeerKey>,
     /// The tracks of which a layer has begun to send.
     revived: Vec<TrackKey>,
@@ -89,7 +89,7 @@ pub struct Counters {
 }
 
 impl Worker {
-    /// Creates a worker whose connections are told these addresses.
+    /// Creates a worker whose connections advertise these addresses.
     pub fn new(candidates: Vec<Candidate>, limits: Limits, now: Instant) -> Self {
         Self {
             settings: TransportSettings::new(candidates),

@@ -86,7 +86,7 @@ impl Worker {
         self.touch(transport_key);
         self.count_sections(transport_key, &text);
         let sdp = sdp::rewrite(&text, |mid| self.offered_section(key, mid));
-        let mid_to_track_id = self.tell_sections(key);
+        let mid_to_track_id = self.signal_sections(key);
         self.emit(key, PeerEvent::Offered { offer_id, sdp, mid_to_track_id });
     }
 
@@ -116,12 +116,12 @@ impl Worker {
             return self.fail_peer(key, FailureReason::Negotiation);
         }
         self.touch(transport_key);
-        self.attach_told(key);
+        self.attach_signalled(key);
         self.request_negotiation(key);
     }
 }
 
-/// Makes an offer of the sections of a participant that differ from what it was told, of new data channels, and of an ICE
+/// Makes an offer of the sections of a participant that differ from what was signalled, of new data channels, and of an ICE
 /// restart if one is due. `None` if there is nothing to offer.
 fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> Option<(String, OutstandingOffer)> {
     let restarts = std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
@@ -132,7 +132,7 @@ fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> 
         changes.add_channel_with_config(channel);
     }
     let sections = peer.sections.iter_mut().enumerate();
-    for (index, section) in sections.filter(|(_, section)| section.track != section.told) {
+    for (index, section) in sections.filter(|(_, section)| section.track != section.signalled) {
         let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
         if let Some(mid) = section.mid {
             changes.set_direction(mid, direction);

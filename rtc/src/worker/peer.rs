@@ -72,8 +72,8 @@ pub struct Section {
     pub medium: TrackMedium,
     /// The track that it is to carry.
     pub track: Option<TrackKey>,
-    /// The track that the client was last told.
-    pub told: Option<TrackKey>,
+    /// The track that was last signalled to the client.
+    pub signalled: Option<TrackKey>,
     /// Whether the client can receive on it. In single mode it is its offer that says so.
     pub is_usable: bool,
     /// Since when its track is to be sent; `None` once it has been attached.
@@ -93,7 +93,7 @@ pub struct Negotiation {
     pub has_offer: bool,
     /// Single mode: when the client was asked for an offer, if that has not come.
     pub asked_at: Option<Instant>,
-    /// Whether something has changed that the client is to be told.
+    /// Whether something has changed that has to be signalled to the client.
     pub is_needed: bool,
 }
 
@@ -114,12 +114,12 @@ pub struct OutstandingOffer {
 impl Section {
     /// Creates a section that carries nothing.
     pub fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
-        Self { mid, medium, track: None, told: None, is_usable: true, waits_since: None }
+        Self { mid, medium, track: None, signalled: None, is_usable: true, waits_since: None }
     }
 
     /// Returns whether a track can be put on it: nothing is on it, and the client knows that.
     pub fn is_free(&self, medium: TrackMedium) -> bool {
-        self.is_usable && self.medium == medium && self.track.is_none() && self.told.is_none()
+        self.is_usable && self.medium == medium && self.track.is_none() && self.signalled.is_none()
     }
 }
 
@@ -168,15 +168,15 @@ impl Peer {
         let Some(offer) = self.negotiation.outstanding.take() else { return false };
         for index in offer.new_sections {
             if let Some(section) = self.sections.get_mut(index) {
-                (section.mid, section.told) = (None, None);
+                (section.mid, section.signalled) = (None, None);
             }
         }
         offer.has_channels
     }
 
-    /// Returns whether a section differs from what the client was told of it.
+    /// Returns whether a section differs from what was signalled to the client.
     pub fn has_news(&self) -> bool {
-        self.sections.iter().any(|section| section.track != section.told)
+        self.sections.iter().any(|section| section.track != section.signalled)
     }
 
     /// Returns the index of the section that carries a track.

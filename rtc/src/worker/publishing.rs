@@ -30,11 +30,11 @@ impl Worker {
         let sdp = sdp::rewrite(&answer, |mid| self.answer_section(key, transport, mid, &sections));
         // In dual mode the answer is about another connection than that on which the participant receives.
         let is_single = self.peers.get(key).is_some_and(Peer::is_single);
-        let mid_to_track_id = if is_single { self.tell_sections(key) } else { Vec::new() };
+        let mid_to_track_id = if is_single { self.signal_sections(key) } else { Vec::new() };
         self.emit(key, PeerEvent::Answered { offer_id, sdp, mid_to_track_id });
         self.keep_unclaimed(key, transport, sections);
         if is_single {
-            self.attach_told(key);
+            self.attach_signalled(key);
             self.ask_for_offer(key);
         }
     }

@@ -152,24 +152,24 @@ impl Worker {
         }
     }
 
-    /// Notes that the client is being told of all sections as they are. Returns which of them carries which track.
-    pub(super) fn tell_sections(&mut self, key: PeerKey) -> Vec<(String, TrackSid)> {
+    /// Notes that all sections are being signalled to the client as they are. Returns which of them carries which track.
+    pub(super) fn signal_sections(&mut self, key: PeerKey) -> Vec<(String, TrackSid)> {
         let Some(peer) = self.peers.get_mut(key) else { return Vec::new() };
-        let mut told = Vec::new();
+        let mut signalled = Vec::new();
         for section in &mut peer.sections {
-            section.told = section.track;
+            section.signalled = section.track;
             let track = section.track.and_then(|track| self.tracks.get(track));
             if let (Some(mid), Some(track)) = (section.mid, track) {
-                told.push((mid.to_string(), track.sid.clone()));
+                signalled.push((mid.to_string(), track.sid.clone()));
             }
         }
-        told
+        signalled
     }
 
     /// Starts to send on every section whose track the client knows.
-    pub(super) fn attach_told(&mut self, key: PeerKey) {
+    pub(super) fn attach_signalled(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get(key) else { return };
-        let is_ready = |section: &&Section| section.track.is_some() && section.told == section.track;
+        let is_ready = |section: &&Section| section.track.is_some() && section.signalled == section.track;
         let ready: Vec<_> =
             peer.sections.iter().enumerate().filter(|(_, section)| is_ready(section)).map(|(index, _)| index).collect();
         for index in ready {

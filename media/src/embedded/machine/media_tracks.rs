@@ -83,7 +83,7 @@ impl Machine {
         if publisher.is_active() {
             self.report(&room, now, MediaEvent::TrackPublished { participant, track: summary });
         }
-        self.tell_changed(sid);
+        self.notify_changed(sid);
         self.refresh_publisher(sid);
     }
 
@@ -99,7 +99,7 @@ impl Machine {
             let track = TrackSummary::from(&ended);
             self.report(&room, now, MediaEvent::TrackUnpublished { participant, track });
         }
-        self.tell_changed(sid);
+        self.notify_changed(sid);
         self.refresh_publisher(sid);
     }
 

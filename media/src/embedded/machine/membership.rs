@@ -42,7 +42,7 @@ impl Machine {
         for track in tracks {
             self.report(&room, now, MediaEvent::TrackPublished { participant: reference.clone(), track });
         }
-        self.tell_changed(sid);
+        self.notify_changed(sid);
         self.refresh_publisher(sid);
         if !has_client {
             self.refresh_message_reports(&room);
@@ -116,7 +116,7 @@ impl Machine {
         }
         if was_active {
             left.bump_version();
-            self.tell_others(&left);
+            self.notify_left(&left);
             self.refresh_receivers_of(&left.room, sid);
         }
         if left.client.is_none() {

@@ -81,7 +81,7 @@ impl Machine {
         let (forbidden, reference, kbps) = (changed.remove_forbidden_tracks(), changed.to_ref(), changed.meter.kbps());
         let participant = changed.participant().clone();
         if !was_hidden && changed.grants.hidden {
-            self.tell_hidden(&sid);
+            self.notify_hidden(&sid);
         }
         self.end_forbidden_media(room, &sid);
         for track in forbidden {
@@ -94,7 +94,7 @@ impl Machine {
         if let Some(permissions) = self.peer_permissions(&sid) {
             self.command_if_client(&sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
         }
-        self.tell_changed(&sid);
+        self.notify_changed(&sid);
         self.notify(&sid, ClientNotice::RoleChanged(role));
         self.refresh_receiver(&sid);
         self.refresh_publisher(&sid);

@@ -1,4 +1,4 @@
-//! What clients and media workers are told of changes.
+//! Notices to clients and commands to media workers about changes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::wire::participant_info;
 
 impl Machine {
-    /// Tells the client of a participant, if it has one.
+    /// Notifies the client of a participant, if it has one.
     pub(super) fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         if self.participants.get(to).is_some_and(|participant| participant.client.is_some()) {
             self.effects.push(Effect::Notify { to: to.clone(), notice });
@@ -32,8 +32,8 @@ impl Machine {
         }
     }
 
-    /// Tells a participant's own client, and those of the others if they see it, what it is like now.
-    pub(super) fn tell_changed(&mut self, sid: &ParticipantSid) {
+    /// Notifies a participant's own client, and those of the others if they see it, of its state now.
+    pub(super) fn notify_changed(&mut self, sid: &ParticipantSid) {
         let Some(changed) = self.participants.get_mut(sid) else { return };
         changed.bump_version();
         let info = Arc::new(participant_info(changed));
@@ -45,22 +45,22 @@ impl Machine {
         }
     }
 
-    /// Tells the clients of all others that a participant, which they may have seen, is there no more.
-    pub(super) fn tell_others(&mut self, left: &LocalParticipant) {
+    /// Notifies the clients of all others that a participant, which they may have seen, has left.
+    pub(super) fn notify_left(&mut self, left: &LocalParticipant) {
         if !left.grants.hidden {
-            self.tell_gone(left);
+            self.notify_gone(left);
         }
     }
 
-    /// Tells the clients of all others that a participant has become hidden.
-    pub(super) fn tell_hidden(&mut self, sid: &ParticipantSid) {
+    /// Notifies the clients of all others that a participant has become hidden.
+    pub(super) fn notify_hidden(&mut self, sid: &ParticipantSid) {
         if let Some(hidden) = self.participants.remove(sid) {
-            self.tell_gone(&hidden);
+            self.notify_gone(&hidden);
             self.participants.insert(sid.clone(), hidden);
         }
     }
 
-    fn tell_gone(&mut self, gone: &LocalParticipant) {
+    fn notify_gone(&mut self, gone: &LocalParticipant) {
         let mut info = participant_info(gone);
         info.state = State::Disconnected.into();
         info.tracks.clear();
@@ -77,7 +77,7 @@ impl Machine {
         }
     }
 
-    /// Tells the client of a participant that is gone the cause, and closes its transports.
+    /// Notifies the client of a participant that has left of the cause, and closes its transports.
     pub(super) fn disconnect_client(&mut self, gone: &LocalParticipant, cause: DisconnectCause) {
         if gone.client.is_some() {
             let (to, peer) = (gone.sid().clone(), gone.sid().clone());

@@ -29,7 +29,7 @@ impl Machine {
         publisher.add_track(track.clone());
         let (room, participant) = (publisher.room.clone(), publisher.to_ref());
         self.report(&room, now, MediaEvent::TrackPublished { participant, track: TrackSummary::from(&track) });
-        self.tell_changed(sid);
+        self.notify_changed(sid);
         self.refresh_publisher(sid);
         Ok(track)
     }
@@ -40,7 +40,7 @@ impl Machine {
         let track = TrackSummary::from(&publisher.remove_track(track)?);
         let (room, participant) = (publisher.room.clone(), publisher.to_ref());
         self.report(&room, now, MediaEvent::TrackUnpublished { participant, track });
-        self.tell_changed(sid);
+        self.notify_changed(sid);
         self.refresh_publisher(sid);
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Machine {
         if was_reported {
             self.report(&room, now, MediaEvent::TrackMuted { participant, track: summary });
         }
-        self.tell_changed(sid);
+        self.notify_changed(sid);
         Ok(track)
     }
 }
