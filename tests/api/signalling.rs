@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use livekit_protocol as proto;
 use prost::Message as _;
-use proto::signal_request::Message as Request;
-use proto::signal_response::Message as Response;
+use proto::signal_request::Message as SignalRequest;
+use proto::signal_response::Message as SignalResponse;
 use serde_json::json;
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Message, WebSocket};
@@ -26,13 +26,13 @@ impl Client {
         Ok(Self(socket))
     }
 
-    fn send(&mut self, message: Request) {
+    fn send(&mut self, message: SignalRequest) {
         let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
         self.0.send(Message::binary(frame)).unwrap();
     }
 
     /// The next message; `None` once the websocket is closed.
-    fn next(&mut self) -> Option<Response> {
+    fn next(&mut self) -> Option<SignalResponse> {
         loop {
             match self.0.read() {
                 Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
@@ -42,7 +42,7 @@ impl Client {
         }
     }
 
-    fn until<T>(&mut self, wanted: impl Fn(Response) -> Option<T>) -> T {
+    fn until<T>(&mut self, wanted: impl Fn(SignalResponse) -> Option<T>) -> T {
         loop {
             if let Some(found) = wanted(self.next().expect("a message")) {
                 return found;
@@ -81,17 +81,17 @@ fn a_client_is_answered_and_leaves_without_a_session_while_its_media_is_not_conn
     app.room("standup");
     let token = app.token("standup", "alice", "host");
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
-    let Some(Response::Join(join)) = client.next() else { panic!("the first message answers the join") };
+    let Some(SignalResponse::Join(join)) = client.next() else { panic!("the first message answers the join") };
     assert_eq!(join.participant.unwrap().identity, "alice");
-    assert!(matches!(client.next(), Some(Response::RefreshToken(_))));
-    let offer = client.until(|response| if let Response::Offer(offer) = response { Some(offer) } else { None });
+    assert!(matches!(client.next(), Some(SignalResponse::RefreshToken(_))));
+    let offer = client.until(|response| if let SignalResponse::Offer(offer) = response { Some(offer) } else { None });
     assert!(offer.sdp.contains("m=application"), "{}", offer.sdp);
-    client.send(Request::PingReq(proto::Ping { timestamp: 7, rtt: 0 }));
-    let pong = client.until(|response| if let Response::PongResp(pong) = response { Some(pong) } else { None });
+    client.send(SignalRequest::PingReq(proto::Ping { timestamp: 7, rtt: 0 }));
+    let pong = client.until(|response| if let SignalResponse::PongResp(pong) = response { Some(pong) } else { None });
     assert_eq!(pong.last_ping_timestamp, 7);
     assert_eq!(app.get("/v1/rooms/standup/participants").send().expect(200)["participants"], json!([]));
 
-    client.send(Request::Leave(proto::LeaveRequest::default()));
+    client.send(SignalRequest::Leave(proto::LeaveRequest::default()));
     assert!(client.next().is_none(), "the server closes the websocket");
     assert_eq!(app.get("/v1/sessions").send().expect(200)["sessions"], json!([]));
 }
@@ -128,7 +128,7 @@ fn a_client_that_sends_text_is_answered_in_it() {
     app.room("standup");
     let token = app.token("standup", "alice", "host");
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
-    client.until(|response| matches!(response, Response::Offer(_)).then_some(()));
+    client.until(|response| matches!(response, SignalResponse::Offer(_)).then_some(()));
     client.0.send(Message::text(r#"{"pingReq": {"timestamp": "7"}}"#)).unwrap();
     client.0.send(Message::text("no request")).unwrap();
     let answer = loop {
@@ -146,7 +146,7 @@ fn the_same_identity_again_replaces_the_first_client() {
     let path = format!("/rtc{}", query(&app.token("standup", "alice", "host")));
     let mut first = Client::connect(&app, &path).unwrap();
     let _second = Client::connect(&app, &path).unwrap();
-    let leave = first.until(|response| if let Response::Leave(leave) = response { Some(leave) } else { None });
+    let leave = first.until(|response| if let SignalResponse::Leave(leave) = response { Some(leave) } else { None });
     assert_eq!(leave.reason(), proto::DisconnectReason::DuplicateIdentity);
     assert!(first.next().is_none(), "the server closes the websocket");
 }
@@ -158,7 +158,7 @@ fn a_participant_that_is_not_known_cannot_be_resumed_and_is_told_to_join_anew() 
     let token = app.token("standup", "alice", "host");
     let path = format!("/rtc{}&reconnect=1&sid=PA_unknown", query(&token));
     let mut client = Client::connect(&app, &path).unwrap();
-    let Some(Response::Leave(leave)) = client.next() else { panic!("a leave") };
+    let Some(SignalResponse::Leave(leave)) = client.next() else { panic!("a leave") };
     assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
     assert!(client.next().is_none());
 }
@@ -169,18 +169,18 @@ fn a_join_whose_media_never_connects_is_aborted_after_a_minute() {
     app.room("standup");
     let token = app.token("standup", "alice", "host");
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
-    client.until(|response| matches!(response, Response::Offer(_)).then_some(()));
+    client.until(|response| matches!(response, SignalResponse::Offer(_)).then_some(()));
     for _ in 0..5 {
         app.advance(Duration::from_secs(10));
         client
             .0
-            .send(Message::binary(proto::SignalRequest { message: Some(Request::Ping(1)) }.encode_to_vec()))
+            .send(Message::binary(proto::SignalRequest { message: Some(SignalRequest::Ping(1)) }.encode_to_vec()))
             .unwrap();
         // Heard before the clock goes on: a client that is silent for 15 s has lost its signalling.
-        client.until(|response| matches!(response, Response::Pong(_)).then_some(()));
+        client.until(|response| matches!(response, SignalResponse::Pong(_)).then_some(()));
     }
     app.advance(Duration::from_secs(10));
-    let leave = client.until(|response| if let Response::Leave(leave) = response { Some(leave) } else { None });
+    let leave = client.until(|response| if let SignalResponse::Leave(leave) = response { Some(leave) } else { None });
     assert_eq!(leave.reason(), proto::DisconnectReason::JoinFailure);
     eventually(|| app.get("/v1/sessions").send().expect(200)["sessions"] == json!([]));
 }

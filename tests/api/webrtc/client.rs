@@ -10,8 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
 use livekit_protocol as proto;
 use prost::Message as _;
-use proto::signal_request::Message as Ask;
-use proto::signal_response::Message as Told;
+use proto::signal_request::Message as Request;
+use proto::signal_response::Message as Response;
 use str0m::format::Codec;
 use str0m::media::{MediaKind, Mid};
 use tungstenite::stream::MaybeTlsStream;
@@ -30,7 +30,7 @@ const VIDEO_BYTES: usize = 200;
 pub struct Client {
     pub sid: String,
     /// What the server has said, in order.
-    pub told: Vec<Told>,
+    pub responses: Vec<Response>,
     /// Whether the server has closed the websocket.
     pub is_closed: bool,
     pub transport: SocketClient,
@@ -66,7 +66,7 @@ impl Client {
         let url = api.replacen("http", "ws", 1);
         let mut client = Self {
             sid: String::new(),
-            told: Vec::new(),
+            responses: Vec::new(),
             is_closed: false,
             transport,
             publications: Vec::new(),
@@ -101,11 +101,11 @@ impl Client {
 
     /// Leaves, and closes its transport.
     pub fn leave(&mut self) {
-        self.ask(Ask::Leave(proto::LeaveRequest::default()));
+        self.request(Request::Leave(proto::LeaveRequest::default()));
         self.has_left = true;
     }
 
-    pub fn ask(&mut self, message: Ask) {
+    pub fn request(&mut self, message: Request) {
         let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
         self.websocket.send(Message::binary(frame)).unwrap();
     }
@@ -118,14 +118,14 @@ impl Client {
         };
         let cid = format!("cid-{}-{}", medium, self.offers);
         let (r#type, source) = (kind.into(), source.into());
-        self.ask(Ask::AddTrack(proto::AddTrackRequest { cid, r#type, source, ..Default::default() }));
+        self.request(Request::AddTrack(proto::AddTrackRequest { cid, r#type, source, ..Default::default() }));
     }
 
     /// Sends and receives what there is.
     pub fn drive(&mut self) {
-        while let Some(told) = self.read() {
-            self.handle(&told);
-            self.told.push(told);
+        while let Some(response) = self.read() {
+            self.handle(&response);
+            self.responses.push(response);
         }
         if self.has_left {
             return;
@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    fn read(&mut self) -> Option<Told> {
+    fn read(&mut self) -> Option<Response> {
         while !self.is_closed {
             match self.websocket.read() {
                 Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
@@ -153,18 +153,18 @@ impl Client {
         None
     }
 
-    fn handle(&mut self, told: &Told) {
-        match told {
-            Told::Join(join) => self.sid.clone_from(&join.participant.as_ref().unwrap().sid),
-            Told::RefreshToken(token) => self.token.clone_from(token),
-            Told::Answer(answer) if answer.id == self.offers => {
+    fn handle(&mut self, response: &Response) {
+        match response {
+            Response::Join(join) => self.sid.clone_from(&join.participant.as_ref().unwrap().sid),
+            Response::RefreshToken(token) => self.token.clone_from(token),
+            Response::Answer(answer) if answer.id == self.offers => {
                 self.transport.connection.accept_answer(&answer.sdp);
                 self.is_negotiating = false;
             }
-            Told::MediaSectionsRequirement(required) => {
+            Response::MediaSectionsRequirement(required) => {
                 self.required = Some([required.num_audios, required.num_videos]);
             }
-            Told::TrackPublished(published) => self.admitted.push_back(published.clone()),
+            Response::TrackPublished(published) => self.admitted.push_back(published.clone()),
             _ => {}
         }
         self.negotiate();
@@ -203,7 +203,12 @@ impl Client {
         self.is_negotiating = true;
         self.offers += 1;
         let id = self.offers;
-        self.ask(Ask::Offer(proto::SessionDescription { r#type: "offer".into(), sdp, id, ..Default::default() }));
+        self.request(Request::Offer(proto::SessionDescription {
+            r#type: "offer".into(),
+            sdp,
+            id,
+            ..Default::default()
+        }));
         mid
     }
 
@@ -237,11 +242,11 @@ impl Client {
         texts.collect()
     }
 
-    /// Returns what the client was told last of a participant.
+    /// Returns the last information that the client got about a participant.
     pub fn seen(&self, identity: &str) -> Option<&proto::ParticipantInfo> {
-        let infos = self.told.iter().flat_map(|told| match told {
-            Told::Join(join) => join.other_participants.as_slice(),
-            Told::Update(update) => update.participants.as_slice(),
+        let infos = self.responses.iter().flat_map(|response| match response {
+            Response::Join(join) => join.other_participants.as_slice(),
+            Response::Update(update) => update.participants.as_slice(),
             _ => &[],
         });
         infos.rev().find(|info| info.identity == identity)
@@ -249,11 +254,14 @@ impl Client {
 
     /// Returns why the server ended the participant's stay, if it did.
     pub fn left(&self) -> Option<proto::DisconnectReason> {
-        self.told.iter().rev().find_map(|told| if let Told::Leave(leave) = told { Some(leave.reason()) } else { None })
+        self.responses
+            .iter()
+            .rev()
+            .find_map(|response| if let Response::Leave(leave) = response { Some(leave.reason()) } else { None })
     }
 
-    pub fn forget_told(&mut self) {
-        mem::take(&mut self.told);
+    pub fn forget_responses(&mut self) {
+        mem::take(&mut self.responses);
     }
 }
 

@@ -69,7 +69,11 @@ impl Call {
     fn wait(&mut self, what: &str, mut is_true: impl FnMut(&Self) -> bool) {
         let end = Instant::now() + WAIT_LIMIT;
         while !is_true(self) {
-            assert!(Instant::now() < end, "{what}: {:#?}", self.clients.iter().map(|c| &c.told).collect::<Vec<_>>());
+            assert!(
+                Instant::now() < end,
+                "{what}: {:#?}",
+                self.clients.iter().map(|c| &c.responses).collect::<Vec<_>>()
+            );
             self.drive();
         }
     }

@@ -1,7 +1,7 @@
 //! Moderation holds for packets within 100 ms of the answer, whatever a client does: these go on sending.
 
 use livekit_protocol as proto;
-use proto::signal_response::Message as Told;
+use proto::signal_response::Message as Response;
 use serde_json::json;
 
 use super::Call;
@@ -54,7 +54,7 @@ fn a_muted_track_is_silent_and_goes_on_when_it_is_unmuted() {
     mute(&call, true);
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
-    assert!(call.clients[0].told.iter().any(|told| matches!(told, Told::Mute(mute) if mute.muted)));
+    assert!(call.clients[0].responses.iter().any(|response| matches!(response, Response::Mute(mute) if mute.muted)));
     mute(&call, false);
     call.assert_receives(2, &track);
 }
@@ -76,8 +76,12 @@ fn a_role_that_may_not_publish_silences_at_once() {
     call.change_role("alice", "viewer");
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
-    let told = &call.clients[0].told;
-    assert!(told.iter().any(|told| matches!(told, Told::TrackUnpublished(ended) if ended.track_sid == track)));
+    let responses = &call.clients[0].responses;
+    assert!(
+        responses
+            .iter()
+            .any(|response| matches!(response, Response::TrackUnpublished(ended) if ended.track_sid == track))
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Clients that lose their websocket and come back: a resume keeps the session, a new join is another one.
 
 use livekit_protocol as proto;
-use proto::signal_response::Message as Told;
+use proto::signal_response::Message as Response;
 use serde_json::json;
 
 use super::Call;
@@ -23,11 +23,11 @@ fn a_client_that_resumes_keeps_its_session_and_its_media() {
     call.clients[alice].lose_signalling();
     call.assert_receives(bob, &of_alice);
     call.assert_receives(alice, &of_bob);
-    call.clients[alice].forget_told();
+    call.clients[alice].forget_responses();
     call.clients[alice].resume();
-    call.wait("the resume is answered", |call| !call.clients[alice].told.is_empty());
-    assert!(matches!(call.clients[alice].told[0], Told::Reconnect(_)), "{:?}", call.clients[alice].told);
-    call.wait("it is told of the others", |call| call.clients[alice].seen("bob").is_some());
+    call.wait("the resume is answered", |call| !call.clients[alice].responses.is_empty());
+    assert!(matches!(call.clients[alice].responses[0], Response::Reconnect(_)), "{:?}", call.clients[alice].responses);
+    call.wait("it learns of the others", |call| call.clients[alice].seen("bob").is_some());
     call.assert_receives(alice, &of_bob);
     call.assert_receives(bob, &of_alice);
     assert_eq!(call.sessions(), 2);

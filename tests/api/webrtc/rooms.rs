@@ -83,7 +83,7 @@ fn a_client_that_sends_more_than_its_role_allows_is_reported() {
         assert!(seconds < 20, "its packets are counted each second");
         call.run(Duration::from_millis(500));
         // Heard, so that its signalling does not count as lost when the clock goes on.
-        call.clients[0].ask(proto::signal_request::Message::Ping(1));
+        call.clients[0].request(proto::signal_request::Message::Ping(1));
         call.run(Duration::from_millis(50));
         call.app.advance(Duration::from_secs(1));
         seconds += 1;
@@ -116,8 +116,8 @@ fn a_role_that_may_not_publish_is_refused_and_its_packets_are_not_forwarded() {
     });
     call.clients[alice].announce(str0m::media::MediaKind::Audio);
     let refused = |call: &Call| {
-        call.clients[alice].told.iter().any(|told| {
-            matches!(told, proto::signal_response::Message::RequestResponse(response)
+        call.clients[alice].responses.iter().any(|response| {
+            matches!(response, proto::signal_response::Message::RequestResponse(response)
                 if response.reason() == proto::request_response::Reason::NotAllowed)
         })
     };
