@@ -19,7 +19,7 @@ use str0m::stats::PeerStats;
 use str0m::{Candidate, Input, Output, Rtc, RtcConfig, RtcError};
 
 use crate::data::Backlog;
-use crate::forward::LinkQuality;
+use crate::forward::{Capacity, LinkQuality};
 
 new_key_type! {
     /// Names a transport of a worker.
@@ -123,6 +123,8 @@ pub struct Transport {
     pub stats: Option<PeerStats>,
     /// The estimated bandwidth to the client.
     pub estimate: Option<Bitrate>,
+    /// What the network to the client carries, by the estimates so far.
+    pub capacity: Capacity,
     /// The bitrates that the estimation was told to try: the next step and the best, in bits per second.
     pub bitrates: (u64, u64),
     /// Loss and delay.
@@ -213,6 +215,7 @@ impl Transport {
             backlog: Backlog::default(),
             stats: None,
             estimate: None,
+            capacity: Capacity::default(),
             bitrates: (0, 0),
             quality: LinkQuality::default(),
             media_sections: 0,
@@ -300,6 +303,24 @@ impl Transport {
         let pair = stats.selected_candidate_pair.as_ref().and_then(|pair| pair.current_round_trip_time);
         self.quality.observe(loss, stats.rtt.or(pair));
         self.stats = Some(stats);
+    }
+
+    /// Returns what the network to the client carries while so much is sent, in bits per second; `None` without an estimate.
+    pub fn update_capacity(&mut self, sent: u64, now: Instant) -> Option<u64> {
+        match self.estimate {
+            Some(estimate) => self.capacity.observe(estimate.as_u64(), sent, now),
+            None => self.capacity = Capacity::default(),
+        }
+        self.capacity.bits_per_second()
+    }
+
+    /// Lets the estimation start anew at the capacity if more is to be sent than it allows: packets are paced by the estimate.
+    pub fn make_room(&mut self, bits_per_second: u64) {
+        let Some(capacity) = self.capacity.bits_per_second().map(Bitrate::from) else { return };
+        if self.estimate.is_some_and(|estimate| estimate.as_u64() < bits_per_second && estimate < capacity) {
+            self.estimate = Some(capacity);
+            self.rtc.bwe().reset(capacity);
+        }
     }
 
     /// Returns the label of an open channel.

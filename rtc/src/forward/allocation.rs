@@ -17,6 +17,8 @@ pub struct VideoDemand {
 pub struct Allocation {
     /// For each video, the layer to send.
     pub layers: Vec<Option<usize>>,
+    /// The bitrate of these layers, in bits per second.
+    pub bitrate: u64,
     /// The bitrate that the next step up would need in all, in bits per second; 0 if nothing is left out.
     pub next_bitrate: u64,
     /// The bitrate of all videos at their best.
@@ -63,6 +65,7 @@ pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) ->
     // Everyone's second layer comes before anyone's third.
     while order.iter().filter(|index| chosen.step(videos, **index, false)).count() > 0 {}
     Allocation {
+        bitrate: chosen.used,
         next_bitrate: chosen.next.map_or(0, |next| chosen.used + next),
         best_bitrate: videos.iter().filter_map(|video| Some(video.bitrate(video.best()?))).sum(),
         layers: chosen.layers,

@@ -1,9 +1,10 @@
 //! The arithmetic of forwarding: what a receiver sees of several sources is one unbroken stream.
 //!
-//! Everything here is a value without I/O. A [`Rewriter`] belongs to a media section that the server sends on, for as long as
-//! that section exists: SRTP's replay protection discards packets whose numbers restart.
+//! Everything here is a value without I/O. A [`Rewriter`] belongs to a source (SSRC) that the server sends: SRTP's replay
+//! protection discards packets whose numbers restart.
 
 mod allocation;
+mod capacity;
 mod h264;
 mod key_frame;
 mod packet;
@@ -20,6 +21,7 @@ mod timestamp;
 mod properties;
 
 pub use allocation::{VideoDemand, allocate};
+pub use capacity::Capacity;
 pub use key_frame::KeyFrameRequests;
 pub use packet::MediaPacket;
 pub use quality::LinkQuality;

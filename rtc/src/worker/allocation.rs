@@ -30,12 +30,14 @@ impl Worker {
     pub(super) fn allocate(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else { return };
         let may_pause = peer.info.allows_pause;
-        let (mut tracks, mut videos, mut audio_bitrate) = (Vec::new(), Vec::new(), 0);
+        let (mut tracks, mut videos, mut audio_bitrate, mut sent) = (Vec::new(), Vec::new(), 0, 0);
         for track_key in peer.sections.iter().filter_map(|section| section.track) {
             let Some(track) = self.tracks.get_mut(track_key) else { continue };
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
-                videos.push(demand(track, key, settings, self.now));
+                let video = demand(track, key, settings, self.now);
+                sent += video.current.map_or(0, |layer| bitrate(track, layer));
+                videos.push(video);
                 tracks.push(track_key);
             } else {
                 audio_bitrate += audio_rate(track);
@@ -44,9 +46,10 @@ impl Worker {
                 }
             }
         }
-        let budget = self.budget(key).map(|budget| budget.saturating_sub(audio_bitrate));
+        let budget = self.budget(key, sent + audio_bitrate).map(|budget| budget.saturating_sub(audio_bitrate));
         let allocation = allocate(&videos, budget, may_pause);
         self.set_bitrates(key, allocation.next_bitrate, allocation.best_bitrate + audio_bitrate);
+        self.make_room(key, allocation.bitrate + audio_bitrate);
         for ((track, video), layer) in tracks.into_iter().zip(&videos).zip(allocation.layers) {
             let is_paused = layer.is_none() && !video.layers.is_empty();
             self.set_layer(key, track, layer, is_paused);
@@ -63,13 +66,13 @@ impl Worker {
         }
     }
 
-    /// Returns what may be sent to a participant, in bits per second.
-    fn budget(&self, key: PeerKey) -> Option<u64> {
+    /// Returns what may be sent to a participant, to which so much is sent now, in bits per second.
+    fn budget(&mut self, key: PeerKey, sent: u64) -> Option<u64> {
         let peer = self.peers.get(key)?;
-        let estimate =
-            self.transports.get(peer.subscriber).and_then(|transport| transport.estimate).map(|rate| rate.as_u64());
+        let transport = self.transports.get_mut(peer.subscriber);
+        let capacity = transport.and_then(|transport| transport.update_capacity(sent, self.now));
         let limit = peer.info.permissions.subscribe_max_kbps.map(|kbps| u64::from(kbps) * 1000);
-        [estimate, limit].into_iter().flatten().min()
+        [capacity, limit].into_iter().flatten().min()
     }
 
     /// Tells the bandwidth estimation what is to be tried.
@@ -86,6 +89,14 @@ impl Worker {
         transport.rtc().bwe().set_bitrate(Bitrate::from(wanted.0), Bitrate::from(wanted.1));
         let subscriber = peer.subscriber;
         self.touch(subscriber);
+    }
+
+    /// Lets the bandwidth estimation allow what is going to be sent.
+    fn make_room(&mut self, key: PeerKey, bitrate: u64) {
+        let subscriber = self.peers.get(key).map(|peer| peer.subscriber);
+        if let Some(transport) = subscriber.and_then(|key| self.transports.get_mut(key)) {
+            transport.make_room(bitrate);
+        }
     }
 
     fn set_layer(&mut self, key: PeerKey, track: TrackKey, layer: Option<usize>, is_paused: bool) {

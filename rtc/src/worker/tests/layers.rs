@@ -220,3 +220,19 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
     call.stream(1000, &[0, 1, 2]);
     assert_eq!(call.last_layer(), Some(2));
 }
+
+#[test]
+fn a_disturbance_of_a_small_layer_does_not_keep_the_large_one_away() {
+    let mut call = Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, red: false });
+    call.stream(100, &[0, 1, 2]);
+    call.set(quality(Quality::Low));
+    call.stream(50, &[0, 1, 2]);
+    call.world.loses = narrow(40_000.0);
+    call.stream(25, &[0, 1, 2]);
+    call.world.loses = Box::new(|_, _, _| false);
+    call.stream(25, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(0));
+    call.set(quality(Quality::High));
+    call.stream(10, &[0, 1, 2]);
+    assert_eq!(call.last_layer(), Some(2));
+}
