@@ -79,7 +79,7 @@ fn the_defaults_of_dev_can_be_overridden_by_the_environment() {
     let mut sources = sources(None, &[("CONCLAVE_EGRESS__ALLOW_NETWORKS", "")]);
     sources.mode = Mode::Dev;
     let config = sources.load().unwrap();
-    assert!(config.media.sandbox && config.egress.allow_networks.is_empty());
+    assert!(config.media.sandbox && config.media.rtc.loopback && config.egress.allow_networks.is_empty());
     assert_eq!(config.webhooks.allow_networks, text::loopback());
 }
 

@@ -123,6 +123,24 @@ fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
 }
 
 #[test]
+fn a_client_gets_the_turn_servers_that_are_configured() {
+    let app = TestApp::start_with_webrtc_and(|config| {
+        config.media.rtc.turn.urls = vec!["turn:turn.example.com:3478".to_owned()];
+        config.media.rtc.turn.secret = Some(conclave_model::Secret::new("shared"));
+    });
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    let Some(SignalResponse::Join(join)) = client.next() else { panic!("the first message answers the join") };
+    let server = &join.ice_servers[0];
+    assert_eq!(server.urls, ["turn:turn.example.com:3478"]);
+    let (expiry, identity) = server.username.split_once(':').unwrap();
+    let in_twelve_hours = app.clock.now().after(Duration::from_secs(12 * 3_600));
+    assert_eq!((expiry.parse(), identity), (Ok(in_twelve_hours.millis() / 1_000), "alice"));
+    assert!(!server.credential.is_empty() && server.credential != "shared");
+}
+
+#[test]
 fn a_client_that_sends_text_is_answered_in_it() {
     let app = TestApp::start_with_webrtc();
     app.room("standup");

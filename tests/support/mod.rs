@@ -87,11 +87,17 @@ impl TestApp {
 
     /// The same, with media workers at the loopback address, so that WebRTC clients can connect.
     pub fn start_with_webrtc() -> Self {
+        Self::start_with_webrtc_and(|_| {})
+    }
+
+    /// The same, with some settings changed.
+    pub fn start_with_webrtc_and(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_with(|config| {
             config.media.rtc.enabled = true;
             config.media.rtc.addresses = vec!["127.0.0.1".parse().unwrap()];
             config.media.rtc.udp_ports = Some(PortRange(0..=0));
             config.media.rtc.workers = 1;
+            change(config);
         })
     }
 

@@ -91,6 +91,36 @@ fn a_client_that_sends_more_than_its_role_allows_is_reported() {
 }
 
 #[test]
+fn a_role_receives_the_roles_that_it_may_from_its_join_on_and_nobody_sees_a_hidden_one() {
+    let mut call = Call::start();
+    let roles = json!({
+        "host": {},
+        "guest": {"subscribe": {"to_roles": ["host"]}},
+        "ghost": {"hidden": true},
+    });
+    call.app.room_with_roles("stage", &roles);
+    let join = |call: &mut Call, identity: &str, role: &str| {
+        let token = call.app.token("stage", identity, role);
+        call.clients.push(Client::join(&call.app.api, &token).unwrap());
+        call.wait("it is connected", |call| call.clients.last().unwrap().transport.connection.is_connected);
+        call.clients.len() - 1
+    };
+    let (host, guest) = (join(&mut call, "host", "host"), join(&mut call, "guest", "guest"));
+    let (of_host, of_guest) = (call.speak(host), call.speak(guest));
+    call.assert_receives(host, &of_guest);
+    let (late, ghost) = (join(&mut call, "late", "guest"), join(&mut call, "ghost", "ghost"));
+    call.assert_receives(late, &of_host);
+    call.assert_receives(ghost, &of_guest);
+    assert_eq!((call.count(late, &of_guest), call.count(guest, &of_host) > 0), (0, true));
+    assert!(call.clients[late].seen("ghost").is_none() && call.clients[ghost].seen("late").is_some());
+
+    call.wait("its channels are open", |call| call.clients[ghost].transport.connection.channels.len() >= 2);
+    call.clients[ghost].send_data("boo", &[]);
+    call.wait("its message arrives", |call| !call.clients[host].messages().is_empty());
+    assert_eq!(call.clients[host].messages(), [(String::new(), "boo".to_owned())]);
+}
+
+#[test]
 fn a_seat_of_a_role_is_free_again_when_its_client_has_left() {
     let mut call = Call::start();
     call.app.room_with_roles("duet", &json!({"singer": {"max_peer_count": 1}}));
