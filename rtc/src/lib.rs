@@ -12,6 +12,10 @@
 //! The transport is str0m: a state machine without I/O for each peer connection. What the workers do with it is a state
 //! machine without I/O as well; the driver around it has the threads, sockets and clocks.
 
+// The support of the tests in `tests/` is also that of the unit tests.
+#[cfg(test)]
+extern crate self as conclave_rtc;
+
 mod address;
 pub mod command;
 pub mod config;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "support/commands.rs"]
+mod commands;
 #[allow(dead_code, reason = "other tests use what this one does not")]
 #[path = "support/connection.rs"]
 mod connection;
@@ -15,15 +17,12 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
-use conclave_model::participant::TrackSource;
-use conclave_rtc::{
-    Command, Config, ConnectionMode, Event, Limits, NewPeer, NewTrack, PeerEvent, PeerPermissions, RoomHandle,
-    TrackMedium, Workers,
-};
+use conclave_rtc::{Command, Config, ConnectionMode, Event, Limits, PeerEvent, RoomHandle, Workers};
 use str0m::format::Codec;
 use str0m::media::{MediaKind, Mid};
 use str0m::net::Protocol;
 
+use commands::{new_peer, new_track};
 use connection::{NewSection, Outgoing};
 use socket::SocketClient;
 
@@ -62,7 +61,7 @@ impl Call {
             _ => SocketClient::udp(),
         };
         self.clients.push((name, client));
-        self.room.send(Command::AddPeer(new_peer(name)));
+        self.room.send(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
         let client = self.clients.len() - 1;
         self.offer(client, None, [3, 3]);
         self.run_until(|call| call.has(name, &PeerEvent::Connected));
@@ -109,7 +108,10 @@ impl Call {
     /// Publishes sound from one client, and checks that the other one hears it.
     fn assert_audible(&mut self, from: usize, to: usize) {
         let (publisher, subscriber) = (self.clients[from].0.parse().unwrap(), self.clients[to].0.parse().unwrap());
-        self.room.send(Command::PublishTrack { peer: publisher, track: voice() });
+        self.room.send(Command::PublishTrack {
+            peer: publisher,
+            track: new_track("TR_voice", "cid-voice", MediaKind::Audio),
+        });
         let section = NewSection { kind: MediaKind::Audio, cid: "cid-voice", rids: &[] };
         let mid = self.offer(from, Some(section), [0, 0]).unwrap();
         self.room.send(Command::Subscribe { peer: subscriber, track: "TR_voice".parse().unwrap() });
@@ -169,38 +171,5 @@ fn connections_of_strangers_are_closed_and_limited() {
             let read = std::io::Read::read(stream, &mut [0]).map_err(|error| error.kind());
             assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "closed, not timed out: {read:?}");
         }
-    }
-}
-
-fn new_peer(name: &str) -> NewPeer {
-    NewPeer {
-        sid: name.parse().unwrap(),
-        identity: name.parse().unwrap(),
-        mode: ConnectionMode::Single,
-        is_subscriber_primary: false,
-        needs_full_ice: false,
-        allows_pause: false,
-        permissions: PeerPermissions {
-            can_publish_data: true,
-            can_subscribe: true,
-            is_hidden: false,
-            is_agent: false,
-            subscribe_max_kbps: None,
-        },
-    }
-}
-
-fn voice() -> NewTrack {
-    NewTrack {
-        sid: "TR_voice".parse().unwrap(),
-        cid: "cid-voice".to_owned(),
-        medium: TrackMedium::Audio,
-        source: TrackSource::Microphone,
-        codec: None,
-        is_stereo: false,
-        uses_dtx: true,
-        uses_red: false,
-        is_muted: false,
-        layers: Vec::new(),
     }
 }

@@ -7,8 +7,9 @@ use str0m::media::MediaKind;
 use str0m::rtp::{RedEncoder, RedundantBlock};
 
 use super::MODES;
+use super::commands::new_track;
 use super::support::NewSection;
-use super::world::{Publication, World, new_track};
+use super::world::{Publication, World};
 use crate::command::Command;
 
 #[test]

@@ -162,7 +162,7 @@ fn the_limit_of_the_role_holds_for_what_is_sent() {
 
 impl Simulcast {
     fn set_subscribe_limit(&mut self, subscribe_max_kbps: Option<u32>) {
-        let mut permissions = super::world::new_peer("PA_bob", ConnectionMode::Dual).permissions;
+        let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = subscribe_max_kbps;
         self.world.command(Command::SetPermissions { peer: "PA_bob".parse().unwrap(), permissions });
     }

@@ -10,7 +10,8 @@ use livekit_protocol::data_packet::Value;
 use prost::Message as _;
 
 use super::MODES;
-use super::world::{World, new_peer};
+use super::commands::new_peer;
+use super::world::World;
 use crate::command::{Command, ConnectionMode, ServerMessage};
 use crate::event::{PeerEvent, Receivers, SentMessage};
 

@@ -1,5 +1,7 @@
 //! The worker with clients in memory.
 
+#[path = "../../../tests/support/commands.rs"]
+mod commands;
 mod forwarding;
 mod layers;
 mod messages;

@@ -8,7 +8,8 @@ use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 use str0m::format::Codec;
 
 use super::MODES;
-use super::world::{SERVER, World, new_peer};
+use super::commands::new_peer;
+use super::world::{SERVER, World};
 use crate::command::{Command, ConnectionMode};
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};

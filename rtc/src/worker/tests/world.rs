@@ -4,17 +4,17 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
-use conclave_model::participant::TrackSource;
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
 use str0m::media::{MediaKind, Mid, Rid};
 use str0m::net::Protocol;
 
+use super::commands::{new_peer, new_track};
 use super::support::{Abilities, Connection, NewSection, Outgoing, Received};
-use crate::command::{Command, ConnectionMode, NewPeer, PeerPermissions};
+use crate::command::{Command, ConnectionMode};
 use crate::config::Limits;
 use crate::event::{Event, FailureReason, PeerEvent, RoomEvent};
-use crate::track::{LayerInfo, NewTrack, TrackMedium};
+use crate::track::LayerInfo;
 use crate::transport::Source;
 use crate::worker::Worker;
 use crate::worker::drive::Datagram;
@@ -399,38 +399,5 @@ impl World {
             }
             _ => {}
         }
-    }
-}
-
-pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
-    NewPeer {
-        sid: name.parse().unwrap(),
-        identity: name.parse().unwrap(),
-        mode,
-        is_subscriber_primary: true,
-        needs_full_ice: false,
-        allows_pause: false,
-        permissions: PeerPermissions {
-            can_publish_data: true,
-            can_subscribe: true,
-            is_hidden: false,
-            is_agent: false,
-            subscribe_max_kbps: None,
-        },
-    }
-}
-
-pub fn new_track(sid: &str, cid: &str, kind: MediaKind) -> NewTrack {
-    NewTrack {
-        sid: sid.parse().unwrap(),
-        cid: cid.to_owned(),
-        medium: if kind.is_audio() { TrackMedium::Audio } else { TrackMedium::Video },
-        source: if kind.is_audio() { TrackSource::Microphone } else { TrackSource::Camera },
-        codec: None,
-        is_stereo: false,
-        uses_dtx: true,
-        uses_red: false,
-        is_muted: false,
-        layers: Vec::new(),
     }
 }
