@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 /// The results of a part of the benchmark.
 pub struct Section {
     pub title: &'static str,
@@ -27,11 +29,14 @@ pub struct Figure {
 pub enum Unit {
     /// Of the ceiling.
     Ratio,
+    Microseconds,
     Milliseconds,
     Seconds,
     PerSecond,
     KibiBytes,
     Percent,
+    /// A number of things.
+    Count,
 }
 
 /// The bound of a value.
@@ -41,10 +46,12 @@ pub enum Bound {
     Under(f64),
 }
 
-/// How a cost grows: points of size and milliseconds, for each line.
+/// How a cost grows: points of size and cost, for each line.
 pub struct Curve {
     pub title: &'static str,
     pub size: &'static str,
+    /// The unit of the cost.
+    pub unit: &'static str,
     pub lines: Vec<(&'static str, Vec<(f64, f64)>)>,
 }
 
@@ -92,11 +99,13 @@ impl Unit {
     fn write(self, value: f64) -> String {
         match self {
             Self::Ratio => format!("{value:.2}"),
+            Self::Microseconds => format!("{value:.2} µs"),
             Self::Milliseconds => format!("{value:.2} ms"),
             Self::Seconds => format!("{value:.2} s"),
             Self::PerSecond => format!("{}/s", thousands(value)),
             Self::KibiBytes => format!("{value:.2} KiB"),
             Self::Percent => format!("{value:.2} %"),
+            Self::Count => thousands(value),
         }
     }
 }
@@ -104,6 +113,15 @@ impl Unit {
 impl Section {
     pub fn passes(&self) -> bool {
         self.figures.iter().all(Figure::passes)
+    }
+
+    /// The figures as JSON.
+    pub fn to_json(&self) -> Value {
+        let figure = |figure: &Figure| {
+            let [_, text, bound, note] = figure.columns();
+            json!({"name": figure.name, "value": figure.value, "text": text, "bound": bound, "note": note, "passes": figure.passes()})
+        };
+        json!({"title": self.title, "figures": self.figures.iter().map(figure).collect::<Vec<_>>()})
     }
 
     /// The table for people at a terminal.

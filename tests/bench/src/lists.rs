@@ -72,8 +72,8 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         about: "The first page of each list, p99 of 200 requests that are sent one after the other.",
         figures,
         curves: vec![
-            Curve { title: "Lists by the number of rows", size: "rows", lines },
-            Curve { title: "Deep pages by the rows that they skip", size: "offset", lines: deep },
+            Curve { title: "Lists by the number of rows", size: "rows", unit: "ms", lines },
+            Curve { title: "Deep pages by the rows that they skip", size: "offset", unit: "ms", lines: deep },
         ],
     })
 }

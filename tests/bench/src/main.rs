@@ -15,6 +15,7 @@ mod fill;
 mod joins;
 mod lists;
 mod load;
+mod media;
 mod metrics;
 mod overload;
 mod participant;
@@ -58,6 +59,8 @@ struct Arguments {
 enum Test {
     /// Asks for ten times what the server serves, and measures what another project notices.
     Overload(overload::Options),
+    /// Forwards generated media, and compares the cost with that of a LiveKit server.
+    Media(media::Options),
 }
 
 /// A part of the benchmark.
@@ -90,8 +93,10 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
         bare::serve(responses)?;
         return Ok(true);
     }
-    if let Some(Test::Overload(options)) = &arguments.test {
-        return overload::run(&arguments.conclave, options);
+    match &arguments.test {
+        Some(Test::Overload(options)) => return overload::run(&arguments.conclave, options),
+        Some(Test::Media(options)) => return media::run(&arguments.conclave, arguments.report.as_deref(), options),
+        None => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sections = Vec::new();

@@ -62,8 +62,13 @@ pub fn svg(curve: &Curve) -> String {
     for mark in y.marks() {
         let at = y.position(mark);
         let _ = writeln!(svg, "<path d=\"M{left} {at:.1}H{:.1}\" stroke=\"#dddddd\"/>", x.at.1);
-        let _ =
-            writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{mark} ms</text>", left - 6.0, at + 4.0);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{mark} {}</text>",
+            left - 6.0,
+            at + 4.0,
+            curve.unit
+        );
     }
     let _ =
         writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>", x.at.1, HEIGHT - 8.0, curve.size);
@@ -89,7 +94,7 @@ mod tests {
     #[test]
     fn both_axes_span_whole_powers_of_ten_and_hold_every_point() {
         let lines = vec![("a", vec![(1.0, 0.2), (100_000.0, 3.0)])];
-        let svg = svg(&Curve { title: "Cost", size: "rooms", lines });
+        let svg = svg(&Curve { title: "Cost", size: "rooms", unit: "ms", lines });
         for text in ["0.1 ms", "10 ms", "100,000", "<polyline points=\"64.0,"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }

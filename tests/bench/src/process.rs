@@ -29,11 +29,27 @@ impl Process {
 
     /// Starts `conclave dev` without rate limits.
     pub fn conclave(binary: &Path, data: &Path) -> Result<Self, BenchError> {
-        let mut command = Command::new(binary);
+        Self::conclave_by(Command::new(binary), data)
+    }
+
+    /// The same, with a command that ends with the program.
+    pub fn conclave_by(mut command: Command, data: &Path) -> Result<Self, BenchError> {
         command.arg("--data").arg(data).args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         command.env("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "1000000").env("CONCLAVE_LIMITS__BURST", "1000000");
         command.env("CONCLAVE_HTTP__WORKERS", WORKERS.to_string()).env("RUST_LOG", "warn");
         Self::start(&mut command)
+    }
+
+    /// Starts a program that says nothing when it is ready, with its output in a file.
+    pub fn silent(command: &mut Command, log: &Path) -> Result<Self, BenchError> {
+        let log = std::fs::File::create(log)?;
+        let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
+        Ok(Self { child, ready: Value::Null })
+    }
+
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     fn text(&self, field: &str) -> &str {
@@ -63,12 +79,7 @@ impl Process {
 
     /// The CPU time used so far, in seconds.
     pub fn cpu(&self) -> Result<f64, BenchError> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th field behind it.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).ok_or("no CPU time");
-        // Linux reports a hundred ticks each second.
-        Ok((ticks(11)? + ticks(12)?) / 100.0)
+        cpu(self.child.id())
     }
 
     /// Asks it to stop, and waits until it has.
@@ -84,4 +95,14 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The CPU time that a process has used so far, in seconds.
+pub fn cpu(process: u32) -> Result<f64, BenchError> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th field behind it.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).ok_or("no CPU time");
+    // Linux reports a hundred ticks each second.
+    Ok((ticks(11)? + ticks(12)?) / 100.0)
 }

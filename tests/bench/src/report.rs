@@ -9,28 +9,43 @@ use crate::plot;
 
 const HEAD: &str = "# Performance
 
-Written by `scripts/bench --report`, which measures everything below in one run; do not edit. Ratios compare the server with a
-bare program that does the same work and nothing else, measured alternately on the same machine: they hold on other machines,
-absolute numbers do not. What each operation costs in SQL statements, messages, commits and allocations does not depend on the
-machine at all; `tests/costs.rs` holds it.
+Written by `scripts/bench --report` and `scripts/bench-media --report`, which replace the sections that they measure; do not
+edit. Ratios compare the server with a program that does the same work, measured alternately on the same machine: they hold on
+other machines, absolute numbers do not. The load runs on the same cores. What each operation costs in SQL statements, messages,
+commits and allocations does not depend on the machine at all; `tests/costs.rs` holds it.
 ";
 
-/// Writes `performance.md` and its plots into a directory.
+/// Writes sections and their plots into the `performance.md` of a directory. Sections with other titles stay as they are.
 pub fn write(directory: &Path, sections: &[Section]) -> Result<(), BenchError> {
-    let mut text = format!("{HEAD}\n{}\n", machine()?);
+    let file = directory.join("performance.md");
+    let known = if file.exists() { std::fs::read_to_string(&file)? } else { String::new() };
+    let machine = machine()?;
+    let mut texts: Vec<String> = known.split("\n## ").skip(1).map(|text| text.trim_end().to_owned()).collect();
     for section in sections {
-        let _ = write!(text, "\n## {}\n\n{}\n\n| | | wanted | |\n|---|---|---|---|\n", section.title, section.about);
-        for [name, value, bound, note] in section.figures.iter().map(Figure::columns) {
-            let _ = writeln!(text, "| {name} | {value} | {bound} | {note} |");
-        }
         for curve in &section.curves {
-            let file = file_name(curve);
-            std::fs::write(directory.join(&file), plot::svg(curve))?;
-            let _ = write!(text, "\n![{}]({file})\n", curve.title);
+            std::fs::write(directory.join(file_name(curve)), plot::svg(curve))?;
+        }
+        let text = markdown(section, &machine);
+        match texts.iter_mut().find(|known| known.lines().next() == Some(section.title)) {
+            Some(known) => *known = text,
+            None => texts.push(text),
         }
     }
-    std::fs::write(directory.join("performance.md"), text)?;
+    let sections: String = texts.iter().map(|text| format!("\n## {text}\n")).collect();
+    std::fs::write(file, format!("{HEAD}{sections}"))?;
     Ok(())
+}
+
+/// The text of a section, behind the marks of its heading.
+fn markdown(section: &Section, machine: &str) -> String {
+    let mut text = format!("{}\n\n{} {machine}\n\n| | | wanted | |\n|---|---|---|---|", section.title, section.about);
+    for [name, value, bound, note] in section.figures.iter().map(Figure::columns) {
+        let _ = write!(text, "\n| {name} | {value} | {bound} | {note} |");
+    }
+    for curve in &section.curves {
+        let _ = write!(text, "\n\n![{}]({})", curve.title, file_name(curve));
+    }
+    text
 }
 
 fn file_name(curve: &Curve) -> String {
@@ -50,10 +65,32 @@ fn machine() -> Result<String, BenchError> {
     let kernel = read("/proc/sys/kernel/osrelease")?;
     let version: Vec<&str> = kernel.split('.').take(2).collect();
     Ok(format!(
-        "Measured on {}: {processor}, {} cores, {:.0} GiB, Linux {}. The load runs on the same cores.",
+        "Measured on {}: {processor}, {} cores, {:.0} GiB, Linux {}.",
         jiff::Timestamp::now().strftime("%Y-%m-%d"),
         std::thread::available_parallelism()?,
         kib / 1024.0 / 1024.0,
         version.join("."),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Unit;
+
+    fn section(title: &'static str, value: f64) -> Section {
+        let figures = vec![Figure::new("figure", value, Unit::Count)];
+        Section { title, about: "About.", figures, curves: Vec::new() }
+    }
+
+    #[test]
+    fn a_report_replaces_the_sections_that_were_measured() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), &[section("One", 1.0), section("Two", 2.0)]).unwrap();
+        write(directory.path(), &[section("One", 3.0)]).unwrap();
+        let text = std::fs::read_to_string(directory.path().join("performance.md")).unwrap();
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("## ") || line.contains("figure |")).collect();
+        assert_eq!(rows, ["## One", "| figure | 3 |  |  |", "## Two", "| figure | 2 |  |  |"]);
+        assert!(text.starts_with("# Performance\n") && text.ends_with("|\n"));
+    }
 }

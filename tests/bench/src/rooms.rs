@@ -67,7 +67,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         about: "Rooms that are open and empty, in one project. The curves are medians of requests that are sent one after the \
                 other.",
         figures,
-        curves: vec![Curve { title: "Requests by the number of open rooms", size: "open rooms", lines }],
+        curves: vec![Curve { title: "Requests by the number of open rooms", size: "open rooms", unit: "ms", lines }],
     })
 }
 

@@ -1,0 +1,163 @@
+//! One peer connection of a client: str0m with a socket of its own.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Instant;
+
+use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
+use str0m::config::{CryptoProvider, DtlsCert};
+use str0m::format::Codec;
+use str0m::media::{Direction, MediaKind, Mid, Simulcast, SimulcastLayer};
+use str0m::net::{Protocol, Receive};
+use str0m::rtp::{ExtensionValues, RtpWrite};
+use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
+
+use super::datagrams::{self, Buffer};
+use super::received::Received;
+use super::source::{LAYERS, Packet};
+use crate::BenchError;
+
+/// What all connections share: a certificate each would cost more than the handshake.
+pub struct Settings {
+    crypto: Arc<CryptoProvider>,
+    certificate: DtlsCert,
+}
+
+impl Settings {
+    pub fn new() -> Result<Self, BenchError> {
+        let crypto = Arc::new(str0m::crypto::from_feature_flags());
+        let certificate = crypto.dtls_provider.generate_certificate().ok_or("no certificate")?;
+        Ok(Self { crypto, certificate })
+    }
+}
+
+/// One peer connection.
+pub struct Connection {
+    rtc: Rtc,
+    pub socket: UdpSocket,
+    address: SocketAddr,
+    /// When it has to be driven next.
+    pub timeout: Instant,
+    /// When the datagram arrived that is being handled.
+    arrived: u64,
+    pending: Option<SdpPendingOffer>,
+    pub is_connected: bool,
+}
+
+/// The sections on which a publisher sends.
+#[derive(Clone, Copy)]
+pub struct Sections {
+    pub audio: Mid,
+    pub video: Mid,
+}
+
+impl Connection {
+    pub fn new(settings: &Settings, address: IpAddr, now: Instant) -> Result<Self, BenchError> {
+        let socket = datagrams::bind(address)?;
+        let address = socket.local_addr()?;
+        let mut rtc = RtcConfig::new()
+            .set_crypto_provider(settings.crypto.clone())
+            .set_dtls_cert(settings.certificate.clone())
+            .set_rtp_mode(true)
+            .clear_codecs()
+            .enable_opus(true, false)
+            .enable_vp8(true)
+            .build(now);
+        rtc.add_local_candidate(Candidate::host(address, "udp")?);
+        Ok(Self { rtc, socket, address, timeout: now, arrived: 0, pending: None, is_connected: false })
+    }
+
+    /// Offers a microphone and a camera, of which the tracks have these ids.
+    pub fn offer(&mut self, [audio, video]: [&str; 2]) -> Result<(String, Sections), BenchError> {
+        let mut simulcast = Simulcast::new();
+        LAYERS.iter().for_each(|layer| simulcast.add_send_layer(SimulcastLayer::new(layer.rid)));
+        let mut api = self.rtc.sdp_api();
+        let stream = Some("stream".to_owned());
+        let audio = api.add_media(MediaKind::Audio, Direction::SendOnly, stream.clone(), Some(audio.to_owned()), None);
+        let video =
+            api.add_media(MediaKind::Video, Direction::SendOnly, stream, Some(video.to_owned()), Some(simulcast));
+        let (offer, pending) = api.apply().ok_or("nothing to offer")?;
+        self.pending = Some(pending);
+        Ok((offer.to_sdp_string(), Sections { audio, video }))
+    }
+
+    /// Handles the answer to the offer.
+    pub fn accept_answer(&mut self, sdp: &str) -> Result<(), BenchError> {
+        let pending = self.pending.take().ok_or("an answer without an offer")?;
+        Ok(self.rtc.sdp_api().accept_answer(pending, SdpAnswer::from_sdp_string(sdp)?)?)
+    }
+
+    /// Answers an offer.
+    pub fn accept_offer(&mut self, sdp: &str) -> Result<String, BenchError> {
+        Ok(self.rtc.sdp_api().accept_offer(SdpOffer::from_sdp_string(sdp)?)?.to_sdp_string())
+    }
+
+    /// Adds an address of the server that came after the description. Those that are not understood are skipped.
+    pub fn add_candidate(&mut self, candidate: &str) {
+        if let Ok(candidate) = Candidate::from_sdp_string(candidate) {
+            self.rtc.add_remote_candidate(candidate);
+        }
+    }
+
+    /// Writes a media packet; [`Connection::advance`] sends it.
+    pub fn send(&mut self, sections: Sections, packet: Packet, now: Instant) {
+        let is_video = packet.rid.is_some();
+        let (mid, codec) = if is_video { (sections.video, Codec::Vp8) } else { (sections.audio, Codec::Opus) };
+        let Some(params) = self.rtc.codec_config().find(|params| params.spec().codec == codec).copied() else { return };
+        let extensions = ExtensionValues {
+            audio_level: (!is_video).then_some(-20),
+            voice_activity: (!is_video).then_some(true),
+            ..ExtensionValues::default()
+        };
+        let mut direct = self.rtc.direct_api();
+        let Some(stream) = direct.stream_tx_by_mid(mid, packet.rid) else { return };
+        let write = RtpWrite::new(params.pt(), packet.sequence.into(), packet.timestamp, now, packet.payload)
+            .marker(packet.marker)
+            .ext_vals(extensions)
+            .nackable(is_video);
+        stream.write_rtp(write);
+    }
+
+    /// Handles the datagrams that wait at the socket.
+    pub fn receive(&mut self, buffer: &mut Buffer, received: &mut Received) -> Result<(), BenchError> {
+        while let Some(datagram) = datagrams::receive(&self.socket, buffer).or_else(ignore_refusal)? {
+            self.arrived = datagram.arrived;
+            if let Ok(packet) = Receive::new(Protocol::Udp, datagram.source, self.address, datagram.contents) {
+                self.rtc.handle_input(Input::Receive(Instant::now(), packet))?;
+            }
+            self.drain(received)?;
+        }
+        Ok(())
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, now: Instant, received: &mut Received) -> Result<(), BenchError> {
+        self.rtc.handle_input(Input::Timeout(now))?;
+        self.drain(received)
+    }
+
+    fn drain(&mut self, received: &mut Received) -> Result<(), BenchError> {
+        loop {
+            match self.rtc.poll_output()? {
+                Output::Timeout(at) => {
+                    self.timeout = at;
+                    return Ok(());
+                }
+                Output::Transmit(packet) => {
+                    // A full buffer loses the packet, as a network would.
+                    let _ = self.socket.send_to(&packet.contents, packet.destination);
+                }
+                Output::Event(Event::RtpPacket(packet)) => received.note(&packet, self.arrived),
+                Output::Event(Event::KeyframeRequest(request)) => received.key_frame_requests.push(request.rid),
+                Output::Event(Event::Connected) => self.is_connected = true,
+                Output::Event(_) => {}
+            }
+        }
+    }
+}
+
+/// A server that has gone is noticed by its signalling.
+fn ignore_refusal<'a>(error: io::Error) -> io::Result<Option<datagrams::Datagram<'a>>> {
+    if error.kind() == io::ErrorKind::ConnectionRefused { Ok(None) } else { Err(error) }
+}

@@ -1,0 +1,94 @@
+//! The CPU time of a forwarded packet, alternately of Conclave and of a LiveKit server.
+
+use std::time::Duration;
+
+use super::call::{Call, Measurement, Shape};
+use super::cores::confine;
+use super::server::Program;
+use super::{Pace, Servers};
+use crate::BenchError;
+use crate::figure::{Curve, Figure, Section, Unit, thousands};
+
+/// The meeting: each receives all others in the size of a grid.
+const MEETING: Shape = Shape { publishers: 8, subscribers: 0, view: Some((480, 270)) };
+/// The numbers of subscribers to one publisher, who receive the best layer.
+const AUDIENCES: [usize; 4] = [1, 10, 50, 200];
+/// The time before a measurement in which estimates of the bandwidth settle.
+const WARM_UP: Duration = Duration::from_secs(4);
+
+/// What a server's packets cost.
+struct Cost {
+    /// CPU time of a packet, in microseconds.
+    packet: f64,
+    /// The share of a core.
+    share: f64,
+    /// Packets each second.
+    rate: String,
+}
+
+/// Measures both servers, or Conclave alone.
+pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
+    let mut figures = Vec::new();
+    let mut lines: Vec<_> = servers.programs().into_iter().map(|program| (program.name(), Vec::new())).collect();
+    figures.extend(compare("meeting of 8", MEETING, servers, pace)?.1);
+    for audience in pace.choose(&AUDIENCES[1..], &AUDIENCES[..]) {
+        let shape = Shape { publishers: 1, subscribers: *audience, view: None };
+        let (costs, compared) = compare(&format!("1 to {audience}"), shape, servers, pace)?;
+        figures.extend(compared);
+        for (line, cost) in lines.iter_mut().zip(costs) {
+            line.1.push((*audience as f64, cost.share * 100.0));
+        }
+    }
+    Ok(Section {
+        title: "Media: CPU of forwarding",
+        about: "User and system time of the server, divided by the media packets that its receivers count. The publishers send \
+                VP8 in three layers (1.7 Mbit/s, 450 and 160 kbit/s) and Opus; the receivers report what arrives, so that the \
+                server estimates their bandwidth. Server and load run on one core each. The ratio is that to livekit-server, \
+                measured alternately with the same load.",
+        figures,
+        curves: vec![Curve {
+            title: "CPU by the number of subscribers",
+            size: "subscribers of one publisher",
+            unit: "%",
+            lines,
+        }],
+    })
+}
+
+/// Returns the costs of each server, and the figures.
+fn compare(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<(Vec<Cost>, Vec<Figure>), BenchError> {
+    let programs = servers.programs();
+    let mut seen: Vec<Vec<Measurement>> = programs.iter().map(|_| Vec::new()).collect();
+    for _ in 0..pace.choose(1, 3) {
+        for (program, measurements) in programs.iter().zip(&mut seen) {
+            measurements.push(run(program, shape, pace)?);
+        }
+    }
+    let costs: Vec<_> = seen.iter().map(|measurements| Cost::new(measurements)).collect();
+    let own = &costs[0];
+    let note = format!("{} packets/s, {:.0} % of a core", own.rate, own.share * 100.0);
+    let mut figures = vec![Figure::new(format!("{name}, for each packet"), own.packet, Unit::Microseconds).note(note)];
+    if let Some(livekit) = costs.get(1) {
+        let Cost { packet, share, rate } = livekit;
+        let note = format!("LiveKit: {packet:.2} µs, {rate} packets/s, {:.0} % of a core", share * 100.0);
+        let ratio = Figure::new(format!("{name}, of LiveKit's"), own.packet / packet, Unit::Ratio).under(1.0);
+        figures.push(ratio.note(note));
+    }
+    Ok((costs, figures))
+}
+
+impl Cost {
+    fn new(measurements: &[Measurement]) -> Self {
+        let sum = |of: fn(&Measurement) -> f64| measurements.iter().map(of).sum::<f64>();
+        let (cpu, seconds, packets) =
+            (sum(|one| one.cpu[0]), sum(|one| one.seconds), sum(|one| one.count.packets as f64));
+        Self { packet: cpu * 1e6 / packets, share: cpu / seconds, rate: thousands(packets / seconds) }
+    }
+}
+
+fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Measurement, BenchError> {
+    let confined = confine()?;
+    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server))?;
+    call.add_room(shape)?;
+    call.measure(WARM_UP, Duration::from_secs(pace.choose(4, 8)))
+}

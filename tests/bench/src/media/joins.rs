@@ -1,0 +1,100 @@
+//! How long a join takes, and what many of them leave behind.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::call::{Call, Shape};
+use super::client::Participation;
+use super::{Pace, Servers};
+use crate::BenchError;
+use crate::figure::{Figure, Section, Unit, thousands};
+use crate::load::percentile;
+
+/// The room that is joined.
+const ROOM: Shape = Shape { publishers: 2, subscribers: 4, view: None };
+/// Joins that are timed, one after the other.
+const TIMED: usize = 100;
+/// How long one of them may take before the measurement fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two joins of the long run, and how many stay at a time.
+const BETWEEN_JOINS: Duration = Duration::from_millis(50);
+const PRESENT: usize = 40;
+/// The share of the long run after which memory should not grow any more.
+const WARM_UP: f64 = 0.25;
+
+/// Measures Conclave.
+pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
+    let mut figures = time_joins(servers)?;
+    figures.push(join_and_leave(servers, pace)?);
+    Ok(Section {
+        title: "Media: joins",
+        about: "A join is timed from the websocket's TCP connection until the last packet of the first frame. The long run has 40 \
+                participants, of which the oldest leaves for each that joins, 20 a second.",
+        figures,
+        curves: Vec::new(),
+    })
+}
+
+fn subscriber() -> Participation {
+    Participation { publishes: false, view: None }
+}
+
+fn time_joins(servers: &Servers) -> Result<Vec<Figure>, BenchError> {
+    let mut call = Call::start(&servers.conclave, None)?;
+    let mut tokens = call.new_room(ROOM.publishers + TIMED)?.into_iter();
+    for token in tokens.by_ref().take(ROOM.publishers) {
+        let publisher = call.load.join(call.server.address, &token, &Participation { publishes: true, view: None })?;
+        call.load.run_until("a publisher is connected", PATIENCE, |load| Ok(load.client(publisher)?.is_connected()))?;
+    }
+    call.load.run(Duration::from_secs(1))?;
+    let mut times = Vec::new();
+    for token in tokens {
+        let id = call.load.join(call.server.address, &token, &subscriber())?;
+        call.load.run_until("a first frame", PATIENCE, |load| Ok(load.client(id)?.received.first_frame.is_some()))?;
+        times.extend(call.load.client(id)?.received.first_frame);
+        call.load.leave(id)?;
+        call.load.run(Duration::from_millis(20))?;
+    }
+    let milliseconds = |percent| percentile(&times, percent).unwrap_or_default().as_secs_f64() * 1_000.0;
+    let note = format!("median {:.0} ms, longest {:.0} ms", milliseconds(50.0), milliseconds(100.0));
+    Ok(vec![Figure::new("join to first frame, p99", milliseconds(99.0), Unit::Milliseconds).under(300.0).note(note)])
+}
+
+fn join_and_leave(servers: &Servers, pace: Pace) -> Result<Figure, BenchError> {
+    let time = Duration::from_secs(pace.choose(60, 600));
+    let mut call = Call::start(&servers.conclave, None)?;
+    let tokens = call.new_room(ROOM.publishers + 2 * PRESENT)?;
+    let (publishers, others) = tokens.split_at(ROOM.publishers);
+    for token in publishers {
+        call.load.join(call.server.address, token, &Participation { publishes: true, view: None })?;
+    }
+    let (begun, mut joins, mut present, mut settled) = (Instant::now(), 0, VecDeque::new(), None);
+    while begun.elapsed() < time {
+        if present.len() == PRESENT
+            && let Some(oldest) = present.pop_front()
+        {
+            call.load.leave(oldest)?;
+        }
+        present.push_back(call.load.join(call.server.address, &others[joins % others.len()], &subscriber())?);
+        joins += 1;
+        call.load.run(BETWEEN_JOINS)?;
+        if begun.elapsed() >= time.mul_f64(WARM_UP) && settled.is_none() {
+            settled = Some(call.server.resident()?);
+        }
+        call.load.take_count();
+    }
+    let (before, after) = (settled.ok_or("the run was too short")?, call.server.resident()?);
+    let received = present.iter().filter(|id| call.load.client(**id).is_ok_and(|of| of.received.first_frame.is_some()));
+    let received = received.count();
+    if received + PRESENT / 4 < PRESENT {
+        return Err(format!("only {received} of {PRESENT} participants receive").into());
+    }
+    let note = format!(
+        "{:.1} and {:.1} MiB, {} joins in {} s",
+        before / 1024.0,
+        after / 1024.0,
+        thousands(joins as f64),
+        time.as_secs()
+    );
+    Ok(Figure::new("memory at the end, of that after a quarter", after / before, Unit::Ratio).under(1.1).note(note))
+}

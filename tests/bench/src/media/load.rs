@@ -1,0 +1,170 @@
+//! The load: clients that one thread drives.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::client::{Client, Participation};
+use super::connection::Settings;
+use super::datagrams::Buffer;
+use super::received::Count;
+use crate::BenchError;
+
+/// How often clients send what is due.
+const TICK: Duration = Duration::from_millis(1);
+/// The sources of a client: its websocket, its publisher's and its subscriber's socket.
+const SOURCES: usize = 3;
+
+/// Clients that one thread drives.
+pub struct Load {
+    poll: Poll,
+    events: Events,
+    settings: Settings,
+    buffer: Buffer,
+    clients: Vec<Option<Client>>,
+    next_tick: Instant,
+}
+
+/// Names a client of a load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ClientId(usize);
+
+impl Load {
+    pub fn new() -> Result<Self, BenchError> {
+        Ok(Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(4096),
+            settings: Settings::new()?,
+            buffer: Buffer::new(),
+            clients: Vec::new(),
+            next_tick: Instant::now(),
+        })
+    }
+
+    /// Lets a client join with a token. It is connected later: see [`Load::is_connected`].
+    pub fn join(
+        &mut self,
+        server: SocketAddr,
+        token: &str,
+        participation: &Participation,
+    ) -> Result<ClientId, BenchError> {
+        let free = self.clients.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.clients.push(None);
+            self.clients.len() - 1
+        });
+        let mut client = Client::join(&self.settings, server, address(index), token, participation)?;
+        for (token, source) in sources(index, &client) {
+            self.poll.registry().register(&mut SourceFd(&source), token, Interest::READABLE)?;
+        }
+        // The first messages may have come with the response to the handshake.
+        client.receive_messages()?;
+        self.clients[index] = Some(client);
+        Ok(ClientId(index))
+    }
+
+    /// Lets a client leave.
+    pub fn leave(&mut self, id: ClientId) -> Result<(), BenchError> {
+        let Some(mut client) = self.clients.get_mut(id.0).and_then(Option::take) else { return Ok(()) };
+        client.leave()?;
+        for (_, source) in sources(id.0, &client) {
+            self.poll.registry().deregister(&mut SourceFd(&source))?;
+        }
+        Ok(())
+    }
+
+    /// Returns a client that has not left.
+    pub fn client(&self, id: ClientId) -> Result<&Client, BenchError> {
+        self.clients.get(id.0).and_then(Option::as_ref).ok_or_else(|| "the client has left".into())
+    }
+
+    /// Returns what all clients have received since the last call.
+    pub fn take_count(&mut self) -> Count {
+        let mut count = Count::default();
+        self.clients.iter_mut().flatten().for_each(|client| count.add(client.received.take()));
+        count
+    }
+
+    /// Lets the clients do their work for a time.
+    pub fn run(&mut self, time: Duration) -> Result<(), BenchError> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the clients do their work until something holds; an error if it does not within a time.
+    pub fn run_until(
+        &mut self,
+        what: &str,
+        time: Duration,
+        holds: impl Fn(&Self) -> Result<bool, BenchError>,
+    ) -> Result<(), BenchError> {
+        let end = Instant::now() + time;
+        while !holds(self)? {
+            if Instant::now() > end {
+                return Err(format!("{what}: not within {time:?}").into());
+            }
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Handles what has arrived, and waits for a moment if that is nothing.
+    fn turn(&mut self) -> Result<(), BenchError> {
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        let wait = self.next_tick.saturating_duration_since(Instant::now());
+        let polled = self.poll.poll(&mut events, Some(wait)).or_else(ignore_interruption);
+        let handled = polled.map_err(BenchError::from).and_then(|()| {
+            for event in &events {
+                self.handle(event.token())?;
+                self.tick_if_due()?;
+            }
+            self.tick_if_due()
+        });
+        self.events = events;
+        handled
+    }
+
+    fn handle(&mut self, token: Token) -> Result<(), BenchError> {
+        let Some(client) = self.clients.get_mut(token.0 / SOURCES).and_then(Option::as_mut) else { return Ok(()) };
+        match token.0 % SOURCES {
+            0 => client.receive_messages(),
+            source => client.receive_packets(source == 1, &mut self.buffer),
+        }
+    }
+
+    fn tick_if_due(&mut self) -> Result<(), BenchError> {
+        let now = Instant::now();
+        if now < self.next_tick {
+            return Ok(());
+        }
+        self.next_tick = now + TICK;
+        self.clients.iter_mut().flatten().try_for_each(|client| client.advance(now))
+    }
+}
+
+/// The address of a client: servers limit what comes from one.
+fn address(index: usize) -> IpAddr {
+    let [.., high, low] = index.to_be_bytes();
+    Ipv4Addr::new(127, 1 + high, low, 1).into()
+}
+
+fn sources(index: usize, client: &Client) -> Vec<(Token, RawFd)> {
+    let first = index * SOURCES;
+    let publisher = client.publisher.as_ref().map(|of| (Token(first + 1), of.connection.socket.as_raw_fd()));
+    let others = [
+        (Token(first), client.signalling.stream().as_raw_fd()),
+        (Token(first + 2), client.subscriber.socket.as_raw_fd()),
+    ];
+    others.into_iter().chain(publisher).collect()
+}
+
+fn ignore_interruption(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}

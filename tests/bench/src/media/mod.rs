@@ -1,0 +1,114 @@
+//! The benchmark that `scripts/bench-media` runs: what forwarding costs, compared with a LiveKit server.
+//!
+//! The load speaks LiveKit's signalling with two peer connections, so it is the same for both servers: [`client`] is one
+//! participant, [`load`] drives all of them on one thread, [`call`] is a server with its rooms. Each scenario starts its own
+//! servers. The receivers count and do not decode.
+
+mod call;
+mod capacity;
+mod client;
+mod connection;
+mod cores;
+mod cost;
+mod datagrams;
+mod joins;
+mod latency;
+mod load;
+mod received;
+mod server;
+mod signalling;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::figure::Section;
+use crate::{BenchError, report};
+use server::Program;
+
+#[derive(Args)]
+pub struct Options {
+    /// A livekit-server to compare with.
+    #[arg(long)]
+    livekit_server: Option<PathBuf>,
+    /// What to measure; everything if absent.
+    #[arg(long = "scenario", value_delimiter = ',')]
+    scenarios: Vec<Scenario>,
+    /// Measure for a shorter time.
+    #[arg(long)]
+    quick: bool,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    Cost,
+    Latency,
+    Capacity,
+    Joins,
+}
+
+const SCENARIOS: [Scenario; 4] = [Scenario::Cost, Scenario::Latency, Scenario::Capacity, Scenario::Joins];
+
+/// The programs that are measured.
+pub struct Servers {
+    conclave: Program,
+    livekit: Option<Program>,
+}
+
+/// How much time a measurement takes.
+#[derive(Clone, Copy)]
+pub enum Pace {
+    Quick,
+    Full,
+}
+
+impl Servers {
+    fn programs(&self) -> Vec<&Program> {
+        std::iter::once(&self.conclave).chain(&self.livekit).collect()
+    }
+}
+
+impl Pace {
+    /// Returns the value that is meant for this pace.
+    fn choose<T>(self, quick: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
+/// Runs the benchmark, and returns whether every result is within its limit.
+pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<bool, BenchError> {
+    let servers = Servers {
+        conclave: Program::Conclave(conclave.to_owned()),
+        livekit: options.livekit_server.clone().map(Program::Livekit),
+    };
+    let pace = if options.quick { Pace::Quick } else { Pace::Full };
+    let is_wanted = |scenario: &Scenario| options.scenarios.is_empty() || options.scenarios.contains(scenario);
+    let mut sections = Vec::new();
+    for scenario in SCENARIOS.into_iter().filter(is_wanted) {
+        let section = match scenario {
+            Scenario::Cost => cost::measure(&servers, pace)?,
+            Scenario::Latency => latency::measure(&servers)?,
+            Scenario::Capacity => capacity::measure(&servers, pace)?,
+            Scenario::Joins => joins::measure(&servers, pace)?,
+        };
+        if !options.json {
+            print!("{}", section.text());
+        }
+        sections.push(section);
+    }
+    if options.json {
+        println!("{:#}", Value::from_iter(sections.iter().map(Section::to_json)));
+    }
+    if let Some(directory) = report {
+        report::write(directory, &sections)?;
+    }
+    Ok(sections.iter().all(Section::passes))
+}

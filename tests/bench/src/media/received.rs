@@ -1,0 +1,116 @@
+//! What a client has received.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use str0m::media::Rid;
+use str0m::rtp::{RtpPacket, Ssrc};
+
+use super::source::read_stamp;
+
+/// What a client has received.
+pub struct Received {
+    joined: Instant,
+    /// The time from the join until the end of the first frame.
+    pub first_frame: Option<Duration>,
+    /// The layers of which key frames were requested since this list was emptied.
+    pub key_frame_requests: Vec<Option<Rid>>,
+    count: Count,
+    streams: HashMap<Ssrc, Stream>,
+}
+
+/// Media packets over a time.
+#[derive(Default, Clone)]
+pub struct Count {
+    pub packets: u64,
+    pub bytes: u64,
+    /// How long each of them was on its way, in microseconds: from the publisher to the receiver's socket.
+    pub delays: Vec<u32>,
+    /// Packets that never came, also not when they were sent again.
+    pub missing: u64,
+}
+
+/// The sequence numbers of a stream.
+struct Stream {
+    first: u64,
+    last: u64,
+    packets: u64,
+    /// What was missing when it was counted last.
+    missing: u64,
+}
+
+impl Received {
+    pub fn new(joined: Instant) -> Self {
+        Self {
+            joined,
+            first_frame: None,
+            key_frame_requests: Vec::new(),
+            count: Count::default(),
+            streams: HashMap::new(),
+        }
+    }
+
+    /// Notes a packet that arrived at this time of the wall clock, in nanoseconds.
+    pub fn note(&mut self, packet: &RtpPacket, arrived: u64) {
+        let Some((is_video, sent)) = read_stamp(&packet.payload) else { return };
+        self.count.packets += 1;
+        self.count.bytes += packet.payload.len() as u64;
+        self.count.delays.push(u32::try_from(arrived.saturating_sub(sent) / 1_000).unwrap_or(u32::MAX));
+        self.streams.entry(packet.header.ssrc).or_insert_with(|| Stream::new(*packet.seq_no)).note(*packet.seq_no);
+        if is_video && packet.header.marker && self.first_frame.is_none() {
+            self.first_frame = Some(self.joined.elapsed());
+        }
+    }
+
+    /// Returns of how many streams media has arrived.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Returns what has arrived since the last call.
+    pub fn take(&mut self) -> Count {
+        let missing = self.streams.values_mut().map(Stream::take_missing).sum();
+        Count { missing, ..std::mem::take(&mut self.count) }
+    }
+}
+
+impl Count {
+    pub fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.missing += other.missing;
+        self.delays.extend(other.delays);
+    }
+}
+
+impl Stream {
+    fn new(first: u64) -> Self {
+        Self { first, last: first, packets: 0, missing: 0 }
+    }
+
+    fn note(&mut self, sequence: u64) {
+        self.packets += 1;
+        self.first = self.first.min(sequence);
+        self.last = self.last.max(sequence);
+    }
+
+    /// Returns how many more are missing than at the last call. A packet that comes late makes up for it.
+    fn take_missing(&mut self) -> u64 {
+        let missing = (self.last - self.first + 1).saturating_sub(self.packets);
+        missing.saturating_sub(std::mem::replace(&mut self.missing, missing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_counted_once() {
+        let mut stream = Stream::new(7);
+        [7, 8, 11, 10].into_iter().for_each(|sequence| stream.note(sequence));
+        assert_eq!([stream.take_missing(), stream.take_missing()], [1, 0]);
+        stream.note(14);
+        assert_eq!(stream.take_missing(), 2);
+    }
+}

@@ -1,0 +1,167 @@
+//! The servers: Conclave, and a LiveKit server beside it.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use conclave_media::token::{Grants, TokenRequest, TokenSigner};
+use conclave_model::{Clock, Secret};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::datagrams;
+use crate::BenchError;
+use crate::connection::Connection;
+use crate::process::Process;
+
+const KEY: &str = "bench-media";
+const SECRET: &str = "a-secret-of-the-benchmark-that-is-long-enough";
+/// A room name that Conclave's tokens can hold; the project is not checked by LiveKit.
+const PROJECT: &str = "prj_0123456789ab";
+/// How long a server may take to listen.
+const START: Duration = Duration::from_secs(20);
+
+/// Which server.
+#[derive(Clone, Debug)]
+pub enum Program {
+    Conclave(PathBuf),
+    Livekit(PathBuf),
+}
+
+/// A running server.
+pub struct Server {
+    process: Process,
+    /// Where clients connect.
+    pub address: SocketAddr,
+    tokens: Tokens,
+    _scratch: TempDir,
+}
+
+enum Tokens {
+    /// Conclave mints them.
+    Api { address: String, key: String },
+    /// Signed here.
+    Signed(Box<TokenSigner>),
+}
+
+impl Program {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Conclave(_) => "Conclave",
+            Self::Livekit(_) => "LiveKit",
+        }
+    }
+
+    /// Starts the server, on one core if one is named.
+    pub fn start(&self, core: Option<usize>) -> Result<Server, BenchError> {
+        match self {
+            Self::Conclave(binary) => start_conclave(command(binary, core)),
+            Self::Livekit(binary) => start_livekit(command(binary, core)),
+        }
+    }
+}
+
+fn command(binary: &Path, core: Option<usize>) -> Command {
+    let Some(core) = core else { return Command::new(binary) };
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", &core.to_string()]).arg(binary);
+    command
+}
+
+fn start_conclave(mut command: Command) -> Result<Server, BenchError> {
+    let scratch = tempfile::tempdir()?;
+    command.env("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1").env("CONCLAVE_MEDIA__RTC__UDP_PORTS", "0");
+    let process = Process::conclave_by(command, &scratch.path().join("data"))?;
+    let tokens = Tokens::Api { address: process.api(), key: process.key() };
+    Ok(Server { address: process.api().parse()?, process, tokens, _scratch: scratch })
+}
+
+fn start_livekit(mut command: Command) -> Result<Server, BenchError> {
+    let scratch = tempfile::tempdir()?;
+    let port = free_port()?;
+    let config = json!({
+        "port": port, "bind_addresses": ["127.0.0.1"], "keys": {KEY: SECRET}, "logging": {"level": "error"},
+        "rtc": {
+            "udp_port": UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port(), "tcp_port": free_port()?,
+            "use_ice_lite": true, "node_ip": "127.0.0.1", "enable_loopback_candidate": true,
+        },
+    });
+    // JSON is YAML.
+    let file = scratch.path().join("livekit.yaml");
+    std::fs::write(&file, config.to_string())?;
+    let process = Process::silent(command.arg("--config").arg(file), &scratch.path().join("log"))?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let until = Instant::now() + START;
+    while TcpStream::connect(address).is_err() {
+        if Instant::now() > until {
+            return Err("livekit-server does not listen".into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let tokens = Tokens::Signed(Box::new(TokenSigner::new(KEY, &Secret::new(SECRET))));
+    Ok(Server { process, address, tokens, _scratch: scratch })
+}
+
+fn free_port() -> Result<u16, BenchError> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+impl Server {
+    /// Makes a room, if it needs to be made.
+    pub async fn create_room(&self, room: &str) -> Result<(), BenchError> {
+        if let Tokens::Api { address, key } = &self.tokens {
+            Connection::open(address).await?.json(key, "POST /v1/rooms", &json!({"name": room})).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns tokens for a room, each for an identity of its own.
+    pub async fn tokens(&self, room: &str, count: usize) -> Result<Vec<String>, BenchError> {
+        let identities = (0..count).map(|number| format!("user-{number}"));
+        match &self.tokens {
+            Tokens::Signed(signer) => identities.map(|identity| sign(signer, room, &identity)).collect(),
+            Tokens::Api { address, key } => {
+                let mut api = Connection::open(address).await?;
+                let mut tokens = Vec::new();
+                for identity in identities {
+                    let request = json!({"room": room, "identity": identity, "role": "host"});
+                    let minted = api.json(key, "POST /v1/tokens", &request).await?;
+                    tokens.push(minted["token"].as_str().ok_or("no token")?.to_owned());
+                }
+                Ok(tokens)
+            }
+        }
+    }
+
+    /// The CPU time used so far, in seconds.
+    pub fn cpu(&self) -> Result<f64, BenchError> {
+        self.process.cpu()
+    }
+
+    /// The resident memory in KiB.
+    pub fn resident(&self) -> Result<f64, BenchError> {
+        self.process.resident()
+    }
+
+    /// The datagrams that its sockets have lost.
+    pub fn dropped(&self) -> Result<u64, BenchError> {
+        datagrams::dropped(self.process.id())
+    }
+}
+
+fn sign(signer: &TokenSigner, room: &str, identity: &str) -> Result<String, BenchError> {
+    let request = TokenRequest {
+        room: format!("{PROJECT}.{room}").parse()?,
+        identity: identity.parse()?,
+        name: String::new(),
+        metadata: String::new(),
+        role: None,
+        max_kbps: None,
+        grants: Grants::default(),
+        ttl: Duration::from_secs(3600),
+        empty_timeout_seconds: 300,
+        max_participants: None,
+    };
+    Ok(signer.mint(&request, Clock::system().now())?.token.reveal().to_owned())
+}
