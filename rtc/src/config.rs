@@ -15,7 +15,7 @@ pub struct Config {
     pub addresses: Vec<IpAddr>,
     /// Whether 127.0.0.1 is added to the addresses of the interfaces, for clients on this machine.
     pub loopback: bool,
-    /// Addresses that clients are told instead of the bound ones: those of a 1:1 NAT, which must keep ports. Each stands
+    /// Addresses that clients are given instead of the bound ones: those of a 1:1 NAT, which must keep ports. Each stands
     /// for the bound address at the same position among those of its family; the last one for all that follow.
     pub external_addresses: Vec<IpAddr>,
     /// The number of worker threads; 0 for one per processor. There are never more than UDP ports.

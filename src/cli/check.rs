@@ -158,7 +158,7 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     }
 }
 
-/// Says which addresses clients are told, and checks the buffers of sockets.
+/// Says which addresses clients are given, and checks the buffers of sockets.
 fn check_rtc(settings: &RtcConfig) -> Result<Verdict, CliError> {
     let addresses: Vec<_> = client_addresses(settings)?.iter().map(ToString::to_string).collect();
     let relayed = if settings.turn.urls.is_empty() {

@@ -25,16 +25,16 @@ pub struct RtcConfig {
     pub addresses: Vec<IpAddr>,
     /// Adds 127.0.0.1 to the addresses of the interfaces.
     pub loopback: bool,
-    /// Addresses that clients are told instead of `addresses`, behind a 1:1 NAT.
+    /// Addresses that clients are given instead of `addresses`, behind a 1:1 NAT.
     #[serde(with = "text::list")]
     pub external_addresses: Vec<IpAddr>,
     /// Number of media workers. 0 for one for each core.
     pub workers: usize,
-    /// Section `media.rtc.turn`: TURN servers that clients are told.
+    /// Section `media.rtc.turn`: TURN servers that clients are given.
     pub turn: TurnConfig,
 }
 
-/// Section `media.rtc.turn`: TURN servers that clients are told. They are not part of this server.
+/// Section `media.rtc.turn`: TURN servers that clients are given. They are not part of this server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnConfig {

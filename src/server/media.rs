@@ -36,7 +36,7 @@ pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: 
     started.map_err(|error| failed(&error))
 }
 
-/// Returns the TURN servers that clients are told, if there are any.
+/// Returns the TURN servers that clients are given, if there are any.
 fn turn_servers(settings: &TurnConfig) -> Option<TurnServers> {
     let TurnConfig { urls, secret, ttl } = settings.clone();
     Some(TurnServers { urls, secret: secret?, ttl })
@@ -47,7 +47,7 @@ fn failed(error: &BindError) -> CliError {
     CliError::failed(format!("media.rtc: {error}{cause}"))
 }
 
-/// Returns the addresses that clients are told, without the ports, which a running server may use.
+/// Returns the addresses that clients are given, without the ports, which a running server may use.
 ///
 /// # Errors
 /// A configured address cannot be bound.

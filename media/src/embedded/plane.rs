@@ -58,7 +58,7 @@ pub(super) struct Inner {
     sink: OnceLock<Arc<dyn ReportSink>>,
     commands: OnceLock<Arc<dyn CommandSink>>,
     metrics: OnceLock<RtcMetrics>,
-    /// The TURN servers that clients are told.
+    /// The TURN servers that clients are given.
     pub turn: OnceLock<Arc<TurnServers>>,
     /// Set if clients may simulate failures of the server.
     simulations: OnceLock<()>,
@@ -107,7 +107,7 @@ impl EmbeddedPlane {
         self.0.sink.set(sink).is_ok()
     }
 
-    /// Sets the TURN servers that clients are told. Only the first call has an effect; returns whether this was the first.
+    /// Sets the TURN servers that clients are given. Only the first call has an effect; returns whether this was the first.
     pub fn set_turn_servers(&self, servers: TurnServers) -> bool {
         self.0.turn.set(Arc::new(servers)).is_ok()
     }

@@ -84,7 +84,7 @@ const fn wire_kind(kind: DataKind) -> i32 {
     }
 }
 
-/// Returns a message on its way as the control side is told of it; `None` if it is no user message.
+/// Returns a message on its way as it is reported to the control side; `None` if it is no user message.
 pub fn sent_message(kind: DataKind, routed: &Routed) -> Option<SentMessage> {
     let Some(Value::User(user)) = proto::DataPacket::decode(&*routed.message).ok()?.value else { return None };
     Some(SentMessage { kind, topic: user.topic, payload: user.payload, to: routed.to.clone() })

@@ -84,7 +84,7 @@ pub(super) struct Session {
     awaited: VecDeque<(Timestamp, TrackSid)>,
     /// Participants that left while no websocket was attached.
     missed_leaves: HashMap<String, ParticipantInfo>,
-    /// The TURN servers that the client is told.
+    /// The TURN servers that the client is given.
     turn: Option<Arc<TurnServers>>,
     messages: Vec<Message>,
     closes_socket: bool,
