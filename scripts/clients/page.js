@@ -65,9 +65,9 @@ const actions = {
   async protocol() {
     const { pcManager } = room.engine;
     const statistics = await (pcManager.subscriber ?? pcManager.publisher).getStats();
-    const find = (test) => [...statistics.values()].find(test);
-    const transport = find((report) => report.type === 'transport' && report.selectedCandidatePairId);
-    return find((report) => report.id === find((pair) => pair.id === transport.selectedCandidatePairId).remoteCandidateId).protocol;
+    const transport = [...statistics.values()].find((report) => report.type === 'transport' && report.selectedCandidatePairId);
+    const pair = statistics.get(transport.selectedCandidatePairId);
+    return statistics.get(pair.remoteCandidateId).protocol;
   },
 
   async quality({ identity, quality }) {

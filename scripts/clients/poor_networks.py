@@ -2,7 +2,7 @@
 
 import time
 
-from stories import BEST, frames, inbound, wait_for, wait_for_video
+from stories import BEST, frames, inbound, wait_for, wait_for_more_video, wait_for_ordered_messages, wait_for_video
 
 # How long a poor network is watched, in seconds.
 WATCH = 10
@@ -19,6 +19,21 @@ def tcp_is_used(call):
     assert receiver.call("protocol") == "tcp", receiver.call("protocol")
     assert sender.call("protocol") == "udp", sender.call("protocol")
     return "instead of UDP"
+
+
+def an_outage_is_survived(call, seconds):
+    """The network of one client is gone for a while: then pictures go on, and reliable messages have arrived once and in order."""
+    for client in call.clients:
+        client.call("publish")
+    wait_for_video(*call.clients)
+    for client in call.clients:
+        client.call("send", text="{n}", topic="ordered", count=500, interval=10)
+    call.conditions.has_udp = False
+    time.sleep(seconds)
+    call.conditions.has_udp, begun = True, time.monotonic()
+    wait_for_more_video(*call.clients)
+    wait_for_ordered_messages(call, 500)
+    return f"all is there {time.monotonic() - begun:.1f} s later"
 
 
 def losses_are_repaired(call, most_concealed):

@@ -2,7 +2,7 @@
 
 import time
 
-from stories import frames, inbound, wait_for, wait_for_more_video, wait_for_video
+from stories import frames, inbound, wait_for, wait_for_more_video, wait_for_ordered_messages, wait_for_video
 
 # Within how many seconds clients are back once the server is.
 BACK = 5
@@ -25,10 +25,7 @@ def messages_survive_a_resume(call):
         client.call("send", text="{n}", topic="ordered", count=1_000, interval=2)
     browser, other = call.clients
     back = browser.call("simulate", scenario="signal-reconnect")
-    for client in call.clients:
-        received = lambda: [message["text"] for message in client.call("received")]
-        wait_for(f"all messages at {client.name}", lambda: len(received()) >= 1_000)
-        assert received() == [str(number) for number in range(1_000)], f"not in order at {client.name}"
+    wait_for_ordered_messages(call, 1_000)
     return f"1000 messages each way in order, back after {back['ms']} ms"
 
 

@@ -94,6 +94,14 @@ def wait_for_more_video(*clients, seconds=20):
         wait_for(f"more video of {publisher.name} at {client.name}", has_gone_on, seconds)
 
 
+def wait_for_ordered_messages(call, count):
+    """Waits until each client has received so many numbered messages, each once and in order."""
+    for client in call.clients:
+        received = lambda: [message["text"] for message in client.call("received")]
+        wait_for(f"all messages at {client.name}", lambda: len(received()) >= count, 30)
+        assert received() == [str(number) for number in range(count)], f"not in order at {client.name}"
+
+
 def sent(client):
     return sum(layer["framesSent"] or 0 for layer in client.call("stats")["outbound"] if layer["kind"] == "video")
 
