@@ -31,6 +31,13 @@ mod transport;
 mod worker;
 mod workers;
 
+/// The state machine of a worker, without threads and sockets: for tests and fuzzing.
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod machine {
+    pub use crate::transport::Source;
+    pub use crate::worker::{Datagram, Worker};
+}
+
 pub use command::{Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, TrackSettings};
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};

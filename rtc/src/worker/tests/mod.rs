@@ -12,6 +12,7 @@ mod sections;
 mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
+#[path = "../../../tests/support/world.rs"]
 mod world;
 
 use crate::command::ConnectionMode;

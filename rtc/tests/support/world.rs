@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
+use conclave_rtc::machine::{Datagram, Source, Worker};
+use conclave_rtc::{Codec, Command, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerEvent, RoomEvent};
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
 use str0m::media::{MediaKind, Mid, Rid};
@@ -11,13 +13,6 @@ use str0m::net::Protocol;
 
 use super::commands::{new_peer, new_track};
 use super::support::{Abilities, Connection, NewSection, Outgoing, Received};
-use crate::command::{Command, ConnectionMode};
-use crate::config::Limits;
-use crate::event::{Event, FailureReason, PeerEvent, RoomEvent};
-use crate::track::LayerInfo;
-use crate::transport::Source;
-use crate::worker::Worker;
-use crate::worker::drive::Datagram;
 
 pub const SERVER: &str = "192.0.2.1:7882";
 
@@ -173,7 +168,8 @@ impl World {
         let kind = if codec == RtcCodec::Opus { MediaKind::Audio } else { MediaKind::Video };
         let cid = format!("cid-{sid}");
         let mut track = new_track(sid, &cid, kind);
-        track.codec = crate::track::Codec::from_rtc(codec);
+        let codecs = [(RtcCodec::Opus, Codec::Opus), (RtcCodec::Vp8, Codec::Vp8), (RtcCodec::H264, Codec::H264)];
+        track.codec = codecs.into_iter().find(|(of, _)| *of == codec).map(|(_, codec)| codec);
         track.layers.clone_from(&self.layers);
         track.uses_red = true;
         self.command(Command::PublishTrack { peer: name, track });
