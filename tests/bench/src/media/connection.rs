@@ -42,6 +42,8 @@ pub struct Connection {
     /// When the datagram arrived that is being handled.
     arrived: u64,
     pending: Option<SdpPendingOffer>,
+    /// Addresses of the server that came before its description; `None` once that is there.
+    early: Option<Vec<Candidate>>,
     pub is_connected: bool,
 }
 
@@ -65,7 +67,16 @@ impl Connection {
             .enable_vp8(true)
             .build(now);
         rtc.add_local_candidate(Candidate::host(address, "udp")?);
-        Ok(Self { rtc, socket, address, timeout: now, arrived: 0, pending: None, is_connected: false })
+        Ok(Self {
+            rtc,
+            socket,
+            address,
+            timeout: now,
+            arrived: 0,
+            pending: None,
+            early: Some(Vec::new()),
+            is_connected: false,
+        })
     }
 
     /// Offers a microphone and a camera, of which the tracks have these ids.
@@ -85,17 +96,29 @@ impl Connection {
     /// Handles the answer to the offer.
     pub fn accept_answer(&mut self, sdp: &str) -> Result<(), BenchError> {
         let pending = self.pending.take().ok_or("an answer without an offer")?;
-        Ok(self.rtc.sdp_api().accept_answer(pending, SdpAnswer::from_sdp_string(sdp)?)?)
+        self.rtc.sdp_api().accept_answer(pending, SdpAnswer::from_sdp_string(sdp)?)?;
+        self.add_early_candidates();
+        Ok(())
     }
 
     /// Answers an offer.
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, BenchError> {
-        Ok(self.rtc.sdp_api().accept_offer(SdpOffer::from_sdp_string(sdp)?)?.to_sdp_string())
+        let answer = self.rtc.sdp_api().accept_offer(SdpOffer::from_sdp_string(sdp)?)?.to_sdp_string();
+        self.add_early_candidates();
+        Ok(answer)
     }
 
-    /// Adds an address of the server that came after the description. Those that are not understood are skipped.
+    /// Adds an address of the server that is not in its description. Those that are not understood are skipped.
     pub fn add_candidate(&mut self, candidate: &str) {
-        if let Ok(candidate) = Candidate::from_sdp_string(candidate) {
+        let Ok(candidate) = Candidate::from_sdp_string(candidate) else { return };
+        match &mut self.early {
+            Some(early) => early.push(candidate),
+            None => self.rtc.add_remote_candidate(candidate),
+        }
+    }
+
+    fn add_early_candidates(&mut self) {
+        for candidate in self.early.take().into_iter().flatten() {
             self.rtc.add_remote_candidate(candidate);
         }
     }
