@@ -39,14 +39,25 @@ pub fn create(data: &Path) -> Result<(), CliError> {
     created.map_err(|error| CliError::data_dir(data, format!("cannot be created: {error}")))
 }
 
-/// Creates the data directory if necessary and locks it for a server, until the file is dropped or the process ends.
+/// A lock on the data directory, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a program that is being started at this moment has the file, too, until it runs.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Creates the data directory if necessary and locks it for a server.
 ///
 /// Two servers on one directory would each reconcile the records with a media plane that knows only half of the
 /// participants. Other commands work beside a server and do not take this lock.
 ///
 /// # Errors
 /// Another server holds the lock, or the directory cannot be created or locked.
-pub fn lock_for_server(data: &Path) -> Result<File, CliError> {
+pub fn lock_for_server(data: &Path) -> Result<DirectoryLock, CliError> {
     create(data)?;
     lock(data, "server.lock", "another server is using it")
 }
@@ -55,15 +66,15 @@ pub fn lock_for_server(data: &Path) -> Result<File, CliError> {
 ///
 /// # Errors
 /// Another rotation holds the lock, or the directory cannot be locked.
-pub fn lock_for_key_rotation(data: &Path) -> Result<File, CliError> {
+pub fn lock_for_key_rotation(data: &Path) -> Result<DirectoryLock, CliError> {
     lock(data, "key-rotate.lock", "another conclave key-rotate is running")
 }
 
-fn lock(data: &Path, file_name: &str, held: &str) -> Result<File, CliError> {
+fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliError> {
     let file = File::options().create(true).append(true).open(data.join(file_name));
     let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(DirectoryLock(file)),
         Err(TryLockError::WouldBlock) => Err(CliError::data_dir(data, held)),
         Err(TryLockError::Error(error)) => Err(CliError::data_dir(data, format!("cannot be locked: {error}"))),
     }
@@ -82,4 +93,21 @@ pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Sto
     let StoreSetup { older_schema, clock, on_commit, metrics, readers } = setup;
     let path = database_path(data);
     Ok(Store::open(StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_when_it_is_dropped_although_a_started_program_has_its_file() {
+        let data = tempfile::tempdir().unwrap();
+        let lock = lock_for_server(data.path()).unwrap();
+        // What a program that is being started has until it runs.
+        let inherited = lock.0.try_clone().unwrap();
+        assert!(lock_for_server(data.path()).is_err());
+        drop(lock);
+        assert!(lock_for_server(data.path()).is_ok());
+        drop(inherited);
+    }
 }

@@ -12,7 +12,6 @@ mod parts;
 mod plane;
 mod run;
 
-use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use conclave_model::address::AddressFilter;
 use serde::Serialize;
 
 use crate::config::{Config, MediaCredentials, Mode, Plans};
-use crate::data_dir::{self, StoreSetup};
+use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::key_locks::KeyLocks;
 use crate::http::metrics::Metrics;
@@ -71,7 +70,7 @@ pub struct Server {
     tree: Tree,
     store: Store,
     /// Lock of the data directory. Released last.
-    _lock: File,
+    _lock: DirectoryLock,
 }
 
 /// The JSON line that announces a ready server on stdout.
