@@ -139,8 +139,9 @@ const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
 /// The largest data message that clients may send, in bytes.
 const MAX_MESSAGE_BYTES: u32 = 65_535;
 
-/// How many packets are kept for retransmission, for each video that is sent. The payloads are shared by all receivers.
-const RETRANSMISSION_PACKETS: usize = 600;
+/// How many packets are kept for retransmission, for each video that is sent: a second of the best layer, so several round
+/// trips. The payloads are shared by all receivers; 600 took a quarter more memory for each of 500.
+const RETRANSMISSION_PACKETS: usize = 200;
 
 impl TransportSettings {
     /// Makes the shared settings; the candidates are the addresses that clients are told.
