@@ -116,13 +116,13 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use conclave_model::participant::ParticipantKind;
     use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
 
     use super::*;
     use crate::embedded::client::Client;
+    use crate::embedded::machine::tests::{claims, room};
     use crate::embedded::{CommandSink, EmbeddedPlane};
-    use crate::token::{Claims, Grants, TokenSigner};
+    use crate::token::TokenSigner;
 
     /// A media worker that answers inspections, and keeps how many participants each was about.
     #[derive(Default)]
@@ -147,31 +147,14 @@ mod tests {
         PeerSnapshot { sid, transports: Vec::new(), published: Vec::new(), subscribed: Vec::new() }
     }
 
-    fn room() -> NamespacedRoom {
-        "prj_0123456789ab.stand-up".parse().unwrap()
-    }
-
-    fn claims(identity: &str) -> Claims {
-        Claims {
-            room: room(),
-            identity: identity.parse().unwrap(),
-            name: String::new(),
-            metadata: String::new(),
-            attributes: [].into(),
-            kind: ParticipantKind::Standard,
-            grants: Grants::default(),
-            room_config: None,
-            expires_at: Timestamp::from_millis(60_000),
-        }
-    }
-
     fn plane_with(clients: usize, worker: Arc<dyn CommandSink>) -> EmbeddedPlane {
         let signer = Arc::new(TokenSigner::new("key", &Secret::new("secret")));
         let plane = EmbeddedPlane::new(Clock::manual(Timestamp::from_millis(0)), signer, "ws://localhost");
         assert!(plane.set_command_sink(worker));
         for client in 0..clients {
             plane.inner().call(|machine, now| {
-                let sid = machine.request_join(claims(&format!("p{client}")), Client::default(), now).unwrap();
+                let sid =
+                    machine.request_join(claims(&room(), &format!("p{client}"), None), Client::default(), now).unwrap();
                 machine.admit(&sid, now).unwrap();
             });
         }

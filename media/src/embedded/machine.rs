@@ -23,7 +23,7 @@ mod tracks;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;

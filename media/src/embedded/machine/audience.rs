@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether a participant's client is told of the speech and the connection of another one: it receives a track
+    /// Returns whether a participant's client is notified of the speech and the connection of another one: it receives a track
     /// of it, or is that participant.
     pub fn follows(&self, sid: &ParticipantSid, other: &ParticipantSid) -> bool {
         let client = self.participants.get(sid).and_then(|participant| participant.client.as_ref());
@@ -81,9 +81,14 @@ impl Machine {
     /// Commands the media worker of a room what its participants may do now.
     pub(super) fn refresh_permissions(&mut self, room: &NamespacedRoom) {
         for peer in self.members_of(room) {
-            if let Some(permissions) = self.peer_permissions(&peer) {
-                self.command_if_client(&peer.clone(), room, Command::SetPermissions { peer, permissions });
-            }
+            self.refresh_permissions_of(&peer, room);
+        }
+    }
+
+    /// Commands the media worker of a room what a participant may do now.
+    pub(super) fn refresh_permissions_of(&mut self, sid: &ParticipantSid, room: &NamespacedRoom) {
+        if let Some(permissions) = self.peer_permissions(sid) {
+            self.command_if_client(sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
         }
     }
 

@@ -34,7 +34,7 @@ pub(in crate::embedded) enum AnnounceError {
 }
 
 impl Machine {
-    /// Admits a track that a client announces, and lets the media worker know it. Returns the track as the client is told.
+    /// Admits a track that a client announces, and lets the media worker know it. Returns the track as clients see it.
     pub fn announce_track(
         &mut self,
         sid: &ParticipantSid,

@@ -1,4 +1,7 @@
-//! Data messages between participants with and without clients. Those with clients receive all of them from the media worker.
+//! Data messages of the server, and between participants with and without clients. Those with clients receive all of them from
+//! the media worker.
+
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +12,10 @@ use conclave_rtc::{Command, SentMessage, ServerMessage};
 use super::Machine;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
+use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::publish::check_data;
+use crate::embedded::room::Room;
+use crate::port::ServerData;
 
 impl Machine {
     /// A participant of the sandbox sends a data message to all others in its room that may subscribe.
@@ -29,22 +35,13 @@ impl Machine {
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
         let name = sender.room.clone();
-        let Some(room) = self.rooms.get(&name) else { return Ok(()) };
-        let mut with_clients = Vec::new();
-        for other in room.members().filter(|other| *other != sid) {
-            let receiver = self.participants.get_mut(other).filter(|p| p.is_active() && p.grants.can_subscribe);
-            let Some(receiver) = receiver else { continue };
-            if receiver.client.is_some() {
-                with_clients.push(receiver.identity().clone());
-            } else {
-                receiver.inbox.push(now, notice.clone());
-            }
-        }
-        if !with_clients.is_empty() {
+        self.deliver(&name, &notice, now, |p| p.client.is_none() && p.grants.can_subscribe && p.sid() != sid);
+        let with_clients = self.active_in(&name).filter(|p| p.client.is_some() && p.grants.can_subscribe);
+        let to: Vec<_> = with_clients.map(|receiver| receiver.identity().clone()).collect();
+        if !to.is_empty() {
             let payload = STANDARD.decode(data).unwrap_or_default();
             let topic = topic.map(str::to_owned);
-            let message = ServerMessage { to: with_clients, kind: DataKind::Reliable, topic, payload };
-            self.command(&name, Command::SendData(message));
+            self.command(&name, Command::SendData(ServerMessage { to, kind: DataKind::Reliable, topic, payload }));
         }
         Ok(())
     }
@@ -58,11 +55,40 @@ impl Machine {
             kind: message.kind,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        let Some(room) = self.rooms.get(&sender.room) else { return };
-        for other in room.members() {
-            let receiver = self.participants.get_mut(other).filter(|p| p.is_active() && p.client.is_none());
-            let receiver = receiver.filter(|p| p.grants.can_subscribe);
-            if let Some(receiver) = receiver.filter(|p| message.to.include(p.identity().as_str(), p.sid().as_str())) {
+        let room = sender.room.clone();
+        self.deliver(&room, &notice, now, |p| {
+            let is_named = message.to.include(p.identity().as_str(), p.sid().as_str());
+            p.client.is_none() && p.grants.can_subscribe && is_named
+        });
+    }
+
+    /// The server sends a data message to all participants of a room, or to those it names. Grants do not restrict who receives
+    /// it.
+    pub fn send_server_data(&mut self, room: &NamespacedRoom, message: ServerData, now: Timestamp) {
+        let notice = Notice::Data {
+            data: STANDARD.encode(&message.data).into(),
+            topic: message.topic.as_deref().map(Arc::from),
+            kind: message.kind,
+            from_identity: None,
+        };
+        let ServerData { data: payload, topic, kind, to } = message;
+        let is_for = |p: &LocalParticipant| to.is_empty() || to.contains(p.identity());
+        self.deliver(room, &notice, now, is_for);
+        if self.active_in(room).any(|p| p.client.is_some() && is_for(p)) {
+            self.command(room, Command::SendData(ServerMessage { to, kind, topic, payload }));
+        }
+    }
+
+    /// Puts a notice into the inboxes of the active participants of a room that it is for.
+    fn deliver(
+        &mut self,
+        room: &NamespacedRoom,
+        notice: &Notice,
+        now: Timestamp,
+        is_for: impl Fn(&LocalParticipant) -> bool,
+    ) {
+        for sid in self.rooms.get(room).into_iter().flat_map(Room::members) {
+            if let Some(receiver) = self.participants.get_mut(sid).filter(|p| p.is_active() && is_for(p)) {
                 receiver.inbox.push(now, notice.clone());
             }
         }

@@ -1,19 +1,14 @@
-//! Moderation of participants by the server: muting, data messages and changes of role.
+//! Moderation of participants by the server: muting and changes of role.
 
-use std::sync::Arc;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Participant, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Command, ServerMessage};
 
 use super::Machine;
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
-use crate::port::{MediaEvent, RoleGrant, ServerData};
+use crate::port::{MediaEvent, RoleGrant};
 
 impl Machine {
     /// The server mutes or unmutes a track. The publisher receives a notice if the track's state changes.
@@ -36,30 +31,6 @@ impl Machine {
             self.notify(&sid, ClientNotice::Muted { track: track.clone(), muted });
         }
         self.mute(&sid, track, muted, now)
-    }
-
-    /// The server sends a data message to all participants of a room, or to those it names. Grants do not restrict who receives
-    /// it.
-    pub fn send_server_data(&mut self, room: &NamespacedRoom, message: ServerData, now: Timestamp) {
-        let notice = Notice::Data {
-            data: STANDARD.encode(&message.data).into(),
-            topic: message.topic.as_deref().map(Arc::from),
-            kind: message.kind,
-            from_identity: None,
-        };
-        let Some(live) = self.rooms.get(room) else { return };
-        let mut has_clients = false;
-        for sid in live.members() {
-            let receiver = self.participants.get_mut(sid).filter(|participant| participant.is_active());
-            if let Some(receiver) = receiver.filter(|p| message.to.is_empty() || message.to.contains(p.identity())) {
-                has_clients |= receiver.client.is_some();
-                receiver.inbox.push(now, notice.clone());
-            }
-        }
-        if has_clients {
-            let ServerData { data: payload, topic, kind, to } = message;
-            self.command(room, Command::SendData(ServerMessage { to, kind, topic, payload }));
-        }
     }
 
     /// The server changes a participant's role. Tracks that the new role forbids are unpublished. Returns the participant
@@ -91,9 +62,7 @@ impl Machine {
                 MediaEvent::TrackUnpublished { participant: reference.clone(), track: TrackSummary::from(&track) },
             );
         }
-        if let Some(permissions) = self.peer_permissions(&sid) {
-            self.command_if_client(&sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
-        }
+        self.refresh_permissions_of(&sid, room);
         self.notify_changed(&sid);
         self.notify(&sid, ClientNotice::RoleChanged(role));
         self.refresh_receiver(&sid);

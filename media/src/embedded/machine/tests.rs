@@ -13,11 +13,11 @@ use crate::token::{Claims, Grants, RoomConfig};
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-pub(super) fn room() -> NamespacedRoom {
+pub(in crate::embedded) fn room() -> NamespacedRoom {
     "prj_0123456789ab.stand-up".parse().unwrap()
 }
 
-pub(super) fn claims(room: &NamespacedRoom, identity: &str, max_participants: Option<u32>) -> Claims {
+pub(in crate::embedded) fn claims(room: &NamespacedRoom, identity: &str, max_participants: Option<u32>) -> Claims {
     Claims {
         room: room.clone(),
         identity: identity.parse().unwrap(),

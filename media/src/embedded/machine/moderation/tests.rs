@@ -6,6 +6,7 @@ use conclave_model::{RoleName, Timestamp};
 use super::*;
 use crate::embedded::inbox::InboxEntry;
 use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, take_names, to_roles};
+use crate::port::ServerData;
 use crate::token::Grants;
 
 fn id(identity: &str) -> Identity {

@@ -8,7 +8,7 @@ mod tracks;
 
 use std::collections::BTreeMap;
 
-use conclave_model::participant::{DataKind, ParticipantKind, TrackKind, TrackSource};
+use conclave_model::participant::{DataKind, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{RoleName, Secret, TrackSid};
 use conclave_rtc::{
@@ -24,6 +24,7 @@ use super::*;
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::inbox::Notice;
+use crate::embedded::machine::tests::{self as machine_tests, room};
 use crate::embedded::publish::NewTrack;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};
@@ -41,22 +42,13 @@ struct World {
     turn: Option<Arc<TurnServers>>,
 }
 
-fn room() -> NamespacedRoom {
-    "prj_0123456789ab.stand-up".parse().unwrap()
-}
-
 fn claims(identity: &str, role: Option<&str>) -> Claims {
     let attributes = role.map(|role| ("svc.role".to_owned(), role.to_owned()));
     Claims {
-        room: room(),
-        identity: identity.parse().unwrap(),
-        name: String::new(),
-        metadata: String::new(),
         attributes: attributes.into_iter().collect(),
-        kind: ParticipantKind::Standard,
-        grants: Grants::default(),
         room_config: None,
         expires_at: START.after(Duration::from_secs(60)),
+        ..machine_tests::claims(&room(), identity, None)
     }
 }
 
