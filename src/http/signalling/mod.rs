@@ -75,11 +75,8 @@ async fn connect(
     if !is_upgrade(request) {
         return plain(StatusCode::NOT_FOUND, "this path takes websockets");
     }
-    let admitted = match parameters(state, mode, request) {
-        Ok(parameters) => plane.connect(parameters).await.map_err(Rejection::from),
-        Err(rejection) => Err(rejection),
-    };
-    match admitted {
+    let admitted = async { Ok::<_, Rejection>(plane.connect(parameters(state, mode, request)?).await?) };
+    match admitted.await {
         Ok(connection) => socket::open(request, payload, connection),
         Err(rejection) => rejection.into_http(),
     }
@@ -92,11 +89,8 @@ async fn validate(
     mode: ConnectionMode,
     request: &HttpRequest,
 ) -> HttpResponse {
-    let validated = match parameters(state, mode, request) {
-        Ok(parameters) => plane.validate(&parameters).await.map_err(Rejection::from),
-        Err(rejection) => Err(rejection),
-    };
-    match validated {
+    let validated = async { Ok::<_, Rejection>(plane.validate(&parameters(state, mode, request)?).await?) };
+    match validated.await {
         Ok(()) => plain(StatusCode::OK, "success"),
         Err(rejection) => rejection.into_http(),
     }

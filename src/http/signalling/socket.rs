@@ -29,15 +29,14 @@ pub fn open(request: &HttpRequest, payload: Payload, connection: SignalConnectio
     let handling = Handling::begin(request);
     actix_web::rt::spawn(async move {
         let _handling = handling;
-        let code = pass_on(connection, session.clone(), stream).await;
-        let _ = timeout(WRITE_TIMEOUT, session.close(Some(CloseReason::from(code)))).await;
+        pass_on(connection, session.clone(), stream).await;
+        let _ = timeout(WRITE_TIMEOUT, session.close(Some(CloseReason::from(CloseCode::Normal)))).await;
     });
     response
 }
 
-/// Passes frames on until one side ends. Returns the code with which the websocket is closed; all frames for the client have
-/// been sent then.
-async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: AggregatedMessageStream) -> CloseCode {
+/// Passes frames on until one side ends. All frames for the client have been sent then, unless it has closed the websocket.
+async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: AggregatedMessageStream) {
     let SignalConnection { frames, mut replies } = connection;
     let mut pings = interval(PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -45,7 +44,7 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
         let passed = tokio::select! {
             reply = replies.recv() => match reply {
                 Some(reply) => write(&mut session, reply).await,
-                None => return CloseCode::Normal,
+                None => return,
             },
             message = stream.recv() => match message {
                 Some(Ok(AggregatedMessage::Binary(frame))) => {
@@ -56,7 +55,7 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
                 }
                 Some(Ok(AggregatedMessage::Ping(data))) => in_time(session.pong(&data)).await,
                 Some(Ok(AggregatedMessage::Pong(_))) => Ok(()),
-                Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return CloseCode::Normal,
+                Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return,
             },
             _ = pings.tick() => in_time(session.ping(b"")).await,
         };
@@ -70,7 +69,6 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
             break;
         }
     }
-    CloseCode::Normal
 }
 
 /// One side has ended, or does not keep up.
