@@ -98,7 +98,7 @@ fn a_join_that_is_aborted_releases_its_seat_and_is_one_event() {
         fixture.request("bob", SOLOIST).await.unwrap().unwrap();
         assert_eq!(events.try_recv().unwrap().event_type, "participant.connection_aborted");
         assert!(events.try_recv().is_err());
-        // The room may just have begun to hibernate; whoever comes then has a seat as well.
+        // The room may just have begun to hibernate; a participant that asks then has a seat as well.
         fixture.until("stage", |actor| actor.state["reserved"] == json!(["bob"])).await;
         assert!(fixture.open_sessions().await.is_empty());
     });

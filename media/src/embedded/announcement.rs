@@ -44,7 +44,7 @@ pub(super) fn sid_prefix(kind: TrackKind, source: TrackSource) -> &'static str {
     }
 }
 
-/// Returns a requested track as clients are told of it, and as the media worker has to know it.
+/// Returns a requested track as clients see it, and as the media worker has to know it.
 pub(super) fn accept(
     request: &AddTrackRequest,
     sid: &TrackSid,
@@ -94,7 +94,7 @@ pub(super) fn accept(
     (info, media)
 }
 
-/// Completes what clients are told of a track by what its media section says.
+/// Completes what clients see of a track by what its media section says.
 pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     info.simulcast = section.layers.len() > 1;
     info.mid.clone_from(&section.mid);

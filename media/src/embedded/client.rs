@@ -29,7 +29,7 @@ pub(super) struct Client {
 /// A track with packets.
 #[derive(Debug)]
 pub(super) struct MediaTrack {
-    /// The track as clients are told of it.
+    /// The track as clients see it.
     pub info: TrackInfo,
     /// The client's id of the track.
     pub cid: String,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_told_once_and_again_when_it_ends() {
+    fn a_denial_is_notified_once_and_again_when_it_ends() {
         let mut subscriptions = Subscriptions::default();
         let permissions = |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
         let mut told = Vec::new();

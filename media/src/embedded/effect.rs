@@ -1,4 +1,4 @@
-//! What a call on the machine asks the driver to do besides sending reports: to tell clients something, and to command the
+//! What a call on the machine asks the driver to do besides sending reports: to notify clients, and to command the
 //! media workers.
 
 use std::sync::Arc;
@@ -13,14 +13,14 @@ pub trait CommandSink: Send + Sync + 'static {
     fn send(&self, room: &NamespacedRoom, command: Command);
 }
 
-/// Something that the driver has to do. The order matters: a client is told of a track before its packets arrive.
+/// Something that the driver has to do. The order matters: a client learns of a track before its packets arrive.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Tell a client.
+    /// Notify a client.
     Notify {
         /// The participant whose client it is.
         to: ParticipantSid,
-        /// What it is told.
+        /// The notice, from which the session makes its messages.
         notice: ClientNotice,
     },
     /// Command the media worker of a room.
@@ -32,7 +32,7 @@ pub(super) enum Effect {
     },
 }
 
-/// What a client is told.
+/// A change that a client is notified of.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientNotice {
     /// A participant, perhaps the client's own, has changed, come or left.

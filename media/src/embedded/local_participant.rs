@@ -24,7 +24,7 @@ pub(super) struct LocalParticipant {
     room_config: Option<RoomConfig>,
     /// When its token expires.
     expires_at: Timestamp,
-    /// Grows with every change that clients are told of.
+    /// Grows with every change that clients are notified of.
     version: u32,
     /// Its client; `None` for a participant that the sandbox or an encoder stands for, which sends no packets.
     pub client: Option<Box<Client>>,
@@ -102,7 +102,7 @@ impl LocalParticipant {
         self.participant.state == ParticipantState::Active
     }
 
-    /// Returns whether its client is told what happens in the room.
+    /// Returns whether its client is notified of what happens in the room.
     pub fn is_present(&self) -> bool {
         self.is_active() || self.participant.state == ParticipantState::Joined
     }
@@ -112,12 +112,12 @@ impl LocalParticipant {
         self.participant.state = ParticipantState::Joined;
     }
 
-    /// Returns the number of changes that clients were told of.
+    /// Returns the number of changes that clients were notified of.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Counts a change that clients are told of.
+    /// Counts a change that clients are notified of.
     pub fn bump_version(&mut self) {
         self.version += 1;
     }

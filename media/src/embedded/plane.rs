@@ -204,7 +204,7 @@ impl Inner {
         self.commands.get().is_some()
     }
 
-    /// Tells clients and commands media workers. A client is told before packets that depend on it can arrive.
+    /// Notifies clients and commands media workers. A client is notified before packets that depend on it can arrive.
     fn carry_out(&self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {

@@ -11,7 +11,7 @@ use crate::rules::SubscriptionRules;
 /// A room. The first join opens it; a room without members exists only to keep its rules.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// The id of the room as long as it is in memory, as clients are told.
+    /// The id of the room as long as it is in memory, as clients see it.
     pub sid: Box<str>,
     /// When its first member joined; `None` before.
     pub opened_at: Option<Timestamp>,

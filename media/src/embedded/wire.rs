@@ -1,4 +1,4 @@
-//! Participants and tracks as clients are told of them.
+//! Participants and tracks as clients see them.
 
 #![expect(deprecated, reason = "clients of older versions read and write these fields")]
 
@@ -9,7 +9,7 @@ use super::local_participant::LocalParticipant;
 use crate::protocol::{kind_to_proto, permission_to_proto, source_to_proto, state_to_proto, track_kind_to_proto};
 use crate::token::Grants;
 
-/// Returns a participant as clients are told of it, with its permissions.
+/// Returns a participant as clients see it, with its permissions.
 pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantInfo {
     let Participant { sid, identity, name, metadata, joined_at, .. } = local.participant().clone();
     let joined_at = joined_at.map_or(0, conclave_model::Timestamp::millis);
@@ -33,7 +33,7 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
     }
 }
 
-/// Returns a track as clients are told of it: as its client announced it, or as the sandbox has it.
+/// Returns a track as clients see it: as its client announced it, or as the sandbox has it.
 fn track_info(local: &LocalParticipant, track: &Track) -> proto::TrackInfo {
     if let Some(media) = local.client.as_ref().and_then(|client| client.tracks.get(&track.sid)) {
         return proto::TrackInfo { muted: track.muted, ..media.info.clone() };

@@ -29,7 +29,7 @@ use crate::embedded::sandbox::conclude_join;
 use crate::port::ReportAnswer;
 use crate::token::Claims;
 
-/// Returns a connection on which the client is told to join anew.
+/// Returns a connection on which the client is asked to join anew.
 fn not_resumable() -> SignalConnection {
     let (connection, socket) = connection();
     let leave = messages::leave(proto::DisconnectReason::StateMismatch, Action::Reconnect);

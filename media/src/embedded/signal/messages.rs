@@ -19,7 +19,7 @@ const SERVER_VERSION: &str = "1.9.0";
 /// The version of the protocol. From 18 on, clients would expect data channels with negotiated ids.
 const SERVER_PROTOCOL: i32 = 17;
 
-/// Returns what clients are told of the server.
+/// Returns the description of the server for clients.
 pub fn server_info() -> proto::ServerInfo {
     proto::ServerInfo {
         version: SERVER_VERSION.to_owned(),
@@ -29,7 +29,7 @@ pub fn server_info() -> proto::ServerInfo {
     }
 }
 
-/// Returns what clients are told of a room.
+/// Returns the description of a room for clients.
 pub fn room_info(name: &NamespacedRoom, room: &Room) -> proto::Room {
     let opened_at = room.opened_at.map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
@@ -86,7 +86,7 @@ pub fn refusal(request_id: u32, reason: Reason, request: Request) -> Message {
     Message::RequestResponse(response)
 }
 
-/// Returns how a client is told that its track was not admitted.
+/// Returns the reason that a client gets for a track that was not admitted.
 pub fn announce_reason(error: AnnounceError) -> Reason {
     match error {
         AnnounceError::NotAllowed => Reason::NotAllowed,

@@ -17,7 +17,7 @@ const CAPACITY: usize = 4_096;
 /// What a session's task has to handle.
 #[derive(Debug)]
 pub(in crate::embedded) enum Input {
-    /// The machine has something to tell the client.
+    /// The machine notifies the client.
     Notice(ClientNotice),
     /// The media worker reports an event of the participant's transports.
     Media(PeerEvent),

@@ -2,7 +2,7 @@
 //!
 //! It is called with the machine and the time, queues messages for the client, and says when its websocket is to be closed
 //! and when it is over. While no websocket is attached, or a resume is being prepared, messages are not queued: a client
-//! that resumes is told everything again.
+//! that resumes receives everything again.
 
 mod media;
 mod notices;
@@ -56,7 +56,7 @@ pub(super) struct Turn<'a> {
 /// Whether the client can be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signal {
-    /// A websocket is attached, and the client is told what happens.
+    /// A websocket is attached, and the client is notified of what happens.
     Attached,
     /// A websocket is attached, and the media worker prepares the resume.
     Resuming,

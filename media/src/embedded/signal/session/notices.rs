@@ -1,4 +1,4 @@
-//! What happens in the room, as the client is told.
+//! Messages to the client about what happens in the room.
 
 use livekit_protocol as proto;
 use proto::participant_info::State;

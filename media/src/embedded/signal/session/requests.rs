@@ -65,7 +65,7 @@ impl Session {
         self.command(turn, Command::Offer { peer: self.sid.clone(), offer_id, sdp });
     }
 
-    /// Admits a track, and tells the client its sid or why not.
+    /// Admits a track, and answers with its sid or the reason why not.
     pub(super) fn announce(&mut self, turn: &mut Turn<'_>, request: &proto::AddTrackRequest) {
         let message = match turn.machine.announce_track(&self.sid, request) {
             Ok(track) => {

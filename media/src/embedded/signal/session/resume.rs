@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    /// The media worker is ready: the client is told what it may have missed. `reconnect` comes first, since clients drop what
+    /// The media worker is ready: the client gets what it may have missed. `reconnect` comes first, since clients drop what
     /// comes before it.
     pub(super) fn resumed(&mut self, turn: &mut Turn<'_>, last_message_seq: u32) {
         if self.signal != Signal::Resuming {

@@ -14,7 +14,7 @@ use crate::embedded::signal::messages;
 pub(super) enum ClosedResume {
     /// Before anything is sent on it.
     BeforeMessages,
-    /// After the client was told what it has missed.
+    /// After the client got what it has missed.
     AfterMessages,
 }
 
