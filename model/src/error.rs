@@ -94,6 +94,8 @@ codes! {
     BroadcastExists = 409 "broadcast_exists",
     /// That ingress is already registered.
     IngressExists = 409 "ingress_exists",
+    /// Another encoder is connected to the ingress endpoint.
+    EncoderConnected = 409 "encoder_connected",
     /// A template with that name exists.
     TemplateExists = 409 "template_exists",
     /// Open rooms still reference the template.
@@ -110,10 +112,14 @@ codes! {
     RoleReferenced = 409 "role_referenced",
     /// Only a failed delivery can be retried.
     DeliveryNotRetryable = 409 "delivery_not_retryable",
+    /// The request is about an earlier state: WHIP's entity tag is not the present one.
+    PreconditionFailed = 412 "precondition_failed",
     /// The body exceeds 65536 bytes.
     PayloadTooLarge = 413 "payload_too_large",
     /// A body that is not `application/json`.
     UnsupportedMediaType = 415 "unsupported_media_type",
+    /// The request must say in `If-Match` which state it is about.
+    PreconditionRequired = 428 "precondition_required",
     /// Over the request rate.
     RateLimited = 429 "rate_limited",
     /// An unhandled fault.

@@ -46,6 +46,7 @@ pub use event::{
     SentMessage, Speaker,
 };
 pub use handle::RoomHandle;
+pub use sdp::{OfferedSection, read_sections};
 pub use snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
 };

@@ -12,7 +12,7 @@ use super::resource::{describe, health, method_not_allowed, no_such_route};
 use super::spec::Method;
 use super::state::AppState;
 use super::trace::SecretPath;
-use super::{call, frame, livekit_webhook, signalling, v1};
+use super::{call, frame, livekit_webhook, signalling, v1, whip};
 
 /// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
@@ -26,6 +26,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }
     if let Some(plane) = &state.signalling {
         signalling::configure(config, state, plane);
+        whip::configure(config, state, plane);
     }
     if let Some(plane) = &state.livekit {
         livekit_webhook::configure(config, state, plane);

@@ -10,7 +10,7 @@ use actix_web::{HttpResponse, ResponseError};
 use conclave_actors::TreeError;
 use conclave_db::StoreError;
 use conclave_media::MediaError;
-use conclave_media::embedded::SandboxError;
+use conclave_media::embedded::{EncoderRefusal, SandboxError, WhipPatchError};
 use conclave_media::token::TokenError;
 use conclave_model::idempotency::Response;
 use conclave_model::{ErrorCode, Problem};
@@ -182,6 +182,37 @@ impl From<SandboxError> for ApiError {
             SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
         };
         problem.into()
+    }
+}
+
+/// A refusal of an encoder.
+impl From<EncoderRefusal> for ApiError {
+    fn from(refusal: EncoderRefusal) -> Self {
+        let message = refusal.to_string();
+        let problem = match refusal {
+            EncoderRefusal::UnknownKey => Problem::new(ErrorCode::IngressNotFound, message),
+            EncoderRefusal::AlreadyConnected => Problem::new(ErrorCode::EncoderConnected, message),
+            EncoderRefusal::RoomEnded => Problem::room_ended(),
+            EncoderRefusal::RoomFull => Problem::new(ErrorCode::RoleCapacityReached, message),
+            EncoderRefusal::BadStream(_) => Problem::new(ErrorCode::InvalidRequest, message),
+            EncoderRefusal::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message).after(SHORT_WAIT),
+        };
+        problem.into()
+    }
+}
+
+/// A refusal of a request that changes a WHIP session.
+impl From<WhipPatchError> for ApiError {
+    fn from(error: WhipPatchError) -> Self {
+        let code = match error {
+            WhipPatchError::NoSession => ErrorCode::NotFound,
+            WhipPatchError::NoCondition => ErrorCode::PreconditionRequired,
+            WhipPatchError::Stale => ErrorCode::PreconditionFailed,
+            WhipPatchError::BadFragment(_) => ErrorCode::InvalidRequest,
+            WhipPatchError::Unavailable => ErrorCode::MediaUnavailable,
+        };
+        let problem = Problem::new(code, error.to_string());
+        if code == ErrorCode::MediaUnavailable { problem.after(SHORT_WAIT).into() } else { problem.into() }
     }
 }
 

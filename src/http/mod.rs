@@ -41,3 +41,4 @@ pub mod spec;
 pub mod state;
 pub mod trace;
 pub mod v1;
+pub mod whip;

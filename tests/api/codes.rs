@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::livekit::livekit;
 use crate::support::{FakeBilling, Receiver, Response, TestApp};
 use crate::tools::{conclave, default_template, exchange, other_project, parsed, room_on, template};
+use crate::webrtc::whip::ConnectedEncoder;
 
 /// Runs a scenario and returns its last answer. The app is shared, so what a scenario creates is named after its code.
 type Scenario = fn(&TestApp) -> Response;
@@ -67,9 +68,16 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::BroadcastExists, |_| twice("broadcasts", &json!({"urls": ["rtmp://8.8.8.8/live/key"]}))),
     (ErrorCode::IngressExists, |_| twice("ingress", &json!({"input_type": "rtmp", "participant_identity": "cam"}))),
     (ErrorCode::EncryptionUnavailable, encryption_unavailable),
+    (ErrorCode::EncoderConnected, |_| whip().request_of_second_encoder()),
+    (ErrorCode::PreconditionRequired, |_| whip().patch(None)),
+    (ErrorCode::PreconditionFailed, |_| whip().patch(Some("\"other\""))),
 ];
 
 const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
+
+fn whip() -> ConnectedEncoder {
+    ConnectedEncoder::start()
+}
 
 fn create(app: &TestApp, room: Value) -> Response {
     app.post("/v1/rooms").json(room).send()

@@ -49,6 +49,7 @@ const CODES: &[(u16, &[&str])] = &[
             "recording_exists",
             "broadcast_exists",
             "ingress_exists",
+            "encoder_connected",
             "template_exists",
             "template_in_use",
             "template_is_default",
@@ -59,8 +60,10 @@ const CODES: &[(u16, &[&str])] = &[
             "delivery_not_retryable",
         ],
     ),
+    (412, &["precondition_failed"]),
     (413, &["payload_too_large"]),
     (415, &["unsupported_media_type"]),
+    (428, &["precondition_required"]),
     (429, &["rate_limited"]),
     (500, &["internal_error"]),
     (

@@ -59,6 +59,7 @@ fn run_scenario(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -
         running.admin("POST", &format!("/sandbox/ingress/{key}/{what}")).send();
     }
     running.admin("POST", &format!("/sandbox/ingress/{key}/connect")).send().expect(200);
+    send_whip_requests(running, secrets);
     receiver.answer_with(500);
     send_invalid_credentials(running, &token, secrets);
     let mut shown = String::new();
@@ -77,6 +78,26 @@ fn run_scenario(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -
     shown += &running.get("/v1/webhook-deliveries").send().text();
     shown += &running.get("/v1/webhook-endpoints").send().text();
     shown
+}
+
+/// Sends requests of WHIP encoders, none of which connects.
+fn send_whip_requests(running: &Running, secrets: &mut Secrets) {
+    let body = json!({"input_type": "whip", "participant_identity": "studio"});
+    let ingress = running.post("/v1/rooms/standup/ingress").json(body).send().expect(201);
+    let key = ingress["stream_key"].as_str().unwrap();
+    secrets.add("a stream key of WHIP", key);
+    let path = format!("/whip/{key}");
+    let offer = "v=0\r\nm=video 9 X 96\r\na=mid:0\r\na=sendonly\r\na=rtpmap:96 VP8/90000\r\n";
+    for (body, media_type, status) in
+        [("", "text/plain", 415), ("", "application/sdp", 400), (offer, "application/sdp", 400)]
+    {
+        let refused = running.post(&path).raw(body).header("content-type", media_type).send();
+        assert_eq!(refused.status, status, "{}", refused.text());
+    }
+    for (path, status) in [(path.clone(), 404), (format!("{path}/more"), 404), (format!("/whip/session/{key}"), 404)] {
+        assert_eq!(running.delete(&path).send().status, status);
+    }
+    assert_eq!(running.get(&path).send().status, 405);
 }
 
 /// Sends invalid credentials, which are secrets too: they may be valid elsewhere, or contain a typing error.

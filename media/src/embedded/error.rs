@@ -18,4 +18,7 @@ pub enum MachineError {
     /// No ingress endpoint has that stream key.
     #[error("no such ingress endpoint")]
     NoSuchIngress,
+    /// The ingress endpoint has an encoder already.
+    #[error("an encoder is connected with this stream key")]
+    EncoderConnected,
 }

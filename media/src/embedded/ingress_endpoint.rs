@@ -1,5 +1,5 @@
-//! Ingress endpoints on the embedded plane. Nothing is decoded: an encoder that connects to an endpoint joins its room as an
-//! ordinary participant. Only the hash of a stream key is kept.
+//! Ingress endpoints on the embedded plane. An encoder that connects to an endpoint joins its room as an ordinary participant.
+//! Only the hash of a stream key is kept.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,21 @@ use url::{Position, Url};
 
 use crate::port::KnownIngress;
 
-/// A simulated ingress endpoint.
+/// An ingress endpoint.
 #[derive(Debug)]
 pub(super) struct IngressEndpoint {
     pub known: KnownIngress,
     pub status: IngressStatus,
+    /// Why the stream of the present or the last encoder cannot be published.
+    error: Option<String>,
     /// The participant of the encoder that is connected or joining.
     pub encoder: Option<ParticipantSid>,
 }
 
 impl IngressEndpoint {
     pub fn state(&self) -> IngressState {
-        IngressState { ingress_id: self.known.ingress_id.clone(), status: self.status, error: None }
+        let error = self.error.clone().filter(|_| self.status == IngressStatus::Error);
+        IngressState { ingress_id: self.known.ingress_id.clone(), status: self.status, error }
     }
 }
 
@@ -39,6 +42,7 @@ impl IngressEndpoints {
         self.endpoints.entry(known.ingress_id.clone()).or_insert_with(|| IngressEndpoint {
             known: known.clone(),
             status: IngressStatus::Inactive,
+            error: None,
             encoder: None,
         })
     }
@@ -69,20 +73,35 @@ impl IngressEndpoints {
         }
     }
 
-    /// Records that an encoder publishes.
-    pub fn set_publishing(&mut self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
+    /// Returns the endpoint of an encoder.
+    pub fn get_by_encoder(&self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
+        self.endpoints.get(self.by_encoder.get(sid)?)
+    }
+
+    /// Records that an encoder is connected, or publishes.
+    pub fn set_status(&mut self, sid: &ParticipantSid, status: IngressStatus) -> Option<&IngressEndpoint> {
         let endpoint = self.endpoints.get_mut(self.by_encoder.get(sid)?)?;
-        endpoint.status = IngressStatus::Publishing;
+        endpoint.status = status;
+        endpoint.error = None;
         Some(endpoint)
     }
 
-    /// Records that a participant has left. Returns the state of its endpoint, if it was an encoder that published.
+    /// Records why the stream of an encoder cannot be published. The endpoint has that error once the encoder has left.
+    pub fn set_error(&mut self, sid: &ParticipantSid, error: String) {
+        let endpoint = self.by_encoder.get(sid).and_then(|id| self.endpoints.get_mut(id));
+        if let Some(endpoint) = endpoint {
+            endpoint.error = Some(error);
+        }
+    }
+
+    /// Records that a participant has left. Returns the state of its endpoint, if it was an encoder whose connection was
+    /// reported.
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
         let endpoint = self.endpoints.get_mut(&self.by_encoder.remove(sid)?)?;
         endpoint.encoder = None;
-        let has_published = endpoint.status == IngressStatus::Publishing;
-        endpoint.status = IngressStatus::Inactive;
-        has_published.then(|| endpoint.state())
+        let was_reported = matches!(endpoint.status, IngressStatus::Buffering | IngressStatus::Publishing);
+        endpoint.status = if endpoint.error.is_some() { IngressStatus::Error } else { IngressStatus::Inactive };
+        was_reported.then(|| endpoint.state())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &IngressEndpoint> {

@@ -11,6 +11,7 @@ mod admission;
 mod audience;
 mod bitrate;
 mod egress;
+pub(super) mod encoders;
 pub(super) mod ingress;
 pub(super) mod media_tracks;
 mod membership;

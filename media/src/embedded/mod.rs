@@ -36,6 +36,7 @@ mod rtc_metrics;
 mod sandbox;
 mod signal;
 mod turn;
+mod whip;
 mod wire;
 
 /// The media workers, for their settings.
@@ -48,4 +49,5 @@ pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
 pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection, SignalFrame};
-pub use turn::TurnServers;
+pub use turn::{TurnCredentials, TurnServers};
+pub use whip::{EncoderRefusal, WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};

@@ -29,6 +29,7 @@ use super::machine::Machine;
 use super::rtc_metrics::RtcMetrics;
 use super::signal::registry::{Input, Sessions};
 use super::turn::TurnServers;
+use super::whip::WhipSessions;
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
     ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
@@ -53,6 +54,8 @@ pub(super) struct Inner {
     pub signer: Arc<TokenSigner>,
     /// The channels to the sessions of clients.
     pub sessions: Arc<Sessions>,
+    /// The sessions of encoders that speak WHIP.
+    pub whip: WhipSessions,
     urls: PublishUrls,
     state: Mutex<State>,
     sink: OnceLock<Arc<dyn ReportSink>>,
@@ -92,6 +95,7 @@ impl EmbeddedPlane {
             clock,
             signer,
             sessions: Arc::default(),
+            whip: WhipSessions::default(),
             urls,
             state: Mutex::default(),
             sink: OnceLock::new(),

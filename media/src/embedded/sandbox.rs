@@ -64,7 +64,8 @@ impl From<MachineError> for SandboxError {
             MachineError::NoSuchTrack => Self::NoSuchTrack,
             MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
             MachineError::RoomFull => Self::RoomFull,
-            MachineError::NoSuchIngress => Self::NoSuchIngress,
+            // Connecting a second encoder has no effect here, so it is not refused.
+            MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
         }
     }
 }
@@ -276,7 +277,7 @@ pub(super) async fn conclude_join(
     let accepted = await_join_answer(answers).await;
     inner.call(|machine, now| match accepted {
         Ok(()) => machine.complete_join(&sid, now),
-        Err(_) => machine.abort_join(&sid),
+        Err(_) => machine.abort_join(&sid, now),
     });
     accepted
 }
@@ -288,7 +289,7 @@ async fn conclude_encoder(
     answers: Vec<ReportAnswer>,
 ) -> Result<IngressState, SandboxError> {
     if let Err(error) = await_join_answer(answers).await {
-        inner.call(|machine, _| machine.abort_join(&sid));
+        inner.call(|machine, now| machine.abort_join(&sid, now));
         return Err(error.into());
     }
     let (connected, answers) = inner.call(|machine, now| machine.complete_connect(&sid, now));

@@ -21,13 +21,31 @@ pub struct TurnServers {
     pub ttl: Duration,
 }
 
+/// TURN servers with credentials for one participant. `Debug` shows no credential.
+#[derive(Debug, Clone)]
+pub struct TurnCredentials {
+    /// Their urls.
+    pub urls: Vec<String>,
+    /// The user name.
+    pub username: String,
+    /// The password.
+    pub credential: Secret,
+}
+
+impl From<TurnCredentials> for IceServer {
+    fn from(server: TurnCredentials) -> Self {
+        let TurnCredentials { urls, username, credential } = server;
+        Self { urls, username, credential: credential.reveal().to_owned() }
+    }
+}
+
 impl TurnServers {
     /// Returns the servers with credentials for a participant: the user name is the Unix time of expiry and the identity, the
     /// password its HMAC-SHA1 in base64 (draft-uberti-behave-turn-rest-00).
-    pub(super) fn for_participant(&self, identity: &Identity, now: Timestamp) -> IceServer {
+    pub(super) fn for_participant(&self, identity: &Identity, now: Timestamp) -> TurnCredentials {
         let username = format!("{}:{identity}", now.after(self.ttl).millis() / 1_000);
         let credential = STANDARD.encode(hmac_sha1(self.secret.reveal().as_bytes(), username.as_bytes()));
-        IceServer { urls: self.urls.clone(), username, credential }
+        TurnCredentials { urls: self.urls.clone(), username, credential: Secret::new(credential) }
     }
 }
 
@@ -58,8 +76,8 @@ mod tests {
         let given = servers("a").for_participant(&"alice".parse().unwrap(), now);
         assert_eq!((given.urls.as_slice(), given.username.as_str()), (["turn:a".to_owned()].as_slice(), "1060:alice"));
         let other = servers("b").for_participant(&"alice".parse().unwrap(), now);
-        assert_eq!(given.credential, STANDARD.encode(hmac_sha1(b"a", b"1060:alice")));
-        assert_ne!(given.credential, other.credential);
+        assert_eq!(given.credential.reveal(), STANDARD.encode(hmac_sha1(b"a", b"1060:alice")));
+        assert_ne!(given.credential.reveal(), other.credential.reveal());
     }
 
     #[test]

@@ -180,7 +180,9 @@ impl UpTrack {
         if settings.is_disabled {
             return None;
         }
-        let by_size = (settings.width > 0 && settings.height > 0).then(|| self.layer_for_size(settings)).flatten();
+        let has_size = settings.width > 0 && settings.height > 0;
+        // Encoders do not say how large their layers are: the best one fits.
+        let by_size = has_size.then(|| self.layer_for_size(settings).unwrap_or(best));
         Some(by_size.unwrap_or(settings.quality.index()).min(best))
     }
 
@@ -205,12 +207,15 @@ impl UpTrack {
     }
 }
 
-/// Returns the ids of simulcast layers, worst first. LiveKit's are `q`, `h` and `f`; others count in the order of the offer.
+/// Names of layers, worst first: those of LiveKit's clients, those that examples of the browsers' interface use, and OBS'.
+const KNOWN_RIDS: [[&str; 3]; 3] = [["q", "h", "f"], ["l", "m", "h"], ["2", "1", "0"]];
+
+/// Returns the ids of simulcast layers, worst first. Ids that are not known count in the order of the offer.
 fn order_rids(rids: &[String]) -> Vec<Rid> {
-    let known = |rid: &String| ["q", "h", "f"].iter().position(|known| known == rid);
     let mut ordered: Vec<_> = rids.iter().take(Quality::ALL.len()).collect();
-    if ordered.iter().all(|rid| known(rid).is_some()) {
-        ordered.sort_by_key(|rid| known(rid));
+    let is_of = |names: &&[&str; 3]| ordered.iter().all(|rid| names.contains(&rid.as_str()));
+    if let Some(names) = KNOWN_RIDS.iter().find(is_of) {
+        ordered.sort_by_key(|rid| names.iter().position(|name| name == rid));
     }
     ordered.into_iter().map(|rid| Rid::from(rid.as_str())).collect()
 }
@@ -274,5 +279,23 @@ impl DownTrack {
     /// Returns the layer of which the receiver needs a key frame.
     pub fn waits_for(&self) -> Option<usize> {
         self.target.filter(|_| self.current != self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_ordered_by_the_names_that_clients_and_encoders_use() {
+        for (offered, expected) in [
+            (["f", "q", "h"], ["q", "h", "f"]),
+            (["h", "m", "l"], ["l", "m", "h"]),
+            (["0", "1", "2"], ["2", "1", "0"]),
+            (["b", "a", "c"], ["b", "a", "c"]),
+        ] {
+            let ordered: Vec<_> = order_rids(&offered.map(str::to_owned)).iter().map(ToString::to_string).collect();
+            assert_eq!(ordered, expected);
+        }
     }
 }

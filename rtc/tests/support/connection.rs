@@ -65,7 +65,8 @@ pub struct Connection {
     pub tracks: HashMap<String, String>,
     pub outbox: Vec<Transmit>,
     pub timeout: Instant,
-    pending: Option<SdpPendingOffer>,
+    /// The offer that the server has not answered.
+    pub pending: Option<SdpPendingOffer>,
     receiving: Vec<Mid>,
     has_offered: bool,
 }
@@ -284,7 +285,7 @@ pub struct NewSection<'a> {
 }
 
 impl NewSection<'_> {
-    fn add(self, api: &mut str0m::change::SdpApi<'_>) -> Mid {
+    pub fn add(self, api: &mut str0m::change::SdpApi<'_>) -> Mid {
         let simulcast = (!self.rids.is_empty()).then(|| {
             let mut simulcast = Simulcast::new();
             self.rids.iter().for_each(|rid| simulcast.add_send_layer(SimulcastLayer::new(rid)));

@@ -18,7 +18,8 @@ use conclave_media::embedded::{EmbeddedPlane, JoinParameters, Refusal};
 
 use super::resource::no_such_route;
 use super::state::AppState;
-use response::{Rejection, any_origin, plain, preflight};
+pub use response::any_origin;
+use response::{Rejection, plain, preflight};
 
 /// Its label in the metrics.
 const OPERATION: &str = "signalling";

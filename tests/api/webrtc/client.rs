@@ -189,13 +189,7 @@ impl Client {
             _ => (MediaKind::Video, Codec::Vp8),
         };
         let mid = self.offer(Some(NewSection { kind, cid: &published.cid, rids: &[] }), [0, 0]).unwrap();
-        self.publications.push(Publication {
-            sid: track.sid.clone(),
-            mid,
-            codec,
-            sequence: 1_000,
-            next: Instant::now(),
-        });
+        self.publications.push(Publication::new(track.sid.clone(), mid, codec));
     }
 
     fn offer(&mut self, send: Option<NewSection<'_>>, receive: [u32; 2]) -> Option<Mid> {
@@ -266,7 +260,11 @@ impl Client {
 }
 
 impl Publication {
-    fn send(&mut self, transport: &mut SocketClient, now: Instant) {
+    pub fn new(sid: String, mid: Mid, codec: Codec) -> Self {
+        Self { sid, mid, codec, sequence: 1_000, next: Instant::now() }
+    }
+
+    pub fn send(&mut self, transport: &mut SocketClient, now: Instant) {
         if now < self.next || transport.connection.is_closed {
             return;
         }

@@ -11,6 +11,7 @@ mod rooms;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/socket.rs"]
 mod socket;
+pub mod whip;
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use str0m::media::MediaKind;
 
 use crate::support::{TestApp, WAIT_LIMIT};
 use client::Client;
+use whip::Encoder;
 
 /// Time within which moderation holds for packets (decisions, section 6).
 const ENFORCEMENT: Duration = Duration::from_millis(100);
@@ -26,6 +28,7 @@ const ENFORCEMENT: Duration = Duration::from_millis(100);
 struct Call {
     app: TestApp,
     clients: Vec<Client>,
+    encoders: Vec<Encoder>,
 }
 
 impl Call {
@@ -33,7 +36,7 @@ impl Call {
     fn start() -> Self {
         let app = TestApp::start_with_webrtc();
         app.room("standup");
-        Self { app, clients: Vec::new() }
+        Self { app, clients: Vec::new(), encoders: Vec::new() }
     }
 
     /// Joins a client, and waits until it is active. Returns its index.
@@ -89,6 +92,7 @@ impl Call {
 
     fn drive(&mut self) {
         self.clients.iter_mut().for_each(Client::drive);
+        self.encoders.iter_mut().for_each(Encoder::drive);
     }
 
     fn count(&self, client: usize, track: &str) -> usize {

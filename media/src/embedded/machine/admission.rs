@@ -70,6 +70,7 @@ impl Machine {
 
     /// Drops a join that the control plane has refused, or could not be asked about.
     pub fn cancel_request(&mut self, sid: &ParticipantSid) {
+        self.ingresses.detach(sid);
         if let Some(joining) = self.participants.remove(sid) {
             self.release_seat(&joining.room, joining.identity(), sid);
         }

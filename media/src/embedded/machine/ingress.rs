@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_model::ingress::{IngressState, StreamKeyHash};
+use conclave_model::ingress::{IngressState, IngressStatus, StreamKeyHash};
 use conclave_model::participant::{ParticipantKind, TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
@@ -13,7 +13,7 @@ use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress_endpoint::IngressEndpoint;
 use crate::embedded::publish::NewTrack;
-use crate::port::{IngressRequest, KnownIngress, MediaEvent};
+use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};
 
 /// Characters of a stream key, which give it 190 bits.
@@ -77,10 +77,7 @@ impl Machine {
         for (kind, source) in [(TrackKind::Video, TrackSource::Camera), (TrackKind::Audio, TrackSource::Microphone)] {
             self.publish(sid, NewTrack { kind, source, name: None, muted: false }, now)?;
         }
-        let endpoint = self.ingresses.set_publishing(sid).ok_or(MachineError::NoSuchIngress)?;
-        let (room, state) = (endpoint.known.room.clone(), endpoint.state());
-        self.report(&room, now, MediaEvent::Ingress(state.clone()));
-        Ok(state)
+        self.report_encoder(sid, IngressStatus::Publishing, now).ok_or(MachineError::NoSuchIngress)
     }
 
     /// An encoder disconnects. Has no effect if none is connected.
@@ -99,7 +96,7 @@ impl Machine {
 }
 
 /// Returns the claims that an encoder joins with. It has no token, so they expire at once.
-fn encoder_claims(known: KnownIngress, now: Timestamp) -> Claims {
+pub(super) fn encoder_claims(known: KnownIngress, now: Timestamp) -> Claims {
     Claims {
         room: known.room,
         identity: known.identity,
@@ -115,10 +112,10 @@ fn encoder_claims(known: KnownIngress, now: Timestamp) -> Claims {
 
 #[cfg(test)]
 mod tests {
-    use conclave_model::ingress::{IngressStatus, InputType};
+    use conclave_model::ingress::InputType;
 
     use super::*;
-    use crate::port::Report;
+    use crate::port::{MediaEvent, Report};
 
     fn room() -> NamespacedRoom {
         "prj_0123456789ab.standup".parse().unwrap()
@@ -204,7 +201,7 @@ mod tests {
     fn a_refused_encoder_may_connect_again_and_its_endpoint_was_not_reported() {
         let (mut machine, _, key) = machine();
         let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(&key, now()) else { panic!("it joins") };
-        machine.abort_join(&sid);
+        machine.abort_join(&sid, now());
         assert_eq!(event_names(&mut machine), ["joined"]);
         connect(&mut machine, &key);
     }

@@ -82,6 +82,7 @@ impl Machine {
         let (room, participant) = (publisher.room.clone(), publisher.to_ref());
         if publisher.is_active() {
             self.report(&room, now, MediaEvent::TrackPublished { participant, track: summary });
+            self.note_publishing(sid, now);
         }
         self.notify_changed(sid);
         self.refresh_publisher(sid);

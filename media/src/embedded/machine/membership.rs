@@ -42,6 +42,7 @@ impl Machine {
         for track in tracks {
             self.report(&room, now, MediaEvent::TrackPublished { participant: reference.clone(), track });
         }
+        self.note_publishing(sid, now);
         self.notify_changed(sid);
         self.refresh_publisher(sid);
         if !has_client {
@@ -49,10 +50,10 @@ impl Machine {
         }
     }
 
-    /// Undoes a join that the control plane refused, without a report.
-    pub fn abort_join(&mut self, sid: &ParticipantSid) {
+    /// Undoes a join that the control plane refused, without a report of the participant.
+    pub fn abort_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
         self.recently_left.forget(sid);
-        self.ingresses.detach(sid);
+        self.detach_encoder(sid, now);
         if let Some(participant) = self.participants.remove(sid) {
             self.disconnect_client(&participant, DisconnectCause::JoinRefused);
             self.cancel_join_deadline(&participant);
@@ -111,9 +112,7 @@ impl Machine {
             self.report(&left.room, now, MediaEvent::TrackUnpublished { participant: left.to_ref(), track });
         }
         self.report_end(&left, clean, now);
-        if let Some(state) = self.ingresses.detach(sid) {
-            self.report(&left.room, now, MediaEvent::Ingress(state));
-        }
+        self.detach_encoder(sid, now);
         if was_active {
             left.bump_version();
             self.notify_left(&left);

@@ -133,7 +133,7 @@ impl Model {
     /// Aborts a join, unless it is complete already.
     fn abort(&mut self, sid: &ParticipantSid) {
         if self.pending.remove(sid) {
-            self.machine.abort_join(sid);
+            self.machine.abort_join(sid, Timestamp::from_millis(0));
             self.joined.remove(sid);
         }
     }

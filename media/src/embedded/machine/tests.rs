@@ -113,7 +113,7 @@ fn an_aborted_join_leaves_no_state() {
     let mut machine = Machine::default();
     let sid = machine.begin_join(claims(&room(), "alice", Some(1)), NOW).unwrap();
     machine.take_reports();
-    machine.abort_join(&sid);
+    machine.abort_join(&sid, NOW);
     assert_eq!(take_names(&mut machine), []);
     assert!(machine.active_or_left(&sid).is_err() && machine.rooms.is_empty());
     assert!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW).is_ok());
@@ -125,7 +125,7 @@ fn a_join_that_is_refused_after_its_room_was_closed_leaves_no_inbox() {
     let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
     machine.close_room(&room(), NOW);
     assert!(machine.active_or_left(&sid).is_ok());
-    machine.abort_join(&sid);
+    machine.abort_join(&sid, NOW);
     assert!(machine.active_or_left(&sid).is_err());
 }
 

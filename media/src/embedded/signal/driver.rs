@@ -286,7 +286,7 @@ impl SessionTask {
 }
 
 /// Completes or aborts a join as the control plane decides, and counts it.
-async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) {
+pub(in crate::embedded) async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) {
     let outcome = match conclude_join(Arc::clone(&inner), sid, answers).await {
         Ok(()) => JoinOutcome::Joined,
         Err(_) => JoinOutcome::Rejected,

@@ -9,7 +9,7 @@
 //! A session lives as long as its join, which may outlive its websocket: a client that resumes attaches a new one.
 
 mod connection;
-mod driver;
+pub(super) mod driver;
 mod join;
 mod messages;
 mod refusal;

@@ -248,7 +248,7 @@ impl Session {
 
     /// Returns the TURN servers with fresh credentials. The server's own addresses are in its descriptions.
     fn ice_servers(&self, now: Timestamp) -> Vec<proto::IceServer> {
-        self.turn.iter().map(|turn| turn.for_participant(&self.identity, now)).collect()
+        self.turn.iter().map(|turn| turn.for_participant(&self.identity, now).into()).collect()
     }
 
     fn join_response(&self, turn: &Turn<'_>) -> Option<proto::JoinResponse> {

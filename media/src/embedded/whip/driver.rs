@@ -1,0 +1,266 @@
+//! WHIP sessions as tasks: admission, and the requests of encoders.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::ingress::{InputType, StreamKeyHash};
+use conclave_model::secret::{BASE62, random_text};
+use conclave_model::{ParticipantSid, Secret, Timestamp};
+use conclave_rtc::PeerEvent;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::WhipAnswer;
+use super::fragment;
+use super::refusal::{EncoderRefusal, WhipPatchError};
+use super::registry::{Request, Restarted, WhipSessionName};
+use super::session::{Patched, WhipPatch, WhipSession, announced_tracks};
+use crate::embedded::machine::Machine;
+use crate::embedded::machine::encoders::EncoderJoin;
+use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::rtc_metrics::JoinOutcome;
+use crate::embedded::signal::driver::conclude;
+use crate::embedded::signal::registry::Input;
+
+/// Characters of a session's id, which give it 190 bits.
+const ID_LENGTH: usize = 32;
+/// How long a media worker may take to answer an offer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl EmbeddedPlane {
+    /// Checks that an encoder may connect with a stream key, before its request is read.
+    ///
+    /// # Errors
+    /// `UnknownKey`, `AlreadyConnected`.
+    pub fn check_stream_key(&self, key: &StreamKeyHash, input: InputType) -> Result<(), EncoderRefusal> {
+        let (checked, _) = self.inner().call(|machine, _| machine.vacant_endpoint(key, input).map(|_| ()));
+        Ok(checked?)
+    }
+
+    /// Connects a WHIP encoder with its SDP offer.
+    ///
+    /// # Errors
+    /// Why the encoder is refused. It has not joined then.
+    pub async fn connect_whip(&self, key: StreamKeyHash, offer: String) -> Result<WhipAnswer, EncoderRefusal> {
+        // In a spawned task, so that the join is admitted or cancelled even if the encoder disconnects.
+        let admitted = tokio::spawn(admit(Arc::clone(self.inner()), key, offer));
+        let admitted = admitted.await.map_err(|_| EncoderRefusal::Unavailable)?;
+        if admitted.is_err() {
+            self.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
+        }
+        admitted
+    }
+
+    /// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
+    ///
+    /// # Errors
+    /// Why the request is refused.
+    pub async fn patch_whip(
+        &self,
+        session: WhipSessionName<'_>,
+        patch: WhipPatch,
+    ) -> Result<Option<Restarted>, WhipPatchError> {
+        let requests = self.whip_session(session).ok_or(WhipPatchError::NoSession)?;
+        let (reply, patched) = oneshot::channel();
+        requests.send(Request::Patch(patch, reply)).await.map_err(|_| WhipPatchError::NoSession)?;
+        match timeout(ANSWER_TIMEOUT, patched).await {
+            Ok(Ok(patched)) => patched,
+            Ok(Err(_)) | Err(_) => Err(WhipPatchError::Unavailable),
+        }
+    }
+
+    /// Ends the session of an encoder. Returns whether there was one.
+    pub async fn delete_whip(&self, session: WhipSessionName<'_>) -> bool {
+        let Some(requests) = self.whip_session(session) else { return false };
+        let (reply, deleted) = oneshot::channel();
+        requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
+    }
+
+    /// Returns whether there is such a session.
+    #[must_use]
+    pub fn has_whip_session(&self, name: WhipSessionName<'_>) -> bool {
+        self.whip_session(name).is_some()
+    }
+
+    fn whip_session(&self, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
+        let sid = match name {
+            WhipSessionName::Id(id) => self.inner().whip.by_id(id),
+            WhipSessionName::Key(key) => self.inner().call(|machine, _| machine.encoder_of(key)).0,
+        };
+        self.inner().whip.channel(&sid?)
+    }
+}
+
+/// Admits an encoder and starts its session, or refuses it. Returns once the media worker has answered the offer.
+async fn admit(inner: Arc<Inner>, key: StreamKeyHash, offer: String) -> Result<WhipAnswer, EncoderRefusal> {
+    let tracks = announced_tracks(&offer)?;
+    let (requested, answers) = inner.call(|machine, now| machine.request_encoder(&key, InputType::Whip, now));
+    let join = requested?;
+    if let Err(refused) = await_answers(answers).await {
+        inner.call(|machine, _| machine.cancel_request(&join.sid));
+        return Err(refused.into());
+    }
+    // Before the encoder is admitted, so that its session misses no notice.
+    let inputs = inner.sessions.add(&join.sid, &join.room);
+    let (started, _) = inner.call(|machine, now| {
+        machine.admit_encoder(&join.sid, now)?;
+        let started = WhipSession::start(machine, join.clone(), offer, &tracks);
+        if let Err(EncoderRefusal::BadStream(reason)) = started {
+            machine.fail_encoder(&join.sid, reason, now);
+        }
+        started
+    });
+    inner.watch_deadlines();
+    let session = started.inspect_err(|_| inner.sessions.remove(&join.sid))?;
+    open(inner, join, session, inputs).await
+}
+
+/// Runs a session, and returns its answer.
+async fn open(
+    inner: Arc<Inner>,
+    join: EncoderJoin,
+    session: WhipSession,
+    inputs: mpsc::Receiver<Input>,
+) -> Result<WhipAnswer, EncoderRefusal> {
+    let id = random_text(ID_LENGTH, BASE62);
+    let requests = inner.whip.add(&id, &join.sid);
+    let (reply, answered) = oneshot::channel();
+    let turn = inner.turn.get().map(|turn| turn.for_participant(&join.identity, inner.clock.now()));
+    let sid = join.sid;
+    let task = SessionTask { inner, sid, session, reply: Some(Reply::Offer(reply)), was_connected: false };
+    tokio::spawn(task.run(inputs, requests));
+    let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| EncoderRefusal::Unavailable)?;
+    let Restarted { etag, fragment: sdp } = answer.map_err(|_| EncoderRefusal::Unavailable)??;
+    Ok(WhipAnswer { session: Secret::new(id), etag, sdp, turn })
+}
+
+/// Who waits for the media worker's answer to an offer.
+enum Reply {
+    /// The request that opens the session. It gets the whole answer.
+    Offer(oneshot::Sender<Result<Restarted, EncoderRefusal>>),
+    /// A request that restarts ICE.
+    Patch(oneshot::Sender<Result<Option<Restarted>, WhipPatchError>>),
+}
+
+/// A session and the plane.
+struct SessionTask {
+    inner: Arc<Inner>,
+    sid: ParticipantSid,
+    session: WhipSession,
+    reply: Option<Reply>,
+    /// Whether its media was connected, so that its join was reported.
+    was_connected: bool,
+}
+
+/// What woke a session.
+enum Wake {
+    Input(Option<Input>),
+    Request(Request),
+    Deadline,
+}
+
+impl SessionTask {
+    /// Runs the session until its participant is gone.
+    async fn run(mut self, mut inputs: mpsc::Receiver<Input>, mut requests: mpsc::Receiver<Request>) {
+        while !self.session.is_over() {
+            let deadline = self.session.next_deadline();
+            let wake = tokio::select! {
+                input = inputs.recv() => Wake::Input(input),
+                Some(request) = requests.recv() => Wake::Request(request),
+                () = sleep_until(&self.inner, deadline) => Wake::Deadline,
+            };
+            match wake {
+                Wake::Input(Some(input)) => self.handle_input(input),
+                // It did not keep up, or its participant was removed before.
+                Wake::Input(None) => {
+                    self.call(|session, machine, now| session.end(machine, false, now));
+                    break;
+                }
+                Wake::Request(request) => self.handle_request(request),
+                Wake::Deadline => self.call(WhipSession::tick),
+            }
+            self.reply_with_answer();
+        }
+        self.inner.whip.remove(&self.sid);
+        self.inner.sessions.remove(&self.sid);
+        if let Some(Reply::Offer(reply)) = self.reply.take() {
+            let _ = reply.send(Err(self.session.refusal()));
+        }
+        if !self.was_connected {
+            self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
+        }
+    }
+
+    fn handle_input(&mut self, input: Input) {
+        match input {
+            Input::Notice(notice) => self.session.handle_notice(&notice),
+            Input::Media(event) => self.handle_media(event),
+            Input::PublishRate(kbps) => {
+                // A rate that comes before the join is accepted, or after its end, is dropped.
+                let _ = self.inner.call(|machine, now| machine.set_bitrate(&self.sid, kbps, now));
+                self.inner.watch_deadlines();
+            }
+            // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
+            Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
+        }
+    }
+
+    fn handle_media(&mut self, event: PeerEvent) {
+        let (inner, session) = (&self.inner, &mut self.session);
+        let (is_joining, answers) = inner.call(|machine, now| session.handle_media(machine, event, now));
+        if is_joining {
+            self.was_connected = true;
+            tokio::spawn(conclude(Arc::clone(inner), self.sid.clone(), answers));
+        }
+    }
+
+    fn handle_request(&mut self, request: Request) {
+        match request {
+            Request::Patch(patch, reply) => {
+                let patched = self.call(|session, machine, _| session.patch(machine, &patch));
+                match patched {
+                    Ok(Patched::Restarting) => self.reply = Some(Reply::Patch(reply)),
+                    // The encoder may have hung up.
+                    Ok(Patched::Accepted) => drop(reply.send(Ok(None))),
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
+            Request::Delete(reply) => {
+                let (inner, session) = (&self.inner, &mut self.session);
+                let ((), answers) = inner.call(|machine, now| session.end(machine, true, now));
+                tokio::spawn(async move {
+                    // What is not written now is written by reconciliation.
+                    let _ = await_answers(answers).await;
+                    let _ = reply.send(());
+                });
+            }
+        }
+    }
+
+    /// Replies with the media worker's answer, once it is there.
+    fn reply_with_answer(&mut self) {
+        let Some(sdp) = self.session.take_answer() else { return };
+        let etag = self.session.etag().to_owned();
+        // The encoder may have hung up.
+        match self.reply.take() {
+            Some(Reply::Offer(reply)) => drop(reply.send(Ok(Restarted { etag, fragment: sdp }))),
+            Some(Reply::Patch(reply)) => {
+                drop(reply.send(Ok(Some(Restarted { etag, fragment: fragment::ice_fragment(&sdp) }))));
+            }
+            None => {}
+        }
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut WhipSession, &mut Machine, Timestamp) -> T) -> T {
+        let (inner, session) = (&self.inner, &mut self.session);
+        inner.call(|machine, now| call(session, machine, now)).0
+    }
+}
+
+/// Waits until a time; forever without one.
+async fn sleep_until(inner: &Inner, deadline: Option<Timestamp>) {
+    match deadline {
+        Some(deadline) => inner.clock.sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,138 @@
+//! SDP fragments with ICE parameters (RFC 8840), which an encoder sends when it finds further addresses or restarts ICE.
+
+/// ICE credentials of one side of a connection. `Debug` shows no password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IceCredentials {
+    /// The user name fragment.
+    pub ufrag: String,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for IceCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IceCredentials").field("ufrag", &self.ufrag).finish_non_exhaustive()
+    }
+}
+
+/// The lengths that RFC 8839 allows, in characters.
+const UFRAG_LENGTH: std::ops::RangeInclusive<usize> = 4..=256;
+const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 22..=256;
+
+/// The attributes of a description that say how a connection is reached.
+const ICE_ATTRIBUTES: [&str; 4] = ["a=ice-ufrag:", "a=ice-pwd:", "a=candidate:", "a=end-of-candidates"];
+
+/// Reads the credentials of a fragment, or of a description. The first ones count: all sections use one connection.
+pub fn read_credentials(text: &str) -> Result<IceCredentials, &'static str> {
+    if let Some(line) = text.lines().find(|line| !line.is_empty() && line.as_bytes().get(1) != Some(&b'=')) {
+        return Err(if line.len() > 1 { "the body is no SDP fragment" } else { "the body is cut off" });
+    }
+    let value = |name: &str| text.lines().find_map(|line| line.trim_end().strip_prefix(name));
+    let ufrag = value("a=ice-ufrag:").filter(|text| is_valid(text, &UFRAG_LENGTH));
+    let password = value("a=ice-pwd:").filter(|text| is_valid(text, &PASSWORD_LENGTH));
+    match ufrag.zip(password) {
+        Some((ufrag, password)) => Ok(IceCredentials { ufrag: ufrag.to_owned(), password: password.to_owned() }),
+        None => Err("the fragment must have one a=ice-ufrag of 4 to 256 and one a=ice-pwd of 22 to 256 characters"),
+    }
+}
+
+fn is_valid(text: &str, length: &std::ops::RangeInclusive<usize>) -> bool {
+    let is_ice_char = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    length.contains(&text.len()) && text.bytes().all(is_ice_char)
+}
+
+/// Returns an offer with other ICE credentials and without the candidates that belong to the old ones.
+pub fn with_credentials(offer: &str, credentials: &IceCredentials) -> String {
+    let mut changed = String::with_capacity(offer.len());
+    for line in offer.lines().map(str::trim_end) {
+        if line.starts_with("a=ice-ufrag:") {
+            changed.push_str("a=ice-ufrag:");
+            changed.push_str(&credentials.ufrag);
+        } else if line.starts_with("a=ice-pwd:") {
+            changed.push_str("a=ice-pwd:");
+            changed.push_str(&credentials.password);
+        } else if line.starts_with("a=candidate:") || line.starts_with("a=end-of-candidates") {
+            continue;
+        } else {
+            changed.push_str(line);
+        }
+        changed.push_str("\r\n");
+    }
+    changed
+}
+
+/// Returns what an answer says of ICE: the fragment by which an encoder learns the server's new credentials.
+pub fn ice_fragment(answer: &str) -> String {
+    let session_ends = answer.find("\nm=").map_or(answer.len(), |at| at + 1);
+    let (session, sections) = answer.split_at(session_ends);
+    let ends = sections.find("\nm=").map_or(sections.len(), |at| at + 1);
+    let first = sections.get(..ends).unwrap_or_default();
+    let of_session = ["a=ice-lite", "a=ice-options:", "a=group:BUNDLE"];
+    let of_section = ["m=", "a=mid:"].into_iter().chain(ICE_ATTRIBUTES);
+    let kept = lines_with(session, &of_session.into_iter().chain(ICE_ATTRIBUTES).collect::<Vec<_>>());
+    let kept = kept.chain(lines_with(first, &of_section.collect::<Vec<_>>()));
+    kept.fold(String::new(), |text, line| text + line + "\r\n")
+}
+
+fn lines_with<'a>(text: &'a str, names: &[&'static str]) -> std::vec::IntoIter<&'a str> {
+    let is_named = |line: &&str| names.iter().any(|name| line.starts_with(name));
+    text.lines().map(str::trim_end).filter(is_named).collect::<Vec<_>>().into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PASSWORD: &str = "P2uYro0UCOQ4zxjKXaWCBui1";
+
+    fn credentials() -> IceCredentials {
+        IceCredentials { ufrag: "EsAw".into(), password: PASSWORD.into() }
+    }
+
+    #[test]
+    fn a_fragment_has_credentials_and_candidates() {
+        let fragment = format!(
+            "a=ice-ufrag:EsAw\r\na=ice-pwd:{PASSWORD}\r\nm=audio 9 RTP/AVP 0\r\na=mid:0\r\n\
+             a=candidate:1 1 udp 2122260223 192.0.2.1 61764 typ host\r\na=end-of-candidates\r\n"
+        );
+        assert_eq!(read_credentials(&fragment), Ok(credentials()));
+        assert!(!format!("{:?}", credentials()).contains(PASSWORD));
+    }
+
+    #[test]
+    fn a_body_without_credentials_or_of_another_format_is_refused() {
+        for text in ["", "a=ice-ufrag:EsAw", "{\"a\": 1}", "a=ice-ufrag:EsAw\r\na=ice-pwd:short", "x"] {
+            assert!(read_credentials(text).is_err(), "{text}");
+        }
+        let injected = format!("a=ice-ufrag:a b\"c\r\na=ice-pwd:{PASSWORD}");
+        assert!(read_credentials(&injected).is_err());
+    }
+
+    #[test]
+    fn an_offer_gets_new_credentials_and_loses_its_candidates() {
+        let offer = "v=0\r\nm=audio 9 X 0\r\na=ice-ufrag:old1\r\na=ice-pwd:old\r\na=candidate:1 1\r\na=mid:0\r\n";
+        let expected = format!("v=0\r\nm=audio 9 X 0\r\na=ice-ufrag:EsAw\r\na=ice-pwd:{PASSWORD}\r\na=mid:0\r\n");
+        assert_eq!(with_credentials(offer, &credentials()), expected);
+    }
+
+    #[test]
+    fn the_fragment_of_an_answer_has_the_first_section_and_nothing_but_ice() {
+        let answer = "v=0\r\ns=-\r\na=ice-lite\r\na=group:BUNDLE 0 1\r\nm=audio 9 X 0\r\na=mid:0\r\na=ice-ufrag:u\r\n\
+                      a=ice-pwd:p\r\na=fingerprint:f\r\na=candidate:1\r\nm=video 9 X 0\r\na=mid:1\r\na=ice-ufrag:u\r\n";
+        let expected = "a=ice-lite\r\na=group:BUNDLE 0 1\r\nm=audio 9 X 0\r\na=mid:0\r\na=ice-ufrag:u\r\n\
+                        a=ice-pwd:p\r\na=candidate:1\r\n";
+        assert_eq!(ice_fragment(answer), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(a=ice-(ufrag|pwd):[a-z+/]{0,30}|a=mid:0|m=audio|\\PC|\r|\n){0,40}") {
+            if let Ok(credentials) = read_credentials(&text) {
+                prop_assert_eq!(read_credentials(&with_credentials(&text, &credentials)), Ok(credentials));
+            }
+            ice_fragment(&text);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Encoders that publish by WHIP (RFC 9725): WebRTC with the descriptions in HTTP requests.
+//!
+//! - [`fragment`]: the ICE parameters in the body of a PATCH request.
+//! - [`session`]: the state machine of one encoder's session.
+//! - [`driver`]: admission, a task for each session, and the calls of the HTTP requests.
+//!
+//! An encoder is a client of a media worker that only publishes, in one peer connection that it offers. Its join has the two
+//! phases of every client's.
+
+mod driver;
+mod fragment;
+mod refusal;
+mod registry;
+mod session;
+
+pub use refusal::{EncoderRefusal, WhipPatchError};
+pub(super) use registry::WhipSessions;
+pub use registry::{Restarted as WhipRestart, WhipSessionName};
+pub use session::WhipPatch;
+
+use conclave_model::Secret;
+
+use super::turn::TurnCredentials;
+
+/// The answer to an encoder that was admitted.
+#[derive(Debug)]
+pub struct WhipAnswer {
+    /// The id by which the encoder finds its session again. A secret: it replaces the stream key.
+    pub session: Secret,
+    /// The entity tag of the session's ICE credentials.
+    pub etag: String,
+    /// The SDP answer.
+    pub sdp: String,
+    /// The TURN servers that the encoder may use.
+    pub turn: Option<TurnCredentials>,
+}

@@ -1,0 +1,235 @@
+//! The state machine of one WHIP session. It is called with the machine and the time, and does no I/O.
+
+use std::time::Duration;
+
+use conclave_model::Timestamp;
+use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_model::secret::{BASE62, random_text};
+use conclave_rtc::{Command, ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerEvent, TrackMedium};
+use livekit_protocol as proto;
+use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
+
+use super::fragment::{self, IceCredentials};
+use super::refusal::{EncoderRefusal, WhipPatchError};
+use crate::embedded::announcement::MediaSection;
+use crate::embedded::effect::{ClientNotice, DisconnectCause};
+use crate::embedded::machine::Machine;
+use crate::embedded::machine::encoders::EncoderJoin;
+use crate::protocol::{source_to_proto, track_kind_to_proto};
+
+/// How long the request that ends a session may come behind the end of its connection: an encoder closes both.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// Characters of an entity tag.
+const TAG_LENGTH: usize = 16;
+
+/// What an encoder asks of its session by a PATCH request.
+#[derive(Debug, Clone)]
+pub struct WhipPatch {
+    /// The value of `If-Match`.
+    pub condition: Option<String>,
+    /// The body, an SDP fragment.
+    pub fragment: String,
+}
+
+/// What became of a PATCH request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patched {
+    /// There is nothing to do: the server learns addresses from the packets that come from them.
+    Accepted,
+    /// ICE restarts. The answer comes from the media worker.
+    Restarting,
+}
+
+/// The WHIP session of one encoder.
+#[derive(Debug)]
+pub(super) struct WhipSession {
+    join: EncoderJoin,
+    /// The offer with the ICE credentials of now.
+    offer: String,
+    offer_id: u32,
+    credentials: IceCredentials,
+    etag: String,
+    /// The answer to the last offer, until it is taken.
+    answer: Option<String>,
+    /// When the encoder counts as lost, after its connection was closed.
+    closed_until: Option<Timestamp>,
+    /// Why the session is over, for the request that opens it.
+    refusal: EncoderRefusal,
+    is_over: bool,
+}
+
+/// The refusal of an offer that the media worker cannot use.
+const UNUSABLE: EncoderRefusal = EncoderRefusal::BadStream("the session description of the encoder cannot be used");
+
+/// Reads the tracks that an offer announces: at most one of each medium.
+pub(super) fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
+    let sections: Vec<_> = conclave_rtc::read_sections(offer).into_iter().filter(|section| section.sends).collect();
+    let number = |medium| sections.iter().filter(|section| section.medium == medium).count();
+    if sections.is_empty() {
+        return Err(EncoderRefusal::BadStream("the offer must have an audio or a video section that sends"));
+    } else if number(TrackMedium::Audio) > 1 || number(TrackMedium::Video) > 1 {
+        return Err(EncoderRefusal::BadStream("the offer must not have more than one section of audio and of video"));
+    }
+    sections.iter().map(announced_track).collect()
+}
+
+fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderRefusal> {
+    let Some(codec) = section.codecs.first() else {
+        return Err(EncoderRefusal::BadStream("the offer must have Opus for audio, and VP8 or H.264 for video"));
+    };
+    let (kind, source) = match section.medium {
+        TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone),
+        TrackMedium::Video => (TrackKind::Video, TrackSource::Camera),
+    };
+    Ok(AddTrackRequest {
+        cid: section.track_id.clone().unwrap_or_else(|| section.mid.clone()),
+        r#type: track_kind_to_proto(kind).into(),
+        source: source_to_proto(source).into(),
+        // The first codec of a section is the one that the encoder prefers.
+        simulcast_codecs: vec![SimulcastCodec { codec: codec.mime_type().into(), ..SimulcastCodec::default() }],
+        // An encoder sends a programme rather than speech.
+        audio_features: vec![AudioTrackFeature::TfStereo.into(), AudioTrackFeature::TfNoDtx.into()],
+        ..AddTrackRequest::default()
+    })
+}
+
+impl WhipSession {
+    /// Creates the session of an encoder that has been admitted, and lets the media worker answer its offer.
+    pub fn start(
+        machine: &mut Machine,
+        join: EncoderJoin,
+        offer: String,
+        tracks: &[AddTrackRequest],
+    ) -> Result<Self, EncoderRefusal> {
+        let credentials = fragment::read_credentials(&offer).map_err(EncoderRefusal::BadStream)?;
+        let permissions = machine.peer_permissions(&join.sid).ok_or(EncoderRefusal::UnknownKey)?;
+        machine.command(
+            &join.room,
+            Command::AddPeer(NewPeer {
+                sid: join.sid.clone(),
+                identity: join.identity.clone(),
+                mode: ConnectionMode::Single,
+                is_subscriber_primary: false,
+                needs_full_ice: false,
+                allows_pause: false,
+                permissions,
+            }),
+        );
+        for track in tracks {
+            let announced = machine.announce_track(&join.sid, track);
+            announced.map_err(|_| EncoderRefusal::BadStream("the offer has tracks that cannot be published"))?;
+        }
+        let mut session = Self {
+            join,
+            offer,
+            offer_id: 0,
+            credentials,
+            etag: String::new(),
+            answer: None,
+            closed_until: None,
+            // Its endpoint was deleted, unless something else is known.
+            refusal: EncoderRefusal::UnknownKey,
+            is_over: false,
+        };
+        session.send_offer(machine);
+        Ok(session)
+    }
+
+    /// Returns the entity tag of the ICE credentials of now.
+    pub fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    /// Returns the answer to the last offer, once.
+    pub fn take_answer(&mut self) -> Option<String> {
+        self.answer.take()
+    }
+
+    /// Returns why the session is over, for the request that opened it.
+    pub fn refusal(&self) -> EncoderRefusal {
+        self.refusal
+    }
+
+    /// Returns whether the session is over.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns when [`WhipSession::tick`] has to be called, if ever.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.closed_until
+    }
+
+    /// Handles the deadline, if it has passed.
+    pub fn tick(&mut self, machine: &mut Machine, now: Timestamp) {
+        if self.closed_until.is_some_and(|until| until <= now) {
+            self.end(machine, false, now);
+        }
+    }
+
+    /// Ends the encoder's stay; it is clean if the encoder asked for it. The notice of its end ends the session.
+    pub fn end(&mut self, machine: &mut Machine, clean: bool, now: Timestamp) {
+        // It has been disconnected already if this fails; the notice is on its way.
+        let _ = machine.leave(&self.join.sid, clean, now);
+        self.closed_until = None;
+    }
+
+    /// Handles a notice of the machine. An encoder is not notified of anything but its end, which it sees by its connection.
+    pub fn handle_notice(&mut self, notice: &ClientNotice) {
+        let ClientNotice::Disconnected(cause) = notice else { return };
+        self.is_over = true;
+        if *cause == DisconnectCause::RoomEnded {
+            self.refusal = EncoderRefusal::RoomEnded;
+        }
+    }
+
+    /// Handles an event of the encoder's connection. Returns whether the join was reported by it, so that the answer to the
+    /// report has to be awaited.
+    pub fn handle_media(&mut self, machine: &mut Machine, event: PeerEvent, now: Timestamp) -> bool {
+        match event {
+            PeerEvent::Connected => return machine.connected(&self.join.sid, now),
+            PeerEvent::Answered { offer_id, sdp, .. } if offer_id == self.offer_id => self.answer = Some(sdp),
+            PeerEvent::TrackPublished { track, mid, codec, layers } => {
+                let section = MediaSection { mid, codec, layers };
+                machine.track_negotiated(&self.join.sid, &track, section, now);
+            }
+            PeerEvent::TrackEnded { track } => machine.track_ended(&self.join.sid, &track, now),
+            PeerEvent::Failed(FailureReason::Closed) => self.closed_until = Some(now.after(CLOSE_GRACE)),
+            PeerEvent::Failed(FailureReason::Negotiation) => {
+                self.refusal = UNUSABLE;
+                machine.fail_encoder(&self.join.sid, UNUSABLE.to_string(), now);
+            }
+            PeerEvent::Failed(_) => self.end(machine, false, now),
+            // The rest is about what a participant receives.
+            _ => {}
+        }
+        false
+    }
+
+    /// Handles a PATCH request (RFC 9725, section 4.3).
+    pub fn patch(&mut self, machine: &mut Machine, patch: &WhipPatch) -> Result<Patched, WhipPatchError> {
+        let condition = patch.condition.as_deref().ok_or(WhipPatchError::NoCondition)?;
+        let mut tags = condition.split(',').map(str::trim);
+        if condition.trim() != "*" && !tags.any(|tag| tag == self.etag) {
+            return Err(WhipPatchError::Stale);
+        }
+        let credentials = fragment::read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
+        if credentials == self.credentials {
+            return Ok(Patched::Accepted);
+        }
+        self.offer = fragment::with_credentials(&self.offer, &credentials);
+        self.credentials = credentials;
+        self.send_offer(machine);
+        Ok(Patched::Restarting)
+    }
+
+    fn send_offer(&mut self, machine: &mut Machine) {
+        self.offer_id += 1;
+        self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
+        let (peer, sdp) = (self.join.sid.clone(), self.offer.clone());
+        machine.command(&self.join.room, Command::Offer { peer, offer_id: self.offer_id, sdp });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Sessions with the machine, as the driver runs them.
+
+use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
+use conclave_rtc::{Codec, Quality};
+
+use super::*;
+use crate::embedded::effect::Effect;
+use crate::embedded::error::MachineError;
+use crate::embedded::machine::tests::room;
+use crate::port::{IngressRequest, MediaEvent};
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const ICE: &str = "a=ice-ufrag:EsAw\r\na=ice-pwd:P2uYro0UCOQ4zxjKXaWCBui1\r\n";
+
+fn offer(sections: &str) -> String {
+    format!("v=0\r\n{ICE}{sections}")
+}
+
+fn both() -> String {
+    offer(
+        "m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n\
+         m=video 9 X 96\r\na=mid:1\r\na=sendonly\r\na=msid:stream pictures\r\na=rtpmap:97 H264/90000\r\n\
+         a=rtpmap:96 VP8/90000\r\n",
+    )
+}
+
+/// A machine with a session that was just started.
+struct World {
+    machine: Machine,
+    key: StreamKeyHash,
+    session: WhipSession,
+    commands: Vec<Command>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut machine = Machine::default();
+        let (_, key) = machine.create_ingress(IngressRequest {
+            room: room(),
+            max_participants: None,
+            input_type: InputType::Whip,
+            identity: "studio".parse().unwrap(),
+            name: None,
+            enable_transcoding: None,
+        });
+        let key = StreamKeyHash::from_key(key.reveal());
+        let join = machine.request_encoder(&key, InputType::Whip, NOW).unwrap();
+        machine.admit_encoder(&join.sid, NOW).unwrap();
+        let session = WhipSession::start(&mut machine, join, both(), &announced_tracks(&both()).unwrap()).unwrap();
+        let mut world = Self { machine, key, session, commands: Vec::new() };
+        world.deliver();
+        world
+    }
+
+    fn media(&mut self, event: PeerEvent) -> bool {
+        let is_joining = self.session.handle_media(&mut self.machine, event, NOW);
+        self.deliver();
+        is_joining
+    }
+
+    /// Negotiates the tracks and connects the media.
+    fn publish(&mut self) {
+        let announced = self.commands.iter().filter_map(|command| match command {
+            Command::PublishTrack { track, .. } => Some((track.sid.clone(), track.codec.unwrap())),
+            _ => None,
+        });
+        for (track, codec) in announced.collect::<Vec<_>>() {
+            self.media(PeerEvent::TrackPublished { track, mid: "0".into(), codec, layers: vec![Quality::Low] });
+        }
+        assert!(self.media(PeerEvent::Connected));
+        let sid = self.session.join.sid.clone();
+        self.machine.complete_join(&sid, NOW);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        for effect in self.machine.take_effects() {
+            match effect {
+                Effect::Command { command, .. } => self.commands.push(command),
+                Effect::Notify { notice, .. } => self.session.handle_notice(&notice),
+            }
+        }
+    }
+
+    fn statuses(&mut self) -> Vec<IngressStatus> {
+        let status = |event| if let MediaEvent::Ingress(state) = event { Some(state.status) } else { None };
+        self.machine.take_reports().into_iter().filter_map(|report| status(report.event)).collect()
+    }
+
+    fn patch(&mut self, condition: Option<&str>, fragment: &str) -> Result<Patched, WhipPatchError> {
+        let patch = WhipPatch { condition: condition.map(str::to_owned), fragment: fragment.into() };
+        self.session.patch(&mut self.machine, &patch)
+    }
+}
+
+#[test]
+fn the_first_codec_of_a_section_is_preferred_and_its_msid_names_the_track() {
+    let tracks = announced_tracks(&both()).unwrap();
+    let seen: Vec<_> = tracks.iter().map(|track| (track.cid.as_str(), &*track.simulcast_codecs[0].codec)).collect();
+    assert_eq!(seen, [("0", Codec::Opus.mime_type()), ("pictures", Codec::H264.mime_type())]);
+}
+
+#[test]
+fn an_offer_has_one_section_of_a_medium_with_a_codec_of_ours() {
+    let section =
+        |codec: &str| format!("m=video 9 X 96\r\na=mid:{codec}\r\na=sendonly\r\na=rtpmap:96 {codec}/90000\r\n");
+    assert!(announced_tracks(&offer(&section("VP8"))).is_ok());
+    for refused in [String::new(), section("AV1"), section("VP8") + &section("H264")] {
+        assert!(matches!(announced_tracks(&offer(&refused)), Err(EncoderRefusal::BadStream(_))), "{refused}");
+    }
+}
+
+#[test]
+fn an_endpoint_buffers_publishes_and_is_inactive_again() {
+    let mut world = World::new();
+    assert_eq!(world.statuses(), [IngressStatus::Buffering]);
+    let second = world.machine.vacant_endpoint(&world.key, InputType::Whip);
+    assert_eq!(second.err(), Some(MachineError::EncoderConnected));
+    world.publish();
+    assert_eq!(world.statuses(), [IngressStatus::Publishing]);
+    world.session.end(&mut world.machine, true, NOW);
+    world.deliver();
+    assert_eq!(world.statuses(), [IngressStatus::Inactive]);
+    assert!(world.session.is_over() && world.machine.vacant_endpoint(&world.key, InputType::Whip).is_ok());
+}
+
+#[test]
+fn an_offer_that_the_media_worker_cannot_use_is_an_error_of_the_endpoint_until_the_next_encoder() {
+    let mut world = World::new();
+    world.media(PeerEvent::Failed(FailureReason::Negotiation));
+    assert_eq!(world.statuses(), [IngressStatus::Buffering, IngressStatus::Error]);
+    assert!(world.session.is_over() && world.session.refusal() == UNUSABLE);
+    let join = world.machine.request_encoder(&world.key, InputType::Whip, NOW).unwrap();
+    world.machine.admit_encoder(&join.sid, NOW).unwrap();
+    assert_eq!(world.statuses(), [IngressStatus::Buffering]);
+}
+
+#[test]
+fn a_closed_connection_leaves_time_for_the_request_that_ends_the_session() {
+    let mut world = World::new();
+    world.publish();
+    world.media(PeerEvent::Failed(FailureReason::Closed));
+    let deadline = world.session.next_deadline().unwrap();
+    world.session.tick(&mut world.machine, NOW);
+    world.deliver();
+    assert!(!world.session.is_over());
+    world.session.tick(&mut world.machine, deadline);
+    world.deliver();
+    assert!(world.session.is_over());
+}
+
+#[test]
+fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials() {
+    let mut world = World::new();
+    let tag = world.session.etag().to_owned();
+    assert_eq!(world.patch(None, ICE), Err(WhipPatchError::NoCondition));
+    assert_eq!(world.patch(Some("\"x\""), ICE), Err(WhipPatchError::Stale));
+    assert_eq!(world.patch(Some(&format!("\"x\", {tag}")), ICE), Ok(Patched::Accepted));
+    assert_eq!(world.patch(Some("*"), ICE), Ok(Patched::Accepted));
+    assert!(matches!(world.patch(Some("*"), "a=x:1"), Err(WhipPatchError::BadFragment(_))));
+    assert_eq!(world.session.etag(), tag);
+    let other = ICE.replace("EsAw", "Other");
+    assert_eq!(world.patch(Some(&tag), &other), Ok(Patched::Restarting));
+    assert_ne!(world.session.etag(), tag);
+    world.deliver();
+    let Some(Command::Offer { offer_id: 2, sdp, .. }) = world.commands.last() else { panic!("{:?}", world.commands) };
+    assert!(sdp.contains("a=ice-ufrag:Other"));
+    // The answer to the first offer comes too late.
+    for (offer_id, taken) in [(1, None), (2, Some("answer".to_owned()))] {
+        world.media(PeerEvent::Answered { offer_id, sdp: "answer".into(), mid_to_track_id: Vec::new() });
+        assert_eq!(world.session.take_answer(), taken);
+    }
+}

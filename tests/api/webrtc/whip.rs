@@ -1,0 +1,333 @@
+//! `/whip`: encoders on real transports, beside a WebRTC client that receives.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use str0m::format::Codec;
+use str0m::media::MediaKind;
+
+use super::Call;
+use super::client::Publication;
+use super::connection::NewSection;
+use super::socket::SocketClient;
+use crate::support::{Receiver, Request, Response, TestApp, eventually};
+
+/// A WHIP encoder that sends sound and pictures, whatever the server says.
+pub struct Encoder {
+    transport: SocketClient,
+    publications: Vec<Publication>,
+    /// The path of its session.
+    location: String,
+    etag: String,
+}
+
+const SECTIONS: [NewSection<'_>; 2] = [
+    NewSection { kind: MediaKind::Audio, cid: "sound", rids: &[] },
+    NewSection { kind: MediaKind::Video, cid: "pictures", rids: &[] },
+];
+
+impl Encoder {
+    /// Connects with a stream key.
+    #[track_caller]
+    fn connect(app: &TestApp, ingress: &Value) -> Self {
+        let (mut transport, offer, publications) = offer();
+        let response = post(app, key(ingress), &offer).send();
+        assert_eq!(response.status, 201, "{}", response.text());
+        assert_eq!(response.headers["content-type"], "application/sdp");
+        transport.connection.accept_answer(&response.text());
+        let (location, etag) = (response.headers["location"].clone(), response.headers["etag"].clone());
+        assert!(!format!("{:?}{}", response.headers, response.text()).contains(key(ingress)));
+        Self { transport, publications, location, etag }
+    }
+
+    pub fn drive(&mut self) {
+        let now = Instant::now();
+        for publication in &mut self.publications {
+            publication.send(&mut self.transport, now);
+        }
+        if !self.transport.connection.is_closed {
+            self.transport.exchange();
+        }
+    }
+
+    fn patch(&self, app: &TestApp, condition: Option<&str>, fragment: &str) -> Response {
+        let request = app.patch(&self.location).anonymous().raw(fragment);
+        let request = request.header("content-type", "application/trickle-ice-sdpfrag");
+        condition.map_or(request.clone(), |tag| request.header("if-match", tag)).send()
+    }
+}
+
+/// An encoder whose session is open, for the error codes that need one.
+pub struct ConnectedEncoder {
+    app: TestApp,
+    ingress: Value,
+    encoder: Encoder,
+}
+
+impl ConnectedEncoder {
+    pub fn start() -> Self {
+        let app = TestApp::start_with_webrtc();
+        app.room("standup");
+        let ingress = whip_ingress(&app);
+        let encoder = Encoder::connect(&app, &ingress);
+        Self { app, ingress, encoder }
+    }
+
+    pub fn request_of_second_encoder(&self) -> Response {
+        post(&self.app, key(&self.ingress), "").send()
+    }
+
+    pub fn patch(&self, condition: Option<&str>) -> Response {
+        self.encoder.patch(&self.app, condition, "")
+    }
+}
+
+fn offer() -> (SocketClient, String, Vec<Publication>) {
+    let mut transport = SocketClient::udp();
+    let mut api = transport.connection.rtc.sdp_api();
+    let mids = SECTIONS.map(|section| section.add(&mut api));
+    let (offer, pending) = api.apply().expect("there is something to offer");
+    transport.connection.pending = Some(pending);
+    let tracks = mids.into_iter().zip([Codec::Opus, Codec::Vp8]);
+    let publications = tracks.map(|(mid, codec)| Publication::new(String::new(), mid, codec)).collect();
+    (transport, offer.to_sdp_string(), publications)
+}
+
+fn key(ingress: &Value) -> &str {
+    ingress["stream_key"].as_str().unwrap()
+}
+
+fn post(app: &TestApp, key: &str, offer: &str) -> Request {
+    app.post(&format!("/whip/{key}")).anonymous().raw(offer).header("content-type", "application/sdp")
+}
+
+fn whip_ingress(app: &TestApp) -> Value {
+    let body = json!({"input_type": "whip", "participant_identity": "studio", "participant_name": "Studio"});
+    app.post("/v1/rooms/standup/ingress").json(body).send().expect(201)
+}
+
+impl Call {
+    /// Connects an encoder and waits until it publishes. Returns its endpoint and its tracks, sound first.
+    #[track_caller]
+    fn publish_by_whip(&mut self) -> (Value, [String; 2]) {
+        let ingress = whip_ingress(&self.app);
+        self.encoders.push(Encoder::connect(&self.app, &ingress));
+        self.wait("the encoder publishes", |call| call.status(&ingress) == "publishing");
+        let studio = self.app.get("/v1/rooms/standup/participants/studio").send().expect(200);
+        let track = |kind: &str| {
+            let found = studio["tracks"].as_array().unwrap().iter().find(|track| track["kind"] == kind);
+            found.unwrap_or_else(|| panic!("no {kind}: {studio}"))["sid"].as_str().unwrap().to_owned()
+        };
+        (ingress, [track("audio"), track("video")])
+    }
+
+    fn status(&self, ingress: &Value) -> String {
+        self.app.ingress_now(ingress)["status"].as_str().unwrap().to_owned()
+    }
+
+    fn has_participant(&self, identity: &str) -> bool {
+        self.app.get(&format!("/v1/rooms/standup/participants/{identity}")).send().status == 200
+    }
+}
+
+#[test]
+fn an_encoder_publishes_sound_and_pictures_as_a_participant() {
+    let mut call = Call::start();
+    let viewer = call.join("alice", "host");
+    let (ingress, tracks) = call.publish_by_whip();
+    for track in &tracks {
+        call.assert_receives(viewer, track);
+    }
+    let studio = call.app.get("/v1/rooms/standup/participants/studio").send().expect(200);
+    assert_eq!(
+        (&studio["kind"], &studio["name"], &studio["state"]),
+        (&json!("ingress"), &json!("Studio"), &json!("active"))
+    );
+    let actors = call.app.actors("?kind=room");
+    assert!(actors.to_string().contains("studio"), "the transport of the encoder is shown: {actors}");
+    // The encoder ends its session.
+    let location = call.encoders[0].location.clone();
+    call.app.delete(&location).anonymous().send().expect_empty(200);
+    assert!(!call.has_participant("studio"));
+    assert_eq!(call.status(&ingress), "inactive");
+    call.app.delete(&location).anonymous().send().expect_error(404, "not_found", None);
+    let sessions = call.app.get("/v1/sessions?identity=studio").send().expect(200);
+    assert_eq!(sessions["sessions"][0]["track_count"], 2, "{sessions}");
+}
+
+#[test]
+fn the_events_of_an_encoder_are_those_of_a_participant_and_of_its_endpoint() {
+    let mut call = Call::start();
+    let receiver = Receiver::start();
+    call.app.endpoint(&receiver.url);
+    let (ingress, _) = call.publish_by_whip();
+    let mut types = call.app.event_types(&receiver);
+    assert_eq!(
+        types.split_off(2),
+        ["track.published", "track.published", "ingress.started"],
+        "after {types:?}, which are room.started and participant.joined"
+    );
+    // It closes its connection and says nothing more.
+    call.encoders[0].transport.connection.rtc.close().unwrap();
+    call.run(Duration::from_millis(200));
+    assert_eq!(call.status(&ingress), "publishing", "its request to end the session may come behind");
+    call.app.advance(Duration::from_secs(6));
+    call.wait("the encoder counts as lost", |call| call.status(&ingress) == "inactive");
+    assert_eq!(
+        call.app.event_types(&receiver),
+        ["track.unpublished", "track.unpublished", "participant.connection_aborted", "ingress.ended"]
+    );
+}
+
+#[test]
+fn moderation_holds_for_an_encoder() {
+    let mut call = Call::start();
+    let viewer = call.join("alice", "host");
+    let (ingress, [sound, pictures]) = call.publish_by_whip();
+    call.assert_receives(viewer, &sound);
+    call.assert_receives(viewer, &pictures);
+    let mute = |call: &Call, muted: bool| {
+        let body = json!({"track_sid": pictures, "muted": muted});
+        call.app.post("/v1/rooms/standup/participants/studio/mute").json(body).send().expect(200)
+    };
+    mute(&call, true);
+    call.assert_silent(viewer, &pictures);
+    call.assert_receives(viewer, &sound);
+    mute(&call, false);
+    call.assert_receives(viewer, &pictures);
+    call.app.delete("/v1/rooms/standup/participants/studio").send().expect_empty(204);
+    call.assert_silent(viewer, &sound);
+    assert_eq!(call.status(&ingress), "inactive");
+    // Its owner was not asked to stop, so it may come again.
+    call.encoders.clear();
+    call.encoders.push(Encoder::connect(&call.app, &ingress));
+    call.wait("the encoder publishes again", |call| call.status(&ingress) == "publishing");
+}
+
+#[test]
+fn deleting_the_endpoint_disconnects_its_encoder_at_once() {
+    let mut call = Call::start();
+    let viewer = call.join("alice", "host");
+    let (ingress, [sound, pictures]) = call.publish_by_whip();
+    call.assert_receives(viewer, &pictures);
+    call.app.delete(&format!("/v1/ingress/{}", ingress["ingress_id"].as_str().unwrap())).send().expect_empty(204);
+    call.assert_silent(viewer, &pictures);
+    call.assert_silent(viewer, &sound);
+    assert!(!call.has_participant("studio"));
+    post(&call.app, key(&ingress), &offer().1).send().expect_error(404, "ingress_not_found", None);
+}
+
+#[test]
+fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused_before_the_body_is_looked_at() {
+    let mut call = Call::start();
+    let (ingress, _) = call.publish_by_whip();
+    let app = &call.app;
+    post(app, "nokey", "").send().expect_error(404, "ingress_not_found", None);
+    post(app, key(&ingress), "").send().expect_error(409, "encoder_connected", None);
+    let rtmp = app.ingress("standup", "camera");
+    post(app, key(&rtmp), "").send().expect_error(404, "ingress_not_found", None);
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    eventually(|| post(app, key(&ingress), &offer().1).send().status == 404);
+}
+
+#[test]
+fn an_offer_that_cannot_be_published_is_refused_and_the_endpoint_stays_usable() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let ingress = whip_ingress(&app);
+    let refuse = |offer: &str| post(&app, key(&ingress), offer).send().expect_error(400, "invalid_request", None);
+    refuse("");
+    refuse("v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 98\r\na=mid:0\r\na=sendonly\r\na=rtpmap:98 VP9/90000\r\n");
+    let offered = offer().1;
+    refuse(&offered.replace("a=sendonly", "a=recvonly"));
+    refuse(&offered.replace("a=ice-pwd:", "a=x-pwd:"));
+    refuse(&offered.replace("a=fingerprint:", "a=x-fingerprint:"));
+    let wrong_type = post(&app, key(&ingress), &offered).header("content-type", "application/json");
+    wrong_type.send().expect_error(415, "unsupported_media_type", None);
+    let long = format!("{offered}{}", "a=x-long:1\r\n".repeat(6_000));
+    post(&app, key(&ingress), &long).send().expect_error(413, "payload_too_large", None);
+    let mut encoder = Encoder::connect(&app, &ingress);
+    eventually(|| {
+        encoder.drive();
+        app.ingress_now(&ingress)["status"] == "publishing"
+    });
+    assert!(app.ingress_now(&ingress).get("error").is_none());
+}
+
+#[test]
+fn ice_is_restarted_by_a_fragment_with_new_credentials() {
+    let mut call = Call::start();
+    let viewer = call.join("alice", "host");
+    let (_, [_, pictures]) = call.publish_by_whip();
+    call.assert_receives(viewer, &pictures);
+    let encoder = &call.encoders[0];
+    let (app, etag) = (&call.app, encoder.etag.clone());
+    let (_, other_offer, _) = offer();
+    let ice: String =
+        other_offer.lines().filter(|line| line.starts_with("a=ice-")).map(|line| format!("{line}\r\n")).collect();
+    encoder.patch(app, None, &ice).expect_error(428, "precondition_required", None);
+    encoder.patch(app, Some("\"other\""), &ice).expect_error(412, "precondition_failed", None);
+    encoder.patch(app, Some(&etag), "a=nothing:1\r\n").expect_error(400, "invalid_request", None);
+    let restarted = encoder.patch(app, Some("*"), &ice);
+    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    assert_eq!(restarted.headers["content-type"], "application/trickle-ice-sdpfrag");
+    assert_ne!(restarted.headers["etag"], etag);
+    for line in ["a=ice-ufrag:", "a=ice-pwd:", "a=candidate:"] {
+        assert!(restarted.text().contains(line), "{}", restarted.text());
+    }
+    encoder.patch(app, Some(&etag), &ice).expect_error(412, "precondition_failed", None);
+    // The same credentials again, with further addresses: there is nothing to do.
+    encoder.patch(app, Some(&restarted.headers["etag"]), &ice).expect_empty(204);
+    call.assert_receives(viewer, &pictures);
+}
+
+#[test]
+fn browsers_may_publish_from_every_origin() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let ingress = whip_ingress(&app);
+    let path = format!("/whip/{}", key(&ingress));
+    let asked = app.request("OPTIONS", &path).anonymous().header("origin", "https://studio.example.org");
+    let allowed = asked.header("access-control-request-method", "POST").send();
+    allowed.expect_empty(204);
+    assert_eq!(allowed.headers["access-control-allow-origin"], "*");
+    assert!(allowed.headers["access-control-allow-methods"].contains("POST"));
+    assert!(allowed.headers["access-control-allow-headers"].contains("Content-Type"));
+    assert_eq!(allowed.headers["accept-post"], "application/sdp");
+    let refused = post(&app, "nokey", "").header("origin", "https://studio.example.org").send();
+    assert_eq!(refused.headers["access-control-allow-origin"], "*");
+    app.get(&path).anonymous().send().expect_error(405, "method_not_allowed", None);
+}
+
+#[test]
+fn a_session_is_ended_by_the_stream_key_too() {
+    let mut call = Call::start();
+    let (ingress, _) = call.publish_by_whip();
+    let path = format!("/whip/{}", key(&ingress));
+    call.app.delete(&path).anonymous().send().expect_empty(200);
+    assert_eq!(call.status(&ingress), "inactive");
+    call.app.delete(&path).anonymous().send().expect_error(404, "not_found", None);
+}
+
+#[test]
+fn guesses_of_stream_keys_are_limited_by_address() {
+    let app = TestApp::start_with_webrtc();
+    let answers: Vec<_> = (0..400).map(|guess| post(&app, &format!("key{guess}"), "").send()).collect();
+    assert_eq!(answers[0].status, 404);
+    let limited = answers.iter().find(|answer| answer.status == 429).expect("the rate is limited");
+    limited.expect_error(429, "rate_limited", None);
+    assert!(limited.headers.contains_key("retry-after"));
+}
+
+#[test]
+fn an_encoder_that_never_connects_is_given_up() {
+    let mut call = Call::start();
+    let ingress = whip_ingress(&call.app);
+    let (_, offer, _) = offer();
+    assert_eq!(post(&call.app, key(&ingress), &offer).send().status, 201);
+    call.wait("the endpoint buffers", |call| call.status(&ingress) == "buffering");
+    call.app.advance(Duration::from_secs(61));
+    call.wait("the endpoint is free again", |call| call.status(&ingress) == "inactive");
+    let sessions = call.app.get("/v1/sessions").send().expect(200);
+    assert_eq!(sessions["sessions"], json!([]));
+}
