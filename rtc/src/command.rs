@@ -21,6 +21,8 @@
 //!    clients drop media of a participant they do not know.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
 
 use conclave_model::participant::DataKind;
 use conclave_model::{Identity, ParticipantSid, TrackSid};
@@ -119,6 +121,16 @@ pub enum Command {
         /// The request; it replaces the earlier one.
         settings: TrackSettings,
     },
+    /// Forwards packets of a participant in the mode [`ConnectionMode::Source`], in the order of the stream. Packets of a track
+    /// that is not published are dropped.
+    Packets {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// The packets.
+        packets: Vec<SourcePacket>,
+    },
     /// Changes what a participant may do.
     SetPermissions {
         /// The participant.
@@ -172,6 +184,23 @@ pub enum ConnectionMode {
     Dual,
     /// `/rtc/v1`: one in both directions, always offered by the client.
     Single,
+    /// None: the control side has the media, and sends it by [`Command::Packets`]. The participant is
+    /// [`Connected`](crate::PeerEvent::Connected) at once, its tracks are published when they are admitted, and it receives
+    /// nothing. Requests for key frames are ignored: receivers wait for the next one.
+    Source,
+}
+
+/// A packet of a participant without a connection.
+#[derive(Debug, Clone)]
+pub struct SourcePacket {
+    /// The RTP timestamp, in ticks of the codec's clock.
+    pub timestamp: u32,
+    /// When it was captured, by which receivers keep sound and pictures together.
+    pub captured: Instant,
+    /// The RTP payload, at most 1,400 bytes.
+    pub payload: Arc<[u8]>,
+    /// Whether it is the last packet of a frame of video.
+    pub is_last: bool,
 }
 
 /// What a participant may do on its transports. Which tracks it publishes and receives is a matter of

@@ -24,6 +24,7 @@ mod driver;
 pub mod event;
 mod forward;
 mod handle;
+pub mod packetize;
 mod sdp;
 pub mod snapshot;
 pub mod track;
@@ -38,7 +39,9 @@ pub mod machine {
     pub use crate::worker::{Datagram, Worker};
 }
 
-pub use command::{Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, TrackSettings};
+pub use command::{
+    Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, SourcePacket, TrackSettings,
+};
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};
 pub use event::{

@@ -11,6 +11,7 @@ use str0m::bwe::Bitrate;
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
 use str0m::channel::{ChannelConfig, ChannelId};
 use str0m::config::{CryptoProvider, DtlsCert};
+use str0m::format::PayloadParams;
 use str0m::ice::IceCreds;
 use str0m::media::Mid;
 use str0m::net::Receive;
@@ -153,6 +154,11 @@ impl TransportSettings {
     /// Returns the code that proves the knowledge of a password in a STUN message.
     pub fn stun_hmac(&self, key: &[u8], parts: &[&[u8]]) -> [u8; 20] {
         self.crypto.sha1_hmac_provider.sha1_hmac(key, parts)
+    }
+
+    /// Returns the payload types and parameters of the codecs that are forwarded.
+    pub fn codecs(&self) -> Vec<PayloadParams> {
+        self.config(false).codec_config().params().to_vec()
     }
 
     fn config(&self, full_ice: bool) -> RtcConfig {

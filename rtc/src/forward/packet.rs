@@ -35,16 +35,23 @@ impl MediaPacket {
     /// Reads what the forwarding needs from a packet of this codec.
     pub fn new(packet: &RtpPacket, codec: Codec, is_red: bool) -> Self {
         let payload = packet.payload.clone();
+        let primary = if is_red { primary_block(&payload) } else { None };
+        let read = Self::from_payload(codec, payload, *packet.seq_no, packet.header.timestamp, packet.timestamp);
+        Self { primary, ..read }
+    }
+
+    /// Reads what the forwarding needs from a payload of this codec without redundancy.
+    pub fn from_payload(codec: Codec, payload: Arc<[u8]>, sequence: u64, timestamp: u32, arrived: Instant) -> Self {
         let vp8 = if codec == Codec::Vp8 { Vp8Descriptor::parse(&payload).ok() } else { None };
         Self {
-            sequence: *packet.seq_no,
-            timestamp: packet.header.timestamp,
-            arrived: packet.timestamp,
+            sequence,
+            timestamp,
+            arrived,
             is_audio: codec == Codec::Opus,
             clock_rate: if codec == Codec::Opus { 48_000 } else { 90_000 },
             is_entry_point: is_entry_point(codec, vp8.as_ref(), &payload),
             vp8,
-            primary: if is_red { primary_block(&payload) } else { None },
+            primary: None,
             payload,
         }
     }

@@ -13,7 +13,21 @@ use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
 
 /// The largest payload that is forwarded. Clients stay below, to fit into the packets of a network; a larger one would not
 /// fit into what str0m sends, and fail the connections of its receivers.
-const MAX_PAYLOAD_BYTES: usize = 1400;
+pub const MAX_PAYLOAD_BYTES: usize = 1400;
+
+/// A packet on its way to the receivers of a layer.
+pub struct Packet<'a> {
+    /// The payload, and what the forwarding has read from it.
+    pub media: MediaPacket,
+    /// What its payload type stands for.
+    pub incoming: Incoming,
+    /// The payload type of the publisher.
+    pub payload_type: Pt,
+    /// Whether it is the last one of a frame of video.
+    pub is_last: bool,
+    /// The header extensions.
+    pub extensions: &'a ExtensionValues,
+}
 
 impl Worker {
     /// Forwards a packet to all who receive its track. A packet that no published track claims is dropped.
@@ -24,17 +38,26 @@ impl Worker {
         let Some(ingress) = self.ingress(from, packet.header.ssrc) else { return };
         let Some(track) = self.tracks.get_mut(ingress.track) else { return };
         let Some(publisher) = self.transports.get_mut(from) else { return };
-        let Some(incoming) = incoming_payload(track, publisher, packet.header.payload_type) else { return };
+        let payload_type = packet.header.payload_type;
+        let Some(incoming) = incoming_payload(track, publisher, payload_type) else { return };
         let media = MediaPacket::new(packet, track.codec, incoming.is_red);
+        let extensions = &packet.header.ext_vals;
+        self.distribute(ingress, &Packet { media, incoming, payload_type, is_last: packet.header.marker, extensions });
+    }
+
+    /// Counts a packet of a layer, and sends it to all who receive that.
+    pub(super) fn distribute(&mut self, ingress: Ingress, packet: &Packet<'_>) {
+        let Some(track) = self.tracks.get_mut(ingress.track) else { return };
         let Some(layer) = track.layers.get_mut(ingress.layer) else { return };
-        if layer.note(packet.payload.len(), self.now) {
+        let media = &packet.media;
+        if layer.note(media.payload.len(), self.now) {
             self.revived.push(ingress.track);
         }
         if media.is_entry_point {
             layer.note_key_frame(self.now);
         }
         self.counters.published_packets += 1;
-        if let Some(level) = packet.header.ext_vals.audio_level {
+        if let Some(level) = packet.extensions.audio_level {
             track.speech.observe(level);
         }
         if track.is_muted {
@@ -46,10 +69,10 @@ impl Worker {
                 down.current = None;
                 continue;
             };
-            let payload_type = packet.header.payload_type;
-            let Some(outgoing) = outgoing_payload(down, receiver, payload_type, incoming) else { continue };
-            let Some(numbers) = down.accept(ingress.layer, &media) else { continue };
-            send(receiver, down.mid, outgoing, &media, numbers, packet);
+            let outgoing = outgoing_payload(down, receiver, packet.payload_type, packet.incoming);
+            let Some(outgoing) = outgoing else { continue };
+            let Some(numbers) = down.accept(ingress.layer, media) else { continue };
+            send(receiver, down.mid, outgoing, numbers, packet);
             self.counters.forwarded_packets += 1;
             touch(&mut self.transports, &mut self.touched, down.transport);
             first_frames.extend(down.waits_since.take().map(|since| (down.peer, since)));
@@ -167,19 +190,13 @@ fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
     Outgoing { payload_type: red.unwrap_or(params.pt()), strips_red: incoming.is_red && red.is_none() }
 }
 
-fn send(
-    receiver: &mut Transport,
-    mid: Mid,
-    outgoing: Outgoing,
-    media: &MediaPacket,
-    numbers: Rewritten,
-    packet: &RtpPacket,
-) {
+fn send(receiver: &mut Transport, mid: Mid, outgoing: Outgoing, numbers: Rewritten, packet: &Packet<'_>) {
+    let media = &packet.media;
     let payload = if outgoing.strips_red { media.primary.clone() } else { Some(media.payload.clone()) };
     let Some(payload) = payload else { return };
     let mut direct = receiver.rtc().direct_api();
     let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return };
-    let from = &packet.header.ext_vals;
+    let from = packet.extensions;
     let extensions = ExtensionValues {
         audio_level: from.audio_level,
         voice_activity: from.voice_activity,
@@ -188,7 +205,7 @@ fn send(
     };
     let sequence = numbers.sequence.into();
     let mut write = RtpWrite::new(outgoing.payload_type, sequence, numbers.timestamp, media.arrived, payload)
-        .marker(packet.header.marker)
+        .marker(packet.is_last)
         .ext_vals(extensions)
         .nackable(!media.is_audio);
     if let Some(patch) = numbers.vp8_patch {

@@ -22,16 +22,18 @@ impl Worker {
         let has_capacity = self.peers.len() < self.limits.peers;
         let room = self.open_room(room);
         let sid = info.sid.clone();
-        let single = info.mode == ConnectionMode::Single;
+        let mode = info.mode;
         let key = self.peers.insert(Peer::new(info, room, TransportKey::default(), TransportKey::default()));
         self.peer_by_sid.insert(sid, key);
         if let Some(room) = self.rooms.get_mut(room) {
             room.peers.push(key);
         }
-        if has_capacity {
-            self.create_transports(key, single);
-        } else {
+        if !has_capacity {
             self.fail_peer(key, FailureReason::Capacity);
+        } else if mode == ConnectionMode::Source {
+            self.activate_source(key);
+        } else {
+            self.create_transports(key, mode == ConnectionMode::Single);
         }
     }
 

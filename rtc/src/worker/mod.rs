@@ -17,6 +17,7 @@ mod peer;
 mod publishing;
 mod reports;
 mod room;
+mod source;
 mod subscribing;
 mod ticks;
 mod timers;
@@ -142,6 +143,9 @@ impl Worker {
             }
             Command::SetTrackSettings { peer, track, settings } => {
                 self.with_peer(&peer, |worker, key| worker.set_track_settings(key, &track, settings));
+            }
+            Command::Packets { peer, track, packets } => {
+                self.with_peer(&peer, |worker, key| worker.forward_source(key, &track, packets));
             }
             Command::SetPermissions { peer, permissions } => {
                 self.with_peer(&peer, |worker, key| worker.set_permissions(key, permissions));

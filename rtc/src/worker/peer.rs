@@ -152,15 +152,21 @@ impl Peer {
         self.info.mode == ConnectionMode::Single
     }
 
+    /// Returns whether the participant has no connection: the control side sends its packets.
+    pub fn is_source(&self) -> bool {
+        self.info.mode == ConnectionMode::Source
+    }
+
     /// Returns the connection whose coming up makes the participant ACTIVE.
     pub fn primary(&self) -> TransportKey {
         if self.is_single() || !self.info.is_subscriber_primary { self.publisher } else { self.subscriber }
     }
 
-    /// Returns the connections, one or two.
+    /// Returns the connections: two, one, or none of a source.
     pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
-        let second = (!self.is_single()).then_some(self.subscriber);
-        std::iter::once(self.publisher).chain(second)
+        let first = (!self.is_source()).then_some(self.publisher);
+        let second = (self.info.mode == ConnectionMode::Dual).then_some(self.subscriber);
+        first.into_iter().chain(second)
     }
 
     /// Forgets an offer that was not answered: what it adds does not exist. Returns whether the data channels are among it.

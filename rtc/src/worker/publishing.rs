@@ -42,6 +42,9 @@ impl Worker {
     /// Admits a track, and takes a section that already sends it.
     pub(super) fn announce_track(&mut self, key: PeerKey, track: NewTrack) {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        if peer.is_source() {
+            return self.publish_source_track(key, track);
+        }
         peer.announced.push(track);
         let (transport, sections) = (peer.publisher, std::mem::take(&mut peer.unclaimed));
         for section in &sections {
@@ -107,22 +110,27 @@ impl Worker {
         let sid = info.sid.clone();
         let mut track = UpTrack::new(info, codec, key, transport, mid, self.now);
         track.set_layers(&section.rids, self.now);
-        let layers = track.qualities();
-        let track_key = self.tracks.insert(track);
+        let track_key = self.insert_track(key, track, section.mid.clone());
         if let Some(transport) = self.transports.get_mut(transport) {
             transport.published.insert(mid, track_key);
-        }
-        if let Some(transport) = self.transports.get_mut(transport) {
             // Packets that came before were cached as claimed by no track.
             transport.ingress.clear();
         }
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        peer.published.push(track_key);
-        if let Some(room) = self.rooms.get_mut(peer.room) {
-            room.tracks.insert(sid.clone(), track_key);
-        }
-        self.emit(key, PeerEvent::TrackPublished { track: sid.clone(), mid: section.mid.clone(), codec, layers });
         self.offer_to_waiting(key, &sid);
+    }
+
+    /// Adds a track to its publisher and its room, and reports it.
+    pub(super) fn insert_track(&mut self, key: PeerKey, track: UpTrack, mid: String) -> TrackKey {
+        let (sid, codec, layers) = (track.sid.clone(), track.codec, track.qualities());
+        let track_key = self.tracks.insert(track);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.published.push(track_key);
+            if let Some(room) = self.rooms.get_mut(peer.room) {
+                room.tracks.insert(sid.clone(), track_key);
+            }
+        }
+        self.emit(key, PeerEvent::TrackPublished { track: sid, mid, codec, layers });
+        track_key
     }
 
     /// Returns what our answer says of a section.

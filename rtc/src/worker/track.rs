@@ -38,6 +38,8 @@ pub struct UpTrack {
     pub was_subscribed: bool,
     /// The payload type of the last packet, with its parameters if its codec is that of the track.
     pub payload: Option<(Pt, Option<Incoming>)>,
+    /// The number of the last packet that the control side sent; 0 for a track with a connection.
+    pub source_sequence: u64,
     /// Whether it is speech.
     pub speech: SpeechDetector,
     /// What the publisher knows of its use.
@@ -122,6 +124,7 @@ impl UpTrack {
             downs: Vec::new(),
             was_subscribed: false,
             payload: None,
+            source_sequence: 0,
             speech: SpeechDetector::default(),
             quality_use: QualityUse::new(now),
         }

@@ -24,7 +24,7 @@ pub struct World {
     pub room_events: Vec<RoomEvent>,
     pub room: NamespacedRoom,
     /// Events of participants that no client stands for.
-    others: Vec<(String, PeerEvent)>,
+    pub others: Vec<(String, PeerEvent)>,
     next_port: u16,
     /// The layers that published videos announce.
     pub layers: Vec<LayerInfo>,

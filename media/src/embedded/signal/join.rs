@@ -94,7 +94,8 @@ impl JoinParameters {
         let token = Secret::new(token.ok_or(JoinError::NoToken)?);
         let parameters = match mode {
             ConnectionMode::Single => from_join_request(token, query.join_request()?)?,
-            ConnectionMode::Dual => from_query(token, &query)?,
+            // No path of signalling has the mode `Source`.
+            ConnectionMode::Dual | ConnectionMode::Source => from_query(token, &query)?,
         };
         if parameters.protocol < OLDEST_PROTOCOL { Err(JoinError::Protocol) } else { Ok(parameters) }
     }

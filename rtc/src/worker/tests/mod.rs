@@ -9,6 +9,7 @@ mod negotiation;
 mod reconnect;
 mod reports;
 mod sections;
+mod source;
 mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;

@@ -1,0 +1,60 @@
+//! Participants without a connection, whose packets the control side sends: encoders that do not speak WebRTC.
+
+use conclave_model::TrackSid;
+use str0m::format::PayloadParams;
+use str0m::media::Mid;
+use str0m::rtp::ExtensionValues;
+
+use super::Worker;
+use super::forwarding::{MAX_PAYLOAD_BYTES, Packet};
+use super::track::{Incoming, UpTrack};
+use crate::command::SourcePacket;
+use crate::event::PeerEvent;
+use crate::forward::MediaPacket;
+use crate::track::{Codec, NewTrack, TrackMedium};
+use crate::transport::{Ingress, PeerKey, TransportKey};
+
+impl Worker {
+    /// Makes a participant without a connection active: there is nothing to wait for.
+    pub(super) fn activate_source(&mut self, key: PeerKey) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.is_active = true;
+        }
+        self.emit(key, PeerEvent::Connected);
+    }
+
+    /// Publishes a track of a participant without a connection.
+    pub(super) fn publish_source_track(&mut self, key: PeerKey, info: NewTrack) {
+        let fallback = if info.medium == TrackMedium::Audio { Codec::Opus } else { Codec::H264 };
+        let (sid, codec) = (info.sid.clone(), info.codec.unwrap_or(fallback));
+        let mut track = UpTrack::new(info, codec, key, TransportKey::default(), Mid::from(""), self.now);
+        track.set_layers(&[], self.now);
+        let params = self.settings.codecs().into_iter().find(|params| is_codec(params, codec));
+        track.payload = params.map(|params| (params.pt(), Some(Incoming { params, is_red: false })));
+        self.insert_track(key, track, String::new());
+        self.offer_to_waiting(key, &sid);
+    }
+
+    /// Forwards packets of a participant without a connection.
+    pub(super) fn forward_source(&mut self, key: PeerKey, sid: &TrackSid, packets: Vec<SourcePacket>) {
+        if !self.peers.get(key).is_some_and(|peer| peer.is_source() && !peer.has_failed) {
+            return;
+        }
+        let Some(track_key) = self.track_of(key, sid) else { return };
+        for packet in packets.into_iter().filter(|packet| packet.payload.len() <= MAX_PAYLOAD_BYTES) {
+            let Some(track) = self.tracks.get_mut(track_key) else { return };
+            let Some((payload_type, Some(incoming))) = track.payload else { return };
+            track.source_sequence += 1;
+            let SourcePacket { timestamp, captured, payload, is_last } = packet;
+            let sequence = track.source_sequence;
+            let media = MediaPacket::from_payload(track.codec, payload, sequence, timestamp, captured.min(self.now));
+            let packet = Packet { media, incoming, payload_type, is_last, extensions: &ExtensionValues::default() };
+            self.distribute(Ingress { track: track_key, layer: 0 }, &packet);
+        }
+    }
+}
+
+/// Returns whether these parameters are those that packets of a codec have: the first ones of each codec.
+fn is_codec(params: &PayloadParams, codec: Codec) -> bool {
+    Codec::from_rtc(params.spec().codec) == Some(codec)
+}

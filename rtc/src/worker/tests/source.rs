@@ -1,0 +1,82 @@
+//! Participants without a connection, whose packets the control side sends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use str0m::format::Codec as RtcCodec;
+use str0m::media::{MediaKind, Mid};
+
+use super::MODES;
+use super::commands::{new_peer, new_track};
+use super::world::{Publication, World};
+use crate::command::{Command, ConnectionMode, SourcePacket};
+use crate::event::PeerEvent;
+use crate::track::{Codec, Quality};
+
+const NAME: &str = "PA_encoder";
+
+/// Publishes a video of a source. Returns it as the clients name it.
+fn publish(world: &mut World) -> Publication {
+    world.command(Command::AddPeer(new_peer(NAME, ConnectionMode::Source)));
+    let mut track = new_track("TR_program", "program", MediaKind::Video);
+    track.codec = Some(Codec::H264);
+    world.command(Command::PublishTrack { peer: NAME.parse().unwrap(), track });
+    Publication::new(0, "TR_program", Mid::from(""), RtcCodec::H264)
+}
+
+fn send(world: &mut World, timestamp: u32, payload: &[u8]) {
+    let packets = vec![SourcePacket { timestamp, captured: world.now, payload: Arc::from(payload), is_last: true }];
+    world.command(Command::Packets { peer: NAME.parse().unwrap(), track: "TR_program".parse().unwrap(), packets });
+}
+
+#[test]
+fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_frame_on() {
+    for mode in MODES {
+        let mut world = World::new();
+        let bob = world.join_connected("PA_bob", mode);
+        let program = publish(&mut world);
+        let events: Vec<_> = world.others.iter().map(|(_, event)| event.clone()).collect();
+        let published = PeerEvent::TrackPublished {
+            track: "TR_program".parse().unwrap(),
+            mid: String::new(),
+            codec: Codec::H264,
+            layers: vec![Quality::Low],
+        };
+        assert_eq!(events, [PeerEvent::Connected, published]);
+        world.subscribe(bob, &program);
+        world.run(Duration::from_millis(500));
+        send(&mut world, 0, &[0x41, 1]);
+        for number in 1..=20 {
+            send(&mut world, u32::from(number) * 3_000, &[if number == 1 { 0x65 } else { 0x41 }, number]);
+            world.run(Duration::from_millis(33));
+        }
+        let seen = world.received(bob, &program);
+        assert_eq!(seen.iter().map(|packet| packet.payload[1]).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+        assert!(seen.windows(2).all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 3_000), "{mode:?}");
+        // A request for a key frame has no one to go to.
+        let mid = seen[0].mid;
+        let now = world.now;
+        world.receiver(bob).request_key_frame(mid, now);
+        world.run(Duration::from_secs(20));
+        assert!(world.failures(NAME).is_empty(), "silence is no failure of a source");
+    }
+}
+
+#[test]
+fn a_source_that_is_muted_or_gone_sends_nothing() {
+    let mut world = World::new();
+    let bob = world.join_connected("PA_bob", ConnectionMode::Single);
+    let program = publish(&mut world);
+    world.subscribe(bob, &program);
+    world.run(Duration::from_millis(500));
+    let mute = |muted| Command::SetMuted { peer: NAME.parse().unwrap(), track: "TR_program".parse().unwrap(), muted };
+    world.command(mute(true));
+    send(&mut world, 0, &[0x65, 1]);
+    world.command(mute(false));
+    send(&mut world, 3_000, &[0x65, 2]);
+    send(&mut world, 6_000, &[0x41; 1_401]);
+    world.command(Command::RemovePeer { peer: NAME.parse().unwrap() });
+    send(&mut world, 9_000, &[0x65, 3]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.received(bob, &program).iter().map(|packet| packet.payload[1]).collect::<Vec<_>>(), [2]);
+}
