@@ -27,7 +27,7 @@ pub struct NewRoleChange {
     pub role: RoleName,
     /// The participant as the media plane returned it after the change.
     pub participant: Participant,
-    /// The participant or the API key that asked for the change.
+    /// The participant, the API key or the operator that asked for the change.
     pub by: ChangedBy,
 }
 
@@ -41,10 +41,11 @@ const INSERT: &str =
 const SET_SESSION_ROLE: &str = "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
 
 fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
-    match row.get(6)? {
-        Some(identity) => Ok(ChangedBy::Identity(identity)),
-        None => row.get(7).map(ChangedBy::ApiKey),
+    if let Some(identity) = row.get(6)? {
+        return Ok(ChangedBy::Identity(identity));
     }
+    let prefix: String = row.get(7)?;
+    if prefix == ChangedBy::OPERATOR { Ok(ChangedBy::Operator) } else { row.get(7).map(ChangedBy::ApiKey) }
 }
 
 fn role_change(row: &Row<'_>) -> Result<RoleChange, StoreError> {
@@ -70,8 +71,8 @@ fn insert(tx: &Tx<'_>, project: &ProjectId, room: RoomId, change: &RoleChange) -
         &change.participant_sid,
         &change.role,
         change.previous_role.as_ref(),
-        change.changed_by_identity(),
-        change.changed_by_api_key_prefix(),
+        change.changed_by.identity(),
+        change.changed_by.api_key_prefix(),
         change.created_at,
     ];
     tx.sql.put(INSERT, row)

@@ -160,6 +160,32 @@ pub enum ChangedBy {
     Identity(Identity),
     /// A server with a project API key.
     ApiKey(ApiKeyPrefix),
+    /// An operator, by the console.
+    Operator,
+}
+
+impl ChangedBy {
+    /// What stands in the place of an API key's prefix for [`ChangedBy::Operator`]. It is no prefix of a key.
+    pub const OPERATOR: &str = "operator";
+
+    /// Returns the participant that made the change, if one did.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Identity(identity) => Some(identity),
+            Self::ApiKey(_) | Self::Operator => None,
+        }
+    }
+
+    /// Returns the prefix of the API key that made the change, or [`ChangedBy::OPERATOR`], unless a participant made it.
+    #[must_use]
+    pub fn api_key_prefix(&self) -> Option<&str> {
+        match self {
+            Self::Identity(_) => None,
+            Self::ApiKey(prefix) => Some(prefix.as_str()),
+            Self::Operator => Some(Self::OPERATOR),
+        }
+    }
 }
 
 impl Event {
@@ -260,14 +286,10 @@ impl Event {
         previous_role: Option<RoleName>,
         by: &ChangedBy,
     ) -> Self {
-        let (identity, prefix) = match by {
-            ChangedBy::Identity(identity) => (Some(identity.clone()), None),
-            ChangedBy::ApiKey(prefix) => (None, Some(prefix.as_str().to_owned())),
-        };
         Self {
             previous_role,
-            changed_by_identity: identity,
-            changed_by_api_key_prefix: prefix,
+            changed_by_identity: by.identity().cloned(),
+            changed_by_api_key_prefix: by.api_key_prefix().map(str::to_owned),
             ..Self::of_participant(EventType::ParticipantRoleChanged, context, participant)
         }
     }

@@ -1,7 +1,6 @@
 //! The log of role changes (contract "RoleChangeResult", decisions "RoleChange").
 
 use crate::event::ChangedBy;
-use crate::key::ApiKeyPrefix;
 use crate::participant::Participant;
 use crate::{Identity, ParticipantSid, RoleChangeId, RoleName, RoomName, Timestamp};
 
@@ -26,26 +25,6 @@ pub struct RoleChange {
     pub created_at: Timestamp,
 }
 
-impl RoleChange {
-    /// Returns the participant that made the change, unless a server made it.
-    #[must_use]
-    pub const fn changed_by_identity(&self) -> Option<&Identity> {
-        match &self.changed_by {
-            ChangedBy::Identity(identity) => Some(identity),
-            ChangedBy::ApiKey(_) => None,
-        }
-    }
-
-    /// Returns the prefix of the API key that made the change, unless a participant made it.
-    #[must_use]
-    pub const fn changed_by_api_key_prefix(&self) -> Option<&ApiKeyPrefix> {
-        match &self.changed_by {
-            ChangedBy::Identity(_) => None,
-            ChangedBy::ApiKey(prefix) => Some(prefix),
-        }
-    }
-}
-
 /// The result of a role change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleChanged {
@@ -58,9 +37,10 @@ pub struct RoleChanged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::ApiKeyPrefix;
 
     #[test]
-    fn a_change_names_the_participant_or_the_key_that_made_it() {
+    fn a_change_names_the_participant_the_key_or_the_operator_that_made_it() {
         let change = |changed_by| RoleChange {
             id: RoleChangeId::new(),
             room: "standup".parse().unwrap(),
@@ -74,10 +54,13 @@ mod tests {
         let (bob, prefix): (Identity, ApiKeyPrefix) = ("bob".parse().unwrap(), "vk_live_abcd".parse().unwrap());
         let by_participant = change(ChangedBy::Identity(bob.clone()));
         assert_eq!(
-            (by_participant.changed_by_identity(), by_participant.changed_by_api_key_prefix()),
+            (by_participant.changed_by.identity(), by_participant.changed_by.api_key_prefix()),
             (Some(&bob), None)
         );
         let by_server = change(ChangedBy::ApiKey(prefix.clone()));
-        assert_eq!((by_server.changed_by_identity(), by_server.changed_by_api_key_prefix()), (None, Some(&prefix)));
+        assert_eq!((by_server.changed_by.identity(), by_server.changed_by.api_key_prefix()), (None, Some(prefix.as_str())));
+        let by_operator = change(ChangedBy::Operator);
+        assert_eq!((by_operator.changed_by.identity(), by_operator.changed_by.api_key_prefix()), (None, Some("operator")));
+        assert!(ChangedBy::OPERATOR.parse::<ApiKeyPrefix>().is_err(), "no key is named like an operator");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
 use actix_web::web::Bytes;
 use conclave_db::Credential;
 use conclave_media::token::Claims;
@@ -14,6 +13,7 @@ use conclave_model::{ErrorCode, Problem, ProjectId};
 
 use super::error::ApiError;
 use super::quota::{self, Owner};
+use super::source::RequestSource;
 use super::spec::OperationSpec;
 use super::state::AppState;
 
@@ -23,6 +23,8 @@ pub enum Caller {
     Key(Credential),
     /// A participant, by a room token.
     RoomToken(Box<Claims>),
+    /// The operator, by the console, who acts for a project.
+    Operator(ProjectId),
     /// A client without a credential, on an open operation.
     Anonymous,
 }
@@ -34,6 +36,7 @@ impl Caller {
         match self {
             Self::Key(credential) => Some(credential.project_id.clone()),
             Self::RoomToken(claims) => Some(claims.room.split().0),
+            Self::Operator(project) => Some(project.clone()),
             Self::Anonymous => None,
         }
     }
@@ -47,7 +50,8 @@ pub struct RequestContext {
     pub state: Arc<AppState>,
     /// The authenticated caller.
     pub caller: Caller,
-    pub(super) request: HttpRequest,
+    /// The path and the query that were asked for.
+    pub(super) source: RequestSource,
     /// The raw body; empty when there is none.
     pub(super) body: Bytes,
     /// Where the response is to be stored, for a request with an `Idempotency-Key`.
@@ -65,6 +69,7 @@ impl RequestContext {
         match &self.caller {
             Caller::Key(credential) => Ok(ChangedBy::ApiKey(credential.prefix.clone())),
             Caller::RoomToken(claims) => Ok(ChangedBy::Identity(claims.identity.clone())),
+            Caller::Operator(_) => Ok(ChangedBy::Operator),
             Caller::Anonymous => Err(without_credential()),
         }
     }
@@ -83,7 +88,7 @@ impl RequestContext {
         self.record.clone().map(|record| ResponseRecorder { record, render })
     }
 
-    /// The calling project with its status and plan. An API key has brought them along; for a participant they are read.
+    /// The calling project with its status and plan. An API key has brought them along; for other callers they are read.
     ///
     /// # Errors
     /// The store's own.
@@ -97,9 +102,9 @@ impl RequestContext {
                 status: credential.project_status,
                 plan: credential.plan.clone(),
             }),
-            Caller::RoomToken(_) => {
+            Caller::RoomToken(_) | Caller::Operator(_) => {
                 let project = self.state.store.project(self.project()).await?;
-                let project = project.ok_or_else(|| ApiError::internal("a room token without a project"))?;
+                let project = project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
                 Ok(Owner { project: project.id, status: project.status, plan: project.plan })
             }
             Caller::Anonymous => Err(without_credential()),
@@ -129,7 +134,7 @@ impl RequestContext {
         }
     }
 
-    /// Refuses a participant whose acting role lacks the permission. API keys hold every permission. The acting role is the one
+    /// Refuses a participant whose acting role lacks the permission. API keys and operators hold every permission. The acting role is the one
     /// held live in the room, else the token's; permissions are those that the template has now.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ pub mod quota;
 pub mod resource;
 pub mod response;
 pub mod signalling;
+pub mod source;
 pub mod spec;
 pub mod state;
 pub mod trace;

@@ -273,11 +273,11 @@ where
 
 impl<P: DeserializeOwned, Q: FromQuery, B: FromBody> Typed<P, Q, B> {
     fn parse(&self, context: &RequestContext) -> Result<Input<P, Q, B>, ApiError> {
-        let path = path::read(&context.request).map_err(|problem| match self.malformed_path {
+        let path = path::read(&context.source).map_err(|problem| match self.malformed_path {
             Some(malformed) => malformed(),
             None => problem,
         })?;
-        let query = Q::from_query(context.request.query_string())?;
+        let query = Q::from_query(context.source.query_string())?;
         Ok(Input { path, query, body: B::from_body(&context.body)? })
     }
 

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use conclave_db::StoredResponse;
 use conclave_model::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencySlot, ParticipantCaller};
@@ -99,7 +100,8 @@ fn participant(caller: &Caller) -> Option<ParticipantCaller> {
 
 /// The slot of the request's stored response; `None` when it sent no key or the operation takes none.
 fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
-    let mut headers = context.request.headers().get_all(KEY).filter(|_| context.spec.idempotent);
+    let Some(request) = context.source.http() else { return Ok(None) };
+    let mut headers = request.headers().get_all(KEY).filter(|_| context.spec.idempotent);
     let Some(header) = headers.next() else { return Ok(None) };
     let invalid = |reason: String| Problem::invalid("Idempotency-Key", reason);
     if headers.next().is_some() {
@@ -113,7 +115,7 @@ fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
 /// BLAKE3 of path and body: the same key with the same body means the same path, too.
 fn fingerprint(context: &RequestContext) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(context.request.path().as_bytes());
+    hasher.update(context.source.http().map_or("", HttpRequest::path).as_bytes());
     hasher.update(&[0]);
     hasher.update(&context.body);
     hasher.finalize().into()

@@ -20,6 +20,7 @@ use super::error::ApiError;
 use super::input::path::segment;
 use super::operation::Operation;
 use super::response::{self, Response};
+use super::source::RequestSource;
 use super::spec::{Access, Method, OperationSpec};
 use super::state::AppState;
 use super::trace::RequestId;
@@ -65,7 +66,7 @@ async fn run_checks(
         (Caller::Anonymous, Access::Open(open)) => {
             state.limits.check_open_secret(open.rates, &segment(request, open.secret))?;
         }
-        (Caller::Anonymous | Caller::RoomToken(_), _) => {}
+        (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
     let admitted = state.admission.admit(caller.project())?;
     let body = state.bodies.collect(request, payload).await?;
@@ -73,7 +74,7 @@ async fn run_checks(
         spec,
         state: Arc::clone(state),
         caller,
-        request: request.clone(),
+        source: RequestSource::Http(request.clone()),
         body,
         record: None,
         owner: None,

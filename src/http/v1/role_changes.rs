@@ -1,7 +1,6 @@
 //! Role changes: giving a participant another role, and the log of it (contract "Participants and data").
 
 use conclave_actors::room::ChangeRoleRequest;
-use conclave_model::key::ApiKeyPrefix;
 use conclave_model::participant::Participant;
 use conclave_model::role::Permission;
 use conclave_model::role_change::{RoleChange, RoleChanged};
@@ -57,7 +56,7 @@ pub struct RoleChangeJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     changed_by_identity: Option<&'a Identity>,
-    /// Set when a project API key made the change.
+    /// Set when a project API key made the change; `operator` for one made in the console.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     changed_by_api_key_prefix: Option<&'a str>,
@@ -85,8 +84,8 @@ impl<'a> From<&'a RoleChange> for RoleChangeJson<'a> {
             participant_sid: &change.participant_sid,
             role: &change.role,
             previous_role: change.previous_role.as_ref(),
-            changed_by_identity: change.changed_by_identity(),
-            changed_by_api_key_prefix: change.changed_by_api_key_prefix().map(ApiKeyPrefix::as_str),
+            changed_by_identity: change.changed_by.identity(),
+            changed_by_api_key_prefix: change.changed_by.api_key_prefix(),
             created_at: change.created_at,
         }
     }

@@ -1,0 +1,58 @@
+//! Where an operation's path and query parameters come from.
+
+use std::borrow::Cow;
+
+use actix_web::HttpRequest;
+use percent_encoding::percent_decode_str;
+
+/// The request for an operation, apart from its body.
+pub enum RequestSource {
+    /// A routed request of the API listener.
+    Http(HttpRequest),
+    /// A call of the console, which names the parameters.
+    Console {
+        /// The path parameters by name.
+        path: Vec<(&'static str, String)>,
+        /// The query string.
+        query: String,
+    },
+}
+
+impl RequestSource {
+    /// Returns the path parameters, decoded, by name.
+    #[must_use]
+    pub fn path_parameters(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        match self {
+            Self::Http(request) => {
+                request.match_info().iter().map(|(name, raw)| (name.into(), decode_segment(raw))).collect()
+            }
+            Self::Console { path, .. } => {
+                path.iter().map(|(name, value)| ((*name).into(), value.as_str().into())).collect()
+            }
+        }
+    }
+
+    /// Returns the query string.
+    #[must_use]
+    pub fn query_string(&self) -> &str {
+        match self {
+            Self::Http(request) => request.query_string(),
+            Self::Console { query, .. } => query,
+        }
+    }
+
+    /// Returns the HTTP request; `None` for a call of the console.
+    #[must_use]
+    pub const fn http(&self) -> Option<&HttpRequest> {
+        match self {
+            Self::Http(request) => Some(request),
+            Self::Console { .. } => None,
+        }
+    }
+}
+
+/// Decodes a raw path parameter.
+#[must_use]
+pub fn decode_segment(raw: &str) -> Cow<'_, str> {
+    percent_decode_str(raw).decode_utf8_lossy()
+}
