@@ -30,6 +30,8 @@ pub struct ActorFilter {
     pub project: Option<ProjectId>,
     /// Only actors whose path contains this text.
     pub q: Option<String>,
+    /// Only actors that have failed since they were created.
+    pub failed: bool,
 }
 
 /// An actor in the debug endpoint.
@@ -85,6 +87,7 @@ impl ActorFilter {
         let info = &entry.info;
         self.kind.is_none_or(|kind| info.kind == kind)
             && self.project.as_ref().is_none_or(|project| info.project_id.as_ref() == Some(project))
+            && (!self.failed || info.restarts() > 0 || matches!(entry.status, ActorStatus::Restarting))
             && self.q.as_ref().is_none_or(|q| info.id.contains(q.as_str()))
     }
 }

@@ -190,6 +190,14 @@ impl Store {
         self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, delivery)).await
     }
 
+    /// Reads a delivery.
+    ///
+    /// # Errors
+    /// Refused when the project has no such delivery.
+    pub async fn delivery(&self, project: ProjectId, id: DeliveryId) -> Result<Delivery, StoreError> {
+        self.read(move |sql| existing(sql, &project, id)).await
+    }
+
     /// Puts a failed delivery back into the queue and counts its attempts from 0 again.
     ///
     /// # Errors

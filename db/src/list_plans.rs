@@ -12,7 +12,7 @@ use crate::sql::Sql;
 use crate::values::Value;
 use crate::{
     DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, migrate,
-    role_changes, rooms, sessions, templates, webhook_endpoints,
+    projects, role_changes, rooms, sessions, templates, webhook_endpoints,
 };
 
 /// A filter of a list: how it is set, and what the plan must contain when it is.
@@ -85,6 +85,9 @@ fn lists_without_filters_follow_the_index_of_their_order() {
         assert_searches(&plan(sql, webhook_endpoints::list_query(project)), &["webhook_endpoints_newest"]);
         assert_searches(&plan(sql, codes::list_query(project, room)), &["codes_of_room"]);
         assert_searches(&plan(sql, role_changes::list_query(project, room, None)), &["room_id=?"]);
+        assert_searches(&plan(sql, rooms::open_query(project)), &["INDEX rooms_open "]);
+        let named = plan(sql, rooms::named_query(project, "a", "b"));
+        assert_searches(&named, &["project_id=? AND name>? AND name<?"]);
         let of_identity = plan(sql, role_changes::list_query(project, room, Some(&identity)));
         assert_searches(&of_identity, &["room_id=?", "participant_identity=?"]);
     });
@@ -176,6 +179,23 @@ fn ingresses_are_searched_by_every_pair_of_filters() {
             let served = wanted.iter().filter(|column| plan.contains(**column)).count();
             assert_eq!(served, wanted.len().min(2), "{plan}");
         });
+    });
+}
+
+#[test]
+fn counts_over_all_projects_read_what_is_live_only() {
+    with_schema(|sql, _| {
+        for (query, index) in [
+            (projects::SELECT_NEWEST, "projects_newest"),
+            (projects::COUNT_PARTICIPANTS, "sessions_open_"),
+            (projects::COUNT_EGRESSES, "egresses_"),
+            (webhook_endpoints::SELECT_FAILING, "webhook_deliveries_retries"),
+        ] {
+            let args = vec![Value::Null; query.matches('?').count()];
+            let steps: Vec<String> = sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get(3)).unwrap();
+            assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
+            assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
+        }
     });
 }
 

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0012_delivery_queue.sql"),
     include_str!("migrations/0013_open_rooms_index.sql"),
     include_str!("migrations/0014_ascending_indexes.sql"),
+    include_str!("migrations/0015_newest_projects.sql"),
 ];
 
 /// The number of the schema that this program writes.

@@ -1,5 +1,6 @@
 //! Projects.
 
+use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::{Environment, Project, ProjectStatus};
 use conclave_model::{ErrorCode, Problem, ProjectId, TemplateId};
 
@@ -19,6 +20,34 @@ macro_rules! select {
     };
 }
 
+/// A project with the number of its open rooms.
+#[derive(Debug, Clone)]
+pub struct ProjectSummary {
+    /// The record.
+    pub project: Project,
+    /// Rooms open now.
+    pub open_rooms: u32,
+}
+
+/// Counts over all projects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Projects, suspended ones too.
+    pub projects: u32,
+    /// Rooms open now.
+    pub open_rooms: u32,
+    /// Sessions open now.
+    pub participants: u32,
+    /// Recordings and broadcasts that are not final.
+    pub running_egresses: u32,
+}
+
+pub(crate) const SELECT_NEWEST: &str =
+    "SELECT id, name, env, plan, status, default_template_id, balance_ugx, created_at, open_rooms
+     FROM projects ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
+const COUNT_PROJECTS: &str = "SELECT count(*), coalesce(sum(open_rooms), 0) FROM projects";
+pub(crate) const COUNT_PARTICIPANTS: &str = "SELECT count(*) FROM sessions WHERE left_at IS NULL";
+pub(crate) const COUNT_EGRESSES: &str = "SELECT count(*) FROM egresses WHERE ended_at IS NULL";
 const SELECT_ONE: &str = select!("WHERE id = ?1");
 const SELECT_ALL: &str = select!("ORDER BY created_at, id");
 const SELECT_LIVE: &str = "SELECT id FROM projects p
@@ -78,6 +107,36 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn projects(&self) -> Result<Vec<Project>, StoreError> {
         self.bulk_read(|sql| sql.many(SELECT_ALL, args![], project)).await
+    }
+
+    /// Lists the projects with their numbers of open rooms, newest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn project_summaries(&self, page: PageRequest) -> Result<Page<ProjectSummary>, StoreError> {
+        let read = |row: &Row<'_>| Ok(ProjectSummary { project: project(row)?, open_rooms: row.get(8)? });
+        let rows = self
+            .bulk_read(move |sql| sql.many(SELECT_NEWEST, args![page.limit + 1, page.offset.cast_signed()], read))
+            .await?;
+        Ok(Page::from_fetched(rows, page))
+    }
+
+    /// Counts projects, open rooms, connected participants and running egresses.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn totals(&self) -> Result<Totals, StoreError> {
+        self.bulk_read(|sql| {
+            let counts = sql.one(COUNT_PROJECTS, args![], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (projects, open_rooms) = counts.unwrap_or_default();
+            Ok(Totals {
+                projects,
+                open_rooms,
+                participants: sql.value(COUNT_PARTICIPANTS, args![])?,
+                running_egresses: sql.value(COUNT_EGRESSES, args![])?,
+            })
+        })
+        .await
     }
 
     /// Reads a project; `None` when there is none by that id.

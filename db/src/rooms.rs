@@ -90,6 +90,18 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "created_at DESC, id DESC")
 }
 
+/// The query of the open rooms. They are in the order of their index, which has the newest of each template first.
+pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "template_id DESC").and_condition(Some("status = 'open'"))
+}
+
+/// The query of the rooms whose names are from `first` to `last`.
+pub(crate) fn named_query<'a>(project: &'a ProjectId, first: &'a str, last: &'a str) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "name")
+        .and("name >=", Some(first))
+        .and("name <=", Some(last))
+}
+
 impl Store {
     /// Creates a room, with the deadline at which it ends if no participant joins. `done` takes it, on the thread of the writer; it
     /// takes a refusal when the name was used before or the template does not exist.
@@ -136,6 +148,29 @@ impl Store {
     /// Fails when the database cannot be read, or takes too long.
     pub async fn rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
         self.list(project, move |sql, project| list_query(project).page(sql, page, room)).await
+    }
+
+    /// Lists a project's open rooms, by template and then newest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn live_rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
+        self.list(project, move |sql, project| open_query(project).page(sql, page, room)).await
+    }
+
+    /// Lists a project's rooms, open and ended, whose names begin with `prefix`, by name.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn rooms_with_prefix(
+        &self,
+        project: ProjectId,
+        prefix: String,
+        page: PageRequest,
+    ) -> Result<Page<Room>, StoreError> {
+        // Names are ASCII, so that this is after every name with the prefix.
+        let last = format!("{prefix}\u{7f}");
+        self.list(project, move |sql, project| named_query(project, &prefix, &last).page(sql, page, room)).await
     }
 
     /// Returns those of the names that are of rooms which have ended.

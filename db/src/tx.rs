@@ -54,6 +54,7 @@ impl RoomCounts {
 const INSERT_EVENT: &str =
     "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
 const ACTIVE_ENDPOINTS: &str = "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
+const ENDPOINT_URL: &str = "SELECT url FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2";
 const INSERT_DELIVERY: &str = "INSERT INTO webhook_deliveries
         (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, next_attempt_at, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)";
@@ -67,6 +68,21 @@ impl Tx<'_> {
         let id: i64 = self.sql.value(INSERT_EVENT, row)?;
         let endpoints = self.queue_deliveries(project, (id, event_type))?;
         let project_id = project.clone();
+        self.events.push(CommittedEvent { id, project_id, event_type, payload: payload.into(), endpoints });
+        Ok(())
+    }
+
+    /// Writes the event `webhook.test`, and a pending delivery of it for one active webhook endpoint. Nothing else has
+    /// that event.
+    pub(crate) fn emit_test(&mut self, project: &ProjectId, endpoint: EndpointId) -> Result<(), StoreError> {
+        let event_type = "webhook.test";
+        let payload =
+            serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now}).to_string();
+        let id: i64 = self.sql.value(INSERT_EVENT, args![project, "", event_type, &payload, self.now])?;
+        let url: String = self.sql.value(ENDPOINT_URL, args![endpoint, project])?;
+        let row = args![DeliveryId::new(), project, endpoint, &url, id, event_type, self.now];
+        self.sql.put(INSERT_DELIVERY, row)?;
+        let (project_id, endpoints) = (project.clone(), vec![endpoint]);
         self.events.push(CommittedEvent { id, project_id, event_type, payload: payload.into(), endpoints });
         Ok(())
     }

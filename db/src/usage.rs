@@ -20,6 +20,11 @@ const SELECT_DAYS: &str =
     "SELECT day, participant_ms, sessions FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
 const SUM_DAYS: &str =
     "SELECT coalesce(sum(participant_ms), 0) FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
+const SUM_ALL_DAYS: &str = "SELECT coalesce(sum(u.participant_ms), 0) FROM projects p
+     JOIN usage_days u ON u.project_id = p.id AND u.day BETWEEN ?1 AND ?2";
+const SUM_ALL_OPEN: &str =
+    "SELECT coalesce(sum(?2 - CASE WHEN joined_at < ?1 THEN ?1 ELSE joined_at END), 0) FROM sessions
+     WHERE left_at IS NULL AND joined_at < ?2";
 const SUM_OPEN: &str = "SELECT coalesce(sum(?3 - CASE WHEN joined_at < ?2 THEN ?2 ELSE joined_at END), 0) FROM sessions
      WHERE project_id = ?1 AND left_at IS NULL AND joined_at < ?3";
 const SELECT_OPEN: &str = "SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL";
@@ -131,6 +136,21 @@ impl Store {
     pub async fn month_use(&self, project: ProjectId) -> Result<MonthUse, StoreError> {
         let now = self.clock().now();
         self.read(move |sql| month_use(sql, &project, now)).await
+    }
+
+    /// Sums the time of the participants of all projects in the current month.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn month_time_of_all(&self) -> Result<Duration, StoreError> {
+        let now = self.clock().now();
+        let month = now.month_start();
+        self.bulk_read(move |sql| {
+            let closed: i64 = sql.value(SUM_ALL_DAYS, args![Day::from(month).number(), Day::from(now).number()])?;
+            let open: i64 = sql.value(SUM_ALL_OPEN, args![month, now])?;
+            Ok(Duration::from_millis(closed.saturating_add(open).unsigned_abs()))
+        })
+        .await
     }
 
     /// Takes the overage of every past month that is not settled from the project's balance.

@@ -25,6 +25,14 @@ const INSERT: &str = "INSERT INTO webhook_endpoints (id, project_id, url, secret
 const DELETE: &str = "UPDATE webhook_endpoints SET active = 0, secret = ?3, secret_key_id = NULL
      WHERE id = ?1 AND project_id = ?2 AND active = 1";
 const SELECT_DELETED: &str = "SELECT id, project_id FROM webhook_endpoints WHERE active = 0 LIMIT 1";
+/// Active endpoints with a delivery that failed and will be attempted again.
+pub(crate) const SELECT_FAILING: &str = "SELECT id, project_id, url FROM webhook_endpoints
+     WHERE active = 1 AND EXISTS (SELECT 1 FROM webhook_deliveries
+                                  WHERE endpoint_id = webhook_endpoints.id AND status = 'pending' AND attempts > 0
+                                    AND next_attempt_at > 0)
+     LIMIT ?1";
+const IS_ACTIVE: &str =
+    "SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 1)";
 /// The newest first, which lists would have to pass over.
 const PURGE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
      (SELECT seq FROM webhook_deliveries WHERE endpoint_id = ?1 AND project_id = ?2 AND status = 'pending'
@@ -32,6 +40,17 @@ const PURGE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
 const PURGE: &str = "DELETE FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 0";
 /// The most deliveries that one write deletes, so that no other write waits long.
 const STEP: u32 = 500;
+
+/// A webhook endpoint that does not accept what it is sent.
+#[derive(Debug, Clone)]
+pub struct FailingEndpoint {
+    /// The endpoint.
+    pub id: EndpointId,
+    /// Its project.
+    pub project_id: ProjectId,
+    /// Its url.
+    pub url: String,
+}
 
 /// An endpoint as it is stored; without an encryption key its secret is not sealed.
 struct Stored {
@@ -135,6 +154,29 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn active_webhook_endpoint_ids(&self, project: ProjectId) -> Result<Vec<EndpointId>, StoreError> {
         self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get(0))).await
+    }
+
+    /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn failing_endpoints(&self, limit: u32) -> Result<Vec<FailingEndpoint>, StoreError> {
+        let read = |row: &Row<'_>| Ok(FailingEndpoint { id: row.get(0)?, project_id: row.get(1)?, url: row.get(2)? });
+        self.bulk_read(move |sql| sql.many(SELECT_FAILING, args![limit], read)).await
+    }
+
+    /// Queues a delivery of the event `webhook.test` to one webhook endpoint. It is about no room.
+    ///
+    /// # Errors
+    /// Refused when the project has no such webhook endpoint.
+    pub async fn send_test_event(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
+                return StoreError::refuse(not_found());
+            }
+            tx.emit_test(&project, id)
+        })
+        .await
     }
 
     /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log. The rows are deleted by

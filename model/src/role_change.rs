@@ -58,9 +58,15 @@ mod tests {
             (Some(&bob), None)
         );
         let by_server = change(ChangedBy::ApiKey(prefix.clone()));
-        assert_eq!((by_server.changed_by.identity(), by_server.changed_by.api_key_prefix()), (None, Some(prefix.as_str())));
+        assert_eq!(
+            (by_server.changed_by.identity(), by_server.changed_by.api_key_prefix()),
+            (None, Some(prefix.as_str()))
+        );
         let by_operator = change(ChangedBy::Operator);
-        assert_eq!((by_operator.changed_by.identity(), by_operator.changed_by.api_key_prefix()), (None, Some("operator")));
+        assert_eq!(
+            (by_operator.changed_by.identity(), by_operator.changed_by.api_key_prefix()),
+            (None, Some("operator"))
+        );
         assert!(ChangedBy::OPERATOR.parse::<ApiKeyPrefix>().is_err(), "no key is named like an operator");
     }
 }

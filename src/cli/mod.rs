@@ -25,7 +25,7 @@ pub use keys::KeyCommand;
 pub use output::OutputFormat;
 pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
 
-use crate::config::{Config, ConfigError, Mode, Sources};
+use crate::config::{Config, ConfigError, Mode, SettingOrigins, Sources};
 use crate::error::CliError;
 use crate::{http, server};
 
@@ -114,10 +114,10 @@ pub fn run(cli: Cli) -> ExitCode {
 fn dispatch(cli: Cli) -> Result<(), CliError> {
     let Cli { config: file, data, command } = cli;
     let file = file.as_deref();
-    let config = || load_config(Mode::Serve, file, None);
+    let config = || Sources::from_process(Mode::Serve, file).load();
     match command {
-        Command::Dev(at) => server::run(Mode::Dev, load_config(Mode::Dev, file, Some(at))?, data),
-        Command::Serve(at) => server::run(Mode::Serve, load_config(Mode::Serve, file, Some(at))?, data),
+        Command::Dev(at) => server::run(Mode::Dev, load_with_origins(Mode::Dev, file, at)?, data),
+        Command::Serve(at) => server::run(Mode::Serve, load_with_origins(Mode::Serve, file, at)?, data),
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
@@ -129,7 +129,10 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     }
 }
 
-fn load_config(mode: Mode, file: Option<&Path>, at: Option<Addresses>) -> Result<Config, ConfigError> {
-    let (listen, admin) = at.map_or((None, None), |at| (at.listen, at.admin));
-    Sources { listen, admin, ..Sources::from_process(mode, file) }.load()
+fn load_with_origins(
+    mode: Mode,
+    file: Option<&Path>,
+    Addresses { listen, admin }: Addresses,
+) -> Result<(Config, SettingOrigins), ConfigError> {
+    Sources { listen, admin, ..Sources::from_process(mode, file) }.load_with_origins()
 }

@@ -1,5 +1,6 @@
 //! Loads and merges the layers: defaults, file, environment, command line.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -7,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use figment::Figment;
 use figment::providers::Serialized;
-use figment::value::{Dict, Value};
+use figment::value::Dict;
 
 use super::environment::EnvironmentLayer;
+use super::report::SettingOrigins;
+use super::schema::{leaves, schema};
 use super::{Config, ConfigError, Mode};
 
 /// The settings file that is loaded if it exists and `--config` names no other.
@@ -50,6 +53,14 @@ impl Sources {
     /// # Errors
     /// A setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first is reported.
     pub fn load(&self) -> Result<Config, ConfigError> {
+        self.load_with_origins().map(|(config, _)| config)
+    }
+
+    /// Like [`Sources::load`], and says where the settings came from.
+    ///
+    /// # Errors
+    /// Those of [`Sources::load`].
+    pub fn load_with_origins(&self) -> Result<(Config, SettingOrigins), ConfigError> {
         let defaults = Config::defaults(self.mode);
         let schema = schema(&defaults)?;
         let environment = EnvironmentLayer::parse(&self.environment, &schema)?;
@@ -65,18 +76,27 @@ impl Sources {
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
         config.validate().map_err(with_origin)?;
-        Ok(config)
+        let origins = self.origins(&schema, &environment, file.as_ref());
+        Ok((config, origins))
+    }
+
+    /// Where each setting came from that is not a default.
+    fn origins(&self, schema: &Dict, environment: &EnvironmentLayer, file: Option<&File>) -> SettingOrigins {
+        let set = leaves(schema).into_iter().filter_map(|(name, _)| {
+            let origin = origin(&name, environment, file)?;
+            Some((name, origin))
+        });
+        let mut origins: BTreeMap<String, String> = set.collect();
+        let options = [("http.listen", "--listen", self.listen), ("admin.listen", "--admin", self.admin)];
+        for (name, option, _) in options.into_iter().filter(|(_, _, given)| given.is_some()) {
+            origins.insert(name.to_owned(), option.to_owned());
+        }
+        SettingOrigins(origins)
     }
 }
 
 fn lossy(text: &std::ffi::OsStr) -> String {
     text.to_string_lossy().into_owned()
-}
-
-/// Returns all settings with their defaults, which determine the names and types of environment variables.
-pub(super) fn schema(defaults: &Config) -> Result<Dict, ConfigError> {
-    let value = Value::serialize(defaults)?;
-    Ok(value.into_dict().unwrap_or_default())
 }
 
 fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {

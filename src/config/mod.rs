@@ -12,7 +12,9 @@ mod load;
 mod media;
 mod media_credentials;
 mod plans;
+mod report;
 mod rtc;
+mod schema;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,7 @@ pub use load::{DEFAULT_FILE, Sources};
 pub use media::{MediaConfig, MediaKind};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{DEFAULT_PLAN, Plans};
+pub use report::{SettingOrigins, SettingReport};
 pub use rtc::{PortRange, RtcConfig, TurnConfig};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
 pub use webhooks::{EgressConfig, WebhooksConfig};

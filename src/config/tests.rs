@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use figment::value::Value;
 
-use super::load::schema;
+use super::schema::schema;
 use super::*;
 
 const SHIPPED: &str = include_str!("../../config/conclave.toml");
@@ -269,4 +269,28 @@ fn settings_that_depend_on_each_other_are_validated_together() {
     assert!(from_environment(&livekit).is_ok());
     livekit.push(("CONCLAVE_MEDIA__API_SECRET_FILE", "/run/secret"));
     assert!(message(from_environment(&livekit)).starts_with("media.api_secret_file"));
+}
+
+#[test]
+fn each_setting_says_where_it_came_from_and_shows_no_secret() {
+    let (_dir, file) = file("[webhooks]\ntick = '7s'\ntimeout = '8s'\n[billing]\nurl = 'http://me:hush@127.0.0.1'\n");
+    let environment = [("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"), ("CONCLAVE_ADMIN__TOKEN", "hush")];
+    let sources = Sources { listen: "127.0.0.1:0".parse().ok(), ..sources(Some(&file), &environment) };
+    let (config, origins) = sources.load_with_origins().unwrap();
+    let report = origins.report(&config).unwrap();
+    let shown = |name: &str| {
+        let setting = report.iter().find(|setting| setting.name == name).unwrap();
+        (setting.value.clone(), setting.origin.clone())
+    };
+    let from = |value: &str, origin: &str| (value.to_owned(), Some(origin.to_owned()));
+    let path = file.display().to_string();
+    assert_eq!(shown("webhooks.tick"), from("7s", &path));
+    assert_eq!(shown("webhooks.timeout"), from("9s", "CONCLAVE_WEBHOOKS__TIMEOUT"));
+    assert_eq!(shown("http.listen"), from("127.0.0.1:0", "--listen"));
+    assert_eq!(shown("admin.token"), from("***", "CONCLAVE_ADMIN__TOKEN"));
+    assert_eq!(shown("billing.url"), from("http://me:***@127.0.0.1/", &path));
+    assert_eq!(shown("webhooks.retry_delays"), ("1m, 5m, 30m, 2h".into(), None));
+    assert_eq!(shown("media.rtc.tcp"), ("true".into(), None));
+    assert_eq!(shown("limits.burst"), ("40".into(), None));
+    assert!(!format!("{report:?}").contains("hush"));
 }

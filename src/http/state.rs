@@ -1,5 +1,6 @@
 //! The parts of the server that requests share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use conclave_actors::{EventRelay, Tree};
@@ -12,13 +13,15 @@ use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, ProjectId, Secret};
 
 use super::admission::Admission;
+use super::console::access::ConsoleAccess;
+use super::console::history::History;
 use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::origins::Origins;
 use crate::billing::BillingClient;
-use crate::config::{HostName, Plans};
+use crate::config::{HostName, Plans, SettingReport};
 use crate::livekit_config::LivekitConfigMonitor;
 
 /// What the call page needs to know.
@@ -78,6 +81,14 @@ pub struct AppState {
     pub reports: BodyReader,
     /// The bearer token of admin requests, if one is required.
     pub admin_token: Option<Secret>,
+    /// Who may use the console.
+    pub console: ConsoleAccess,
+    /// Counts of the last day, for the console.
+    pub console_history: History,
+    /// The effective settings, without secrets, for the console.
+    pub settings: Vec<SettingReport>,
+    /// The directory of recordings on this machine.
+    pub recordings: PathBuf,
     /// Hosts that admin requests may be sent to, besides loopback ones.
     pub admin_hosts: Vec<HostName>,
 }

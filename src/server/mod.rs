@@ -26,9 +26,10 @@ use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 use serde::Serialize;
 
-use crate::config::{Config, MediaCredentials, Mode, Plans};
+use crate::config::{Config, MediaCredentials, Mode, Plans, SettingOrigins};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
+use crate::http::console::history::History;
 use crate::http::key_locks::KeyLocks;
 use crate::http::metrics::Metrics;
 use crate::http::state::AppState;
@@ -44,6 +45,8 @@ pub use run::run;
 pub struct ServerOptions {
     /// The validated configuration.
     pub config: Config,
+    /// Where the settings came from, for the console.
+    pub origins: SettingOrigins,
     /// Whether to create the project and the API key of `dev`.
     pub mode: Mode,
     /// The data directory.
@@ -93,7 +96,7 @@ impl Server {
     /// # Errors
     /// A setting, a file or an address cannot be used.
     pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
-        let ServerOptions { config, mode, data, clock } = options;
+        let ServerOptions { config, origins, mode, data, clock } = options;
         let plans = Plans::load(config.plans.file.as_deref())?;
         // These can fail while another server is running, so they come before anything that changes its data.
         let lock = data_dir::lock_for_server(&data)?;
@@ -129,6 +132,7 @@ impl Server {
         let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
+        let console = parts::console_access(&config, mode, &clock)?;
         let state = Arc::new(AppState {
             admission: parts::admission(&config, &metrics),
             store: store.clone(),
@@ -155,8 +159,13 @@ impl Server {
             reports: parts::report_reader(&config),
             admin_token: config.admin.token.clone(),
             admin_hosts: config.admin.hosts.clone(),
+            console,
+            console_history: History::default(),
+            settings: origins.report(&config)?,
+            recordings: config.recordings.path(&data),
         });
         parts::spawn_limits_cleanup(&state);
+        parts::spawn_history(&state);
         clock_watch::spawn(state.clock.clone());
         let (api, admin) = (bound.api, bound.admin);
         let listeners = listeners::serve(bound, &config, &state)?;

@@ -15,10 +15,12 @@ use conclave_model::address::AddressFilter;
 
 use super::dev::DevAccess;
 use crate::billing::BillingClient;
-use crate::config::{Config, Origin};
+use crate::config::{Config, Mode, Origin};
 use crate::error::CliError;
 use crate::http::admission::{Admission, AdmissionLimits};
 use crate::http::client_address::TrustedProxies;
+use crate::http::console::access::{ConsoleAccess, Gate};
+use crate::http::console::history::{self, Sample};
 use crate::http::frame::payload::{self, BodyReader};
 use crate::http::limits::{Limits, Rate};
 use crate::http::livekit_webhook;
@@ -112,6 +114,35 @@ pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
 pub(super) fn origins(config: &Config) -> Origins {
     let texts = |origins: &[Origin]| origins.iter().map(|o| o.as_str().to_owned()).collect();
     Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
+}
+
+/// Returns who may use the console: in `dev` without an admin token everyone at this machine, else those who have it.
+///
+/// # Errors
+/// The operating system has no random numbers.
+pub(super) fn console_access(config: &Config, mode: Mode, clock: &Clock) -> Result<ConsoleAccess, CliError> {
+    let gate = match (&config.admin.token, mode) {
+        (Some(token), _) => Gate::Token(token.clone()),
+        (None, Mode::Dev) => Gate::Open,
+        (None, Mode::Serve) => Gate::Closed,
+    };
+    let access = ConsoleAccess::new(gate, clock.clone(), TrustedProxies(config.http.trusted_proxies.clone()));
+    access.map_err(|error| CliError::failed(format!("the system has no random numbers: {error}")))
+}
+
+/// Spawns a task that samples the counts of the console's plots, for as long as the server runs.
+pub(super) fn spawn_history(state: &Arc<AppState>) {
+    let state = Arc::downgrade(state);
+    tokio::spawn(async move {
+        while let Some(state) = state.upgrade() {
+            // A sample that cannot be read is left out: the cause is logged by the requests that it fails.
+            if let Ok(totals) = state.store.totals().await {
+                state.console_history.add(Sample { at: state.clock.now(), totals });
+            }
+            drop(state);
+            tokio::time::sleep(history::INTERVAL).await;
+        }
+    });
 }
 
 /// Spawns a task that regularly removes idle callers from the rate limiter, for as long as the server runs.

@@ -7,7 +7,7 @@ use conclave_model::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerOptions, descriptors};
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, SettingOrigins};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
@@ -15,9 +15,9 @@ use crate::runtime::run_in_system;
 ///
 /// # Errors
 /// The server could not start, or could not go on.
-pub fn run(mode: Mode, config: Config, data: PathBuf) -> Result<(), CliError> {
+pub fn run(mode: Mode, (config, origins): (Config, SettingOrigins), data: PathBuf) -> Result<(), CliError> {
     descriptors::raise_limit();
-    let options = ServerOptions { config, mode, data, clock: Clock::system() };
+    let options = ServerOptions { config, origins, mode, data, clock: Clock::system() };
     run_in_system(async {
         let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;

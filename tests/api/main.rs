@@ -9,6 +9,7 @@ mod admin_hosts;
 mod call;
 mod clock_steps;
 mod codes;
+mod console;
 mod contract;
 mod debug;
 mod description;

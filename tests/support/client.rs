@@ -69,6 +69,13 @@ impl Request {
         self.header("content-type", "application/json")
     }
 
+    /// Sets the fields of a form as the body.
+    pub fn form(mut self, fields: &[(&str, &str)]) -> Self {
+        let mut text = url::form_urlencoded::Serializer::new(String::new());
+        self.body = text.extend_pairs(fields).finish().into_bytes();
+        self.header("content-type", "application/x-www-form-urlencoded")
+    }
+
     #[track_caller]
     pub fn send(self) -> Response {
         self.try_send().expect("an answer")

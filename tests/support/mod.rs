@@ -22,7 +22,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use conclave::config::{Config, Mode, PortRange};
+use conclave::config::{Config, Mode, PortRange, SettingOrigins};
 use conclave::runtime::run_in_system;
 use conclave::server::{Server, ServerOptions};
 use conclave_model::{Clock, Timestamp};
@@ -119,8 +119,13 @@ impl TestApp {
     }
 
     fn boot(config: Config, clock: Clock, data: tempfile::TempDir) -> Self {
-        let options =
-            ServerOptions { config: config.clone(), mode: Mode::Dev, data: data.path().into(), clock: clock.clone() };
+        let options = ServerOptions {
+            config: config.clone(),
+            origins: SettingOrigins::default(),
+            mode: Mode::Dev,
+            data: data.path().into(),
+            clock: clock.clone(),
+        };
         let (sender, started) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || serve(options, &sender, stopped));

@@ -85,7 +85,7 @@ fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ActorKind>,
 
 async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let Paged { page, filter: ActorQuery { kind, project, q } } = Paged::from_query(request.query_string())?;
-    let filter = ActorFilter { kind, project, q };
+    let filter = ActorFilter { kind, project, q, failed: false };
     let list = state.tree.actors(&filter, page).await;
     if wants_text(&request) {
         return Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(tree(&list)));

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
 
-use super::readiness::Readiness;
+use crate::http::readiness::Readiness;
 use crate::http::resource::{health, single_method_resource};
 use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// Adds `/healthz` and `/readyz`.
-pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readiness: &Arc<Readiness>) {
     health(config);
-    let (state, readiness) = (Arc::clone(state), Arc::new(Readiness::new(state)));
+    let (state, readiness) = (Arc::clone(state), Arc::clone(readiness));
     let ready = web::get().to(move || ready(Arc::clone(&state), Arc::clone(&readiness)));
     config.service(single_method_resource("/readyz", Method::Get, ready));
 }

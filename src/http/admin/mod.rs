@@ -1,11 +1,10 @@
-//! The admin listener: health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
+//! The admin listener: the console, health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
 //! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`AllowedHosts`]).
 
 mod debug;
 mod docs;
 mod health;
 mod metrics;
-mod readiness;
 mod sandbox;
 
 use std::sync::Arc;
@@ -18,8 +17,10 @@ use actix_web::{Error, web};
 use conclave_model::{ErrorCode, Problem, Secret};
 use subtle::ConstantTimeEq;
 
+use super::console;
 use super::error::ApiError;
 use super::hosts::AllowedHosts;
+use super::readiness::Readiness;
 use super::resource::no_such_route;
 use super::state::AppState;
 
@@ -32,8 +33,10 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 }
 
 fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    health::configure(config, state);
+    let readiness = Arc::new(Readiness::new(state));
+    health::configure(config, state, &readiness);
     docs::configure(config);
+    console::configure(config, state, &readiness);
     let token = state.admin_token.clone();
     let guarded = web::scope("")
         .wrap(from_fn(move |request, next| guard(token.clone(), request, next)))

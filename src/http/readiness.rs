@@ -17,14 +17,18 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Which parts answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
+pub struct Parts {
+    /// The database can be written.
     pub database: bool,
+    /// The media plane answers.
     pub media: bool,
+    /// The root actor answers.
     pub actors: bool,
 }
 
 impl Parts {
     /// Whether all parts answer.
+    #[must_use]
     pub const fn are_ready(self) -> bool {
         self.database && self.media && self.actors
     }
@@ -38,13 +42,14 @@ struct Check {
 }
 
 /// The last check.
-pub(super) struct Readiness {
+pub struct Readiness {
     state: Arc<AppState>,
     last: Mutex<Option<Check>>,
 }
 
 impl Readiness {
     /// Nothing is checked before the first probe.
+    #[must_use]
     pub fn new(state: &Arc<AppState>) -> Self {
         Self { state: Arc::clone(state), last: Mutex::default() }
     }

@@ -1,0 +1,2 @@
+-- The order of the console's list of projects.
+CREATE INDEX projects_newest ON projects (created_at, id);

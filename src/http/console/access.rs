@@ -1,0 +1,189 @@
+//! Who may use the console: sessions of operators who have signed in with the admin token, and the tokens of their forms.
+//!
+//! Sessions are in memory, so a restart, which is how a token changes, ends them. A cookie has a random id; only its hash is kept.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::COOKIE;
+use conclave_model::{Clock, ErrorCode, Problem, Secret};
+use subtle::ConstantTimeEq;
+
+use crate::http::client_address::{Client, TrustedProxies};
+
+/// The name of the session's cookie.
+pub const COOKIE_NAME: &str = "conclave_session";
+/// How long a session lasts.
+pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
+/// Wrong tokens that an address may send within [`TRY_WINDOW`].
+const MOST_TRIES: usize = 5;
+const TRY_WINDOW: Duration = Duration::from_secs(60);
+/// Sessions, and addresses with wrong tries, that are kept. The oldest go first.
+const MOST_KEPT: usize = 1_000;
+
+/// How operators get in.
+#[derive(Debug, Clone)]
+pub enum Gate {
+    /// Without signing in: in `dev`, whose listener is on loopback.
+    Open,
+    /// With the admin token.
+    Token(Secret),
+    /// Not at all: a server for production without an admin token.
+    Closed,
+}
+
+/// The sessions of the console.
+pub struct ConsoleAccess {
+    gate: Gate,
+    clock: Clock,
+    proxies: TrustedProxies,
+    /// Makes the tokens of forms.
+    key: [u8; 32],
+    /// By the hash of the cookie's value, the time at which the session ends, by the monotonic clock.
+    sessions: Mutex<HashMap<[u8; 32], Duration>>,
+    /// The times of wrong tokens within the last minute, by address.
+    wrong_tries: Mutex<HashMap<Client, Vec<Duration>>>,
+}
+
+/// An operator that may use the console.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    /// The token that each form of this session has.
+    pub csrf: String,
+    /// Whether there is a session that signing out ends.
+    pub has_session: bool,
+}
+
+impl ConsoleAccess {
+    /// Without sessions.
+    ///
+    /// # Errors
+    /// The operating system has no random numbers.
+    pub fn new(gate: Gate, clock: Clock, proxies: TrustedProxies) -> Result<Self, getrandom::Error> {
+        Ok(Self { gate, clock, proxies, key: random()?, sessions: Mutex::default(), wrong_tries: Mutex::default() })
+    }
+
+    /// Returns how operators get in.
+    pub const fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Returns the operator that sends a request; `None` if it has to sign in first.
+    pub fn operator(&self, request: &HttpRequest) -> Option<Operator> {
+        match &self.gate {
+            Gate::Closed => None,
+            Gate::Open => Some(Operator { csrf: self.form_token(b"open"), has_session: false }),
+            Gate::Token(_) => {
+                let value = cookie(request)?;
+                let ends = lock(&self.sessions).get(&hash(&value)).copied()?;
+                let is_open = ends > self.clock.monotonic();
+                is_open.then(|| Operator { csrf: self.form_token(value.as_bytes()), has_session: true })
+            }
+        }
+    }
+
+    /// Returns the token of the form that signs in.
+    pub fn sign_in_token(&self) -> String {
+        self.form_token(b"sign-in")
+    }
+
+    /// Begins a session. Returns the value of its cookie.
+    ///
+    /// # Errors
+    /// 401 for a wrong token, 429 after five wrong ones within a minute from this address.
+    pub fn sign_in(&self, request: &HttpRequest, token: &str) -> Result<String, Problem> {
+        let Gate::Token(expected) = &self.gate else {
+            return Err(Problem::new(ErrorCode::NotFound, "there is nothing to sign in to"));
+        };
+        let client = self.proxies.client(request);
+        self.refuse_guesses(client)?;
+        if !bool::from(token.trim().as_bytes().ct_eq(expected.reveal().as_bytes())) {
+            self.note_wrong_try(client);
+            return Err(Problem::new(ErrorCode::Unauthorized, "the token is wrong; it is admin.token of the settings"));
+        }
+        let value = hex(&random().map_err(|_| Problem::internal())?);
+        let now = self.clock.monotonic();
+        let mut sessions = lock(&self.sessions);
+        sessions.retain(|_, ends| *ends > now);
+        drop_oldest(&mut sessions, |ends| *ends);
+        sessions.insert(hash(&value), now + SESSION_LIFE);
+        Ok(value)
+    }
+
+    /// Ends the session of a request.
+    pub fn sign_out(&self, request: &HttpRequest) {
+        if let Some(value) = cookie(request) {
+            lock(&self.sessions).remove(&hash(&value));
+        }
+    }
+
+    /// Whether a browser sent the request over TLS, as far as a trusted proxy says.
+    pub fn is_secure(&self, request: &HttpRequest) -> bool {
+        let from_proxy = request.peer_addr().is_some_and(|peer| self.proxies.contains(peer.ip().to_canonical()));
+        let scheme = request.headers().get("x-forwarded-proto").and_then(|value| value.to_str().ok());
+        request.app_config().secure() || (from_proxy && scheme == Some("https"))
+    }
+
+    fn form_token(&self, of: &[u8]) -> String {
+        hex(blake3::keyed_hash(&self.key, of).as_bytes())
+    }
+
+    fn refuse_guesses(&self, client: Option<Client>) -> Result<(), Problem> {
+        let Some(client) = client else { return Ok(()) };
+        let now = self.clock.monotonic();
+        let mut tries = lock(&self.wrong_tries);
+        let Some(of_client) = tries.get_mut(&client) else { return Ok(()) };
+        of_client.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
+        match of_client.first() {
+            Some(first) if of_client.len() >= MOST_TRIES => {
+                let wait = (*first + TRY_WINDOW).saturating_sub(now);
+                let message = format!("more than {MOST_TRIES} wrong tokens within a minute; try again in a minute");
+                Err(Problem::new(ErrorCode::RateLimited, message).after(wait))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note_wrong_try(&self, client: Option<Client>) {
+        let Some(client) = client else { return };
+        let mut tries = lock(&self.wrong_tries);
+        drop_oldest(&mut tries, |times| times.last().copied().unwrap_or_default());
+        tries.entry(client).or_default().push(self.clock.monotonic());
+    }
+}
+
+/// Makes room for one more entry, by the time of each.
+fn drop_oldest<K: Copy + Eq + std::hash::Hash, V>(kept: &mut HashMap<K, V>, time: impl Fn(&V) -> Duration) {
+    if kept.len() >= MOST_KEPT
+        && let Some(oldest) = kept.iter().min_by_key(|(_, value)| time(value)).map(|(key, _)| *key)
+    {
+        kept.remove(&oldest);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The value of the session's cookie.
+fn cookie(request: &HttpRequest) -> Option<String> {
+    let headers = request.headers().get_all(COOKIE).filter_map(|value| value.to_str().ok());
+    let mut pairs = headers.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value.to_owned())
+}
+
+fn hash(value: &str) -> [u8; 32] {
+    blake3::hash(value.as_bytes()).into()
+}
+
+fn random() -> Result<[u8; 32], getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*bytes).to_hex().to_string()
+}

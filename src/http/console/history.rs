@@ -1,0 +1,57 @@
+//! Counts of the last day, for the plots of the overview: one sample every five minutes, since the start of the server.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use conclave_db::Totals;
+use conclave_model::Timestamp;
+
+/// The interval between two samples.
+pub const INTERVAL: Duration = Duration::from_secs(300);
+/// The samples of a day.
+pub const SAMPLES: usize = 288;
+
+/// The samples of the last day, oldest first.
+#[derive(Debug, Default)]
+pub struct History(Mutex<VecDeque<Sample>>);
+
+/// The counts at one time.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// When they were read.
+    pub at: Timestamp,
+    /// The counts.
+    pub totals: Totals,
+}
+
+impl History {
+    /// Adds a sample, and drops what is older than a day.
+    pub fn add(&self, sample: Sample) {
+        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.len() == SAMPLES {
+            samples.pop_front();
+        }
+        samples.push_back(sample);
+    }
+
+    /// Returns the samples, oldest first.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_of_samples_is_kept() {
+        let history = History::default();
+        for at in 0..400 {
+            history.add(Sample { at: Timestamp::from_millis(at), totals: Totals::default() });
+        }
+        let samples = history.samples();
+        assert_eq!((samples.len(), samples[0].at), (SAMPLES, Timestamp::from_millis(112)));
+    }
+}

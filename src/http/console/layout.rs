@@ -1,0 +1,212 @@
+//! The frame of every page: head, navigation, notes and errors.
+
+use actix_web::http::StatusCode;
+use conclave_model::Problem;
+use conclave_model::project::Project;
+use maud::{DOCTYPE, Markup, html};
+
+use super::access::Operator;
+use super::notes;
+use super::parts::badge;
+use super::visit::Visit;
+
+/// Settings of htmx: no inline style, no evaluated text, and errors are shown in the page.
+const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
+
+/// The main navigation: path, name.
+const MAIN: [(&str, &str); 5] =
+    [("/", "Overview"), ("/projects", "Projects"), ("/actors", "Actors"), ("/server", "Server"), ("/docs", "API")];
+
+/// The pages of a project: path below the project's, name.
+const OF_PROJECT: [(&str, &str); 9] = [
+    ("", "Rooms"),
+    ("/sessions", "Sessions"),
+    ("/recordings", "Recordings"),
+    ("/broadcasts", "Broadcasts"),
+    ("/ingress", "Ingress"),
+    ("/templates", "Templates"),
+    ("/webhooks", "Webhooks"),
+    ("/usage", "Usage"),
+    ("/settings", "Settings"),
+];
+
+/// Where a page is.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    /// A page of the server, by its path in the main navigation.
+    Server(&'static str),
+    /// A page of a project, by its path below the project's.
+    Project(&'a Project, &'static str),
+}
+
+/// A whole page of the console.
+pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> Markup {
+    let note = visit.query("note").and_then(|name| notes::text(&name));
+    framed(
+        &visit.operator,
+        place,
+        title,
+        &html! {
+            @if let Some(note) = note { p.note.good role="status" { (note) } }
+            (content)
+        },
+    )
+}
+
+fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) -> Markup {
+    let current = match place {
+        Place::Server(path) => path,
+        Place::Project(..) => "/projects",
+    };
+    document(
+        title,
+        &html! {
+            header.top {
+                a.brand href="/" { "Conclave" }
+                nav aria-label="Main" {
+                    @for (path, name) in MAIN {
+                        a href=(path) aria-current=[(path == current).then_some("page")] { (name) }
+                    }
+                }
+                @if operator.has_session {
+                    form.sign-out method="post" action="/sign-out" {
+                        input type="hidden" name="csrf" value=(operator.csrf);
+                        button.plain type="submit" { "Sign out" }
+                    }
+                }
+            }
+            div #page {
+                @if let Place::Project(project, tab) = place { (project_head(project, tab)) }
+                main #content tabindex="-1" {
+                    div #notice aria-live="assertive" {}
+                    (content)
+                }
+            }
+            footer { p { "All times are UTC." } }
+        },
+    )
+}
+
+fn project_head(project: &Project, tab: &str) -> Markup {
+    html! {
+        div.project {
+            p.project-name {
+                strong { (project.name) }
+                " " code { (project.id) }
+                " " (badge(project.env.as_str()))
+                @if project.status.as_str() != "active" { " " (badge(project.status.as_str())) }
+            }
+            nav.tabs aria-label="Project" {
+                @for (path, name) in OF_PROJECT {
+                    a href={ "/projects/" (project.id) (path) } aria-current=[(path == tab).then_some("page")] { (name) }
+                }
+            }
+        }
+    }
+}
+
+fn document(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="htmx-config" content=(HTMX);
+                title { (title) " · Conclave" }
+                link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
+                link rel="stylesheet" href="/assets/console.css";
+                link rel="stylesheet" href="/assets/components.css";
+                script src="/assets/htmx.min.js" defer {}
+                script src="/assets/htmx-ext-sse.min.js" defer {}
+                script src="/assets/console.js" defer {}
+            }
+            body {
+                a.skip href="#content" { "Skip to the content" }
+                (body)
+            }
+        }
+    }
+}
+
+/// What is wrong, as a note above a page.
+pub fn problem(problem: &Problem) -> Markup {
+    html! {
+        p.note.bad role="alert" {
+            strong { "That did not work: " }
+            @if let Some(field) = &problem.field { code { (field) } " " }
+            (problem.message) " "
+            small { "(" (problem.code.as_str()) ")" }
+        }
+    }
+}
+
+/// The page of a request that failed.
+pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Markup {
+    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "That did not work" };
+    framed(
+        operator,
+        Place::Server("none"),
+        title,
+        &html! {
+            h1 { (title) }
+            (problem(shown))
+            p { "Go back to change what you entered, or start again at the " a href="/" { "overview" } "." }
+        },
+    )
+}
+
+/// The page of an action whose session has ended.
+pub fn signed_out(shown: &Problem) -> Markup {
+    document(
+        "Signed out",
+        &html! {
+            main #content.narrow tabindex="-1" {
+                h1 { "Signed out" }
+                (problem(shown))
+                p { a href="/sign-in" { "Sign in" } }
+            }
+        },
+    )
+}
+
+/// The page of a server whose console nobody can sign in to.
+pub fn closed() -> Markup {
+    document(
+        "Console",
+        &html! {
+            main #content.narrow tabindex="-1" {
+                h1 { "The console needs a token" }
+                p {
+                    "Set " code { "admin.token" } " in the settings file, or " code { "CONCLAVE_ADMIN__TOKEN" }
+                    " in the environment, and restart the server. Operators sign in with it."
+                }
+            }
+        },
+    )
+}
+
+/// The form that signs in.
+pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
+    document(
+        "Sign in",
+        &html! {
+            main #content.narrow tabindex="-1" {
+                h1 { "Sign in to Conclave" }
+                @if let Some(wrong) = wrong { (problem(wrong)) }
+                form.card method="post" action="/sign-in" {
+                    input type="hidden" name="csrf" value=(csrf);
+                    input type="hidden" name="next" value=(next);
+                    p.field {
+                        label for="token" { "Admin token" }
+                        input #token type="password" name="token" autocomplete="current-password" required autofocus
+                            aria-describedby="token-help";
+                        small #token-help { "The value of " code { "admin.token" } ". The session lasts 12 hours." }
+                    }
+                    p { button type="submit" { "Sign in" } }
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,124 @@
+//! The overview: what is live, what fails, and whether the parts of the server answer.
+
+use actix_web::web;
+use conclave_actors::debug::ActorView;
+use conclave_db::{FailingEndpoint, Totals};
+use conclave_model::usage;
+use maud::{Markup, html};
+
+use super::actors::failing_actors;
+use super::history::{SAMPLES, Sample};
+use super::layout::{self, Place};
+use super::parts::{badge, empty, grouped, live, table};
+use super::plots;
+use super::route::{self, Route};
+use super::visit::{Answer, Visit};
+use crate::http::error::ApiError;
+use crate::http::readiness::{Parts, Readiness};
+
+/// Failing receivers that are shown.
+const SHOWN: u32 = 20;
+/// Seconds between two readings of the page.
+const EVERY: u32 = 10;
+
+/// The routes of the page.
+pub fn routes() -> Vec<Route> {
+    vec![route::page("/", show)]
+}
+
+/// What the page shows.
+struct Overview {
+    totals: Totals,
+    minutes: f64,
+    failing: Vec<FailingEndpoint>,
+    actors: Vec<ActorView>,
+    parts: Option<Parts>,
+    history: Vec<Sample>,
+}
+
+async fn show(visit: Visit) -> Answer {
+    let overview = read(&visit).await?;
+    let content = html! {
+        h1 { "Overview" }
+        (live(&visit, "overview", EVERY, &content(&overview)))
+    };
+    Ok(visit.show(layout::page(&visit, Place::Server("/"), "Overview", &content)))
+}
+
+async fn read(visit: &Visit) -> Result<Overview, ApiError> {
+    let store = &visit.state.store;
+    let readiness = visit.request.app_data::<web::Data<Readiness>>();
+    let parts = match readiness {
+        Some(readiness) => Some(readiness.parts().await),
+        None => None,
+    };
+    Ok(Overview {
+        totals: store.totals().await?,
+        minutes: usage::minutes(store.month_time_of_all().await?),
+        failing: store.failing_endpoints(SHOWN).await?,
+        actors: failing_actors(&visit.state.tree).await,
+        parts,
+        history: visit.state.console_history.samples(),
+    })
+}
+
+fn content(overview: &Overview) -> Markup {
+    let totals = &overview.totals;
+    let plot = |name: &str, value: fn(&Totals) -> u32| {
+        let values: Vec<u32> =
+            overview.history.iter().map(|sample| value(&sample.totals)).chain([value(totals)]).collect();
+        plots::line(name, &values, SAMPLES)
+    };
+    html! {
+        @if let Some(parts) = overview.parts { (answering(parts)) }
+        div.tiles {
+            (tile("Live rooms", &grouped(totals.open_rooms.into()), &plot("Live rooms", |t| t.open_rooms)))
+            (tile("Live participants", &grouped(totals.participants.into()), &plot("Live participants", |t| t.participants)))
+            (tile("Running jobs", &grouped(totals.running_egresses.into()), &plot("Running jobs", |t| t.running_egresses)))
+            (tile("Minutes this month", &format!("{:.0}", overview.minutes), &html! {
+                p.help { "Participant minutes of all projects, by UTC days." }
+            }))
+        }
+        @if !overview.actors.is_empty() {
+            h2 { "Actors that failed" }
+            (super::actors::failures(&overview.actors))
+        }
+        h2 { "Failing receivers" }
+        (receivers(&overview.failing))
+        @if totals.projects == 0 {
+            (empty("There is no project yet.", "A project owns rooms and API keys. Create the first one under Projects."))
+        }
+    }
+}
+
+fn answering(parts: Parts) -> Markup {
+    let part = |name: &str, answers: bool| {
+        html! { li { (name) " " (badge(if answers { "ok" } else { "unavailable" })) } }
+    };
+    html! {
+        ul.parts aria-label="Parts of the server" {
+            (part("Database", parts.database))
+            (part("Media plane", parts.media))
+            (part("Actors", parts.actors))
+        }
+    }
+}
+
+fn tile(name: &str, value: &str, below: &Markup) -> Markup {
+    html! { section.tile { h2 { (name) } p.value { (value) } (below) } }
+}
+
+fn receivers(failing: &[FailingEndpoint]) -> Markup {
+    if failing.is_empty() {
+        return empty(
+            "Every webhook receiver accepts what it is sent.",
+            "One that does not is shown here until it does.",
+        );
+    }
+    let row = |endpoint: &FailingEndpoint| {
+        let path = format!("/projects/{}/webhooks?status=pending&endpoint_id={}", endpoint.project_id, endpoint.id);
+        vec![html! { a href=(path) { (endpoint.url) } }, html! { code { (endpoint.project_id) } }, badge("failing")]
+    };
+    let rows: Vec<_> = failing.iter().map(row).collect();
+    table("Failing receivers", &["Receiver", "Project", "Status"], &rows)
+}

@@ -1,0 +1,184 @@
+//! Parts that several pages have: tables, badges, times, forms, empty states.
+
+use maud::{Markup, html};
+
+use super::visit::Visit;
+
+/// How many rows a list shows at once.
+pub const ROWS: u32 = 50;
+
+/// A status as a word with the colour of its meaning.
+pub fn badge(word: &str) -> Markup {
+    let meaning = match word {
+        "open" | "active" | "ok" | "running" | "delivered" | "complete" | "publishing" | "connected" | "live"
+        | "good" | "excellent" => "good",
+        "pending" | "starting" | "ending" | "joining" | "joined" | "busy" | "restarting" | "buffering" | "fair"
+        | "exceeded" | "limit_reached" => "warn",
+        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor" | "failing" => "bad",
+        _ => "idle",
+    };
+    html! { span class={ "badge " (meaning) } { (word.replace('_', " ")) } }
+}
+
+/// A time of the API, in a form that is read quickly.
+pub fn time(text: &str) -> Markup {
+    let (day, rest) = text.split_once('T').unwrap_or((text, ""));
+    let clock = rest.get(..8).unwrap_or(rest);
+    html! {
+        @if text.is_empty() { (nothing()) } @else { time datetime=(text) { (day) " " (clock) } }
+    }
+}
+
+/// A time to come, which counts down where there are scripts.
+pub fn countdown(text: &str) -> Markup {
+    html! { time.until datetime=(text) data-until=(text) { (time(text)) } }
+}
+
+/// What stands in the place of an absent value.
+pub fn nothing() -> Markup {
+    html! { span.none { span aria-hidden="true" { "–" } span.unseen { "none" } } }
+}
+
+/// A text, or that there is none.
+pub fn or_nothing(text: &str) -> Markup {
+    if text.is_empty() {
+        nothing()
+    } else {
+        html! { (text) }
+    }
+}
+
+/// A table. Each row has a cell for each column; on narrow screens a row is a list of names and values.
+pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
+    html! {
+        table {
+            caption.unseen { (caption) }
+            thead { tr { @for column in columns { th scope="col" { (column) } } } }
+            tbody {
+                @for row in rows {
+                    tr { @for (cell, column) in row.iter().zip(columns) { td data-label=(column) { div { (cell) } } } }
+                }
+            }
+        }
+    }
+}
+
+/// A list of names and values.
+pub fn facts(facts: &[(&str, Markup)]) -> Markup {
+    html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
+}
+
+/// What a list says that has no rows: what would be there, and how it gets there.
+pub fn empty(what: &str, how: &str) -> Markup {
+    html! { div.empty { p { strong { (what) } } p { (how) } } }
+}
+
+/// Links to the page before and after one of a list, with the same filters.
+pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
+    let to = |offset: u64| {
+        let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
+        let kept = query.filter(|(name, _)| name != "offset" && name != "note");
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(kept).append_pair("offset", &offset.to_string());
+        format!("{}?{}", visit.request.path(), query.finish())
+    };
+    html! {
+        @if offset > 0 || has_more {
+            nav.pager aria-label="Pages of the list" {
+                @if offset > 0 { a rel="prev" href=(to(offset.saturating_sub(u64::from(ROWS)))) { "Newer" } }
+                @if has_more { a rel="next" href=(to(offset + u64::from(ROWS))) { "Older" } }
+            }
+        }
+    }
+}
+
+/// A form that runs an action. With scripts, what is wrong is shown without leaving the page.
+pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
+    html! {
+        form method="post" action=(path) hx-post=(path) hx-target="#notice" hx-disabled-elt="find button" {
+            input type="hidden" name="csrf" value=(visit.operator.csrf);
+            (content)
+        }
+    }
+}
+
+/// A button that runs an action. `name` says to readers of the screen what it is about.
+pub fn button(visit: &Visit, path: &str, label: &str, name: &str) -> Markup {
+    form(visit, path, &html! { button type="submit" aria-label=(name) { (label) } })
+}
+
+/// A button that runs an action which cannot be undone, after a question.
+pub fn danger(visit: &Visit, path: &str, label: &str, question: &str) -> Markup {
+    let confirmed = html! { button.danger type="submit" aria-label=(question) data-confirm=(question) { (label) } };
+    form(visit, path, &confirmed)
+}
+
+/// A labelled input.
+pub fn field(id: &str, label: &str, input: &Markup, help: &str) -> Markup {
+    html! {
+        p.field {
+            label for=(id) { (label) }
+            (input)
+            @if !help.is_empty() { small { (help) } }
+        }
+    }
+}
+
+/// A choice of words.
+pub fn select(id: &str, name: &str, options: &[(&str, &str)], chosen: &str) -> Markup {
+    html! {
+        select id=(id) name=(name) {
+            @for (value, label) in options { option value=(value) selected[*value == chosen] { (label) } }
+        }
+    }
+}
+
+/// A part of a page that is read again every so many seconds, while the page is visible and without what is being edited.
+pub fn live(visit: &Visit, id: &str, seconds: u32, content: &Markup) -> Markup {
+    let query = visit.request.query_string();
+    let path = visit.request.path();
+    let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    html! {
+        div id=(id) data-every=(seconds) hx-get=(path) hx-trigger="refresh" hx-select={ "#" (id) } hx-swap="outerHTML" {
+            (content)
+        }
+    }
+}
+
+/// A secret that is shown this once.
+pub fn secret(label: &str, value: &str) -> Markup {
+    html! {
+        div.secret {
+            p { strong { (label) } " is shown this once. Store it now." }
+            p.copy { code #secret { (value) } button type="button" data-copy="#secret" { "Copy" } }
+        }
+    }
+}
+
+/// A number of minutes, with as many digits as tell something.
+pub fn minutes(minutes: f64) -> String {
+    if minutes < 10.0 { format!("{minutes:.1}") } else { format!("{minutes:.0}") }
+}
+
+/// A whole number in groups of three digits.
+pub fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if number < 0 { format!("−{text}") } else { text }
+}
+
+/// A length of time in seconds, as people say it.
+pub fn length(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}

@@ -1,0 +1,163 @@
+//! Room codes: created and shown once, with the join link as a QR code; listed; disabled.
+
+use maud::{Markup, html};
+use qrcodegen::{QrCode, QrCodeEcc};
+use serde_json::{Value, json};
+
+use super::{RoomPage, room_path};
+use crate::http::console::json::Fields;
+use crate::http::console::layout::{self, Place};
+use crate::http::console::parts::{ROWS, badge, empty, field, form, nothing, or_nothing, secret, select, table, time};
+use crate::http::console::route::{self, Route};
+use crate::http::console::visit::{Answer, Visit};
+use crate::http::error::ApiError;
+use crate::http::state::AppState;
+
+/// The quiet zone around a QR code, in modules.
+const QUIET: i32 = 4;
+
+/// The routes of the actions.
+pub fn routes() -> Vec<Route> {
+    vec![
+        route::action("/projects/{project}/rooms/{name}/codes", create),
+        route::action("/projects/{project}/rooms/{name}/codes/disable", disable),
+    ]
+}
+
+impl RoomPage<'_> {
+    pub(super) async fn codes(&self) -> Result<Markup, ApiError> {
+        let call = self.visit.call("list_codes", self.project).path("name", self.name());
+        let codes = call.page(ROWS, 0).send().await?;
+        let rows: Vec<_> = codes.list("codes").iter().map(|code| self.code(code)).collect();
+        Ok(html! {
+            section.card {
+                h2 { "Room codes" }
+                @if rows.is_empty() {
+                    (empty("There is no room code.", "Whoever has one can join without your backend."))
+                } @else {
+                    (table("Room codes", &["Code", "Role", "Identity", "Uses", "Expires", "Status"], &rows))
+                }
+                @if self.is_open() { (self.create_form()) }
+                @if !rows.is_empty() { (self.disable_form()) }
+            }
+        })
+    }
+
+    fn code(&self, code: &Value) -> Vec<Markup> {
+        let is_over = code.text("expires_at") <= self.visit.state.clock.now().to_string().as_str();
+        let status = match (code.flag("disabled"), is_over) {
+            (true, _) => "disabled",
+            (false, true) => "expired",
+            (false, false) => "active",
+        };
+        let cap = code["max_uses"].as_i64().map_or_else(String::new, |cap| format!(" of {cap}"));
+        vec![
+            html! { code { (code.text("code")) } },
+            html! { (code.text("role")) },
+            or_nothing(code.text("identity")),
+            html! { (code.whole("uses")) (cap) },
+            time(code.text("expires_at")),
+            badge(status),
+        ]
+    }
+
+    fn create_form(&self) -> Markup {
+        let roles: Vec<(&str, &str)> = self.roles.iter().map(|role| (role.as_str(), role.as_str())).collect();
+        html! {
+            h3 { "Create a join link" }
+            @if roles.is_empty() {
+                p { "The room has no template with roles, and a code needs a role." }
+            } @else {
+                (form(self.visit, &self.path("/codes"), &html! {
+                    div.fields {
+                        (field("code-role", "Role", &select("code-role", "role", &roles, ""), ""))
+                        (field("code-identity", "Only for the identity", &html! {
+                            input #code-identity name="identity" maxlength="128" placeholder="anyone";
+                        }, ""))
+                        (field("code-uses", "Uses at most", &html! {
+                            input #code-uses type="number" name="max_uses" min="1" placeholder="no limit";
+                        }, ""))
+                        (field("code-hours", "Valid for (hours)", &html! {
+                            input #code-hours type="number" name="hours" min="1" max="720" value="24";
+                        }, ""))
+                    }
+                    p { button type="submit" { "Create room code" } }
+                }))
+            }
+        }
+    }
+
+    fn disable_form(&self) -> Markup {
+        html! {
+            h3 { "Disable a code" }
+            (form(self.visit, &self.path("/codes/disable"), &html! {
+                (field("disable-code", "The whole code", &html! {
+                    input #disable-code name="code" required placeholder="abcd-efgh-jkmn" autocomplete="off";
+                }, "Only its first four characters are stored."))
+                p { button.danger type="submit" { "Disable" } }
+            }))
+        }
+    }
+}
+
+async fn create(visit: Visit) -> Answer {
+    let (project, name) = (visit.project().await?, visit.param("name"));
+    let mut body = json!({"role": visit.field("role")});
+    if let Some(identity) = visit.optional("identity") {
+        body["identity"] = json!(identity);
+    }
+    if let Some(uses) = visit.number("max_uses")? {
+        body["max_uses"] = json!(uses);
+    }
+    if let Some(hours) = visit.number("hours")? {
+        body["ttl_seconds"] = json!(hours.saturating_mul(3_600));
+    }
+    let created = visit.call("create_code", &project.id).path("name", &name).body(body).send().await?;
+    let code = created.text("code");
+    let link = join_link(&visit.state, code);
+    let content = html! {
+        h1 { "Room code for " (name) }
+        (secret("The room code", code))
+        @if let Some(link) = &link {
+            h2 { "Join link" }
+            p { a href=(link) { (link) } }
+            div.qr { (qr_code(link).unwrap_or_else(nothing)) }
+        } @else {
+            p { "This server has no call page (" code { "http.call_page" } "), so that the code has no link. Exchange it with "
+                code { "POST /v1/codes/{code}/exchange" } "." }
+        }
+        p { a href=(room_path(&project.id, &name)) { "Back to the room" } }
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, ""), "Room code", &content)))
+}
+
+async fn disable(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    visit.call("disable_code", &project).path("code", visit.field("code")).send().await?;
+    Ok(visit.done(&room_path(&project, &visit.param("name")), "code-disabled"))
+}
+
+/// The address of the call page with a code; `None` if there is no call page. Clients reach it where they reach signalling.
+fn join_link(state: &AppState, code: &str) -> Option<String> {
+    state.call_page.as_ref()?;
+    state.signalling.as_ref().or(state.sandbox.as_ref())?;
+    let address = state.media_url.replacen("ws", "http", 1);
+    Some(format!("{}/call#code={code}", address.trim_end_matches('/')))
+}
+
+/// A QR code as SVG, dark on light whatever the page is.
+fn qr_code(text: &str) -> Option<Markup> {
+    use std::fmt::Write as _;
+    let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;
+    let mut path = String::new();
+    for (x, y) in (0..code.size()).flat_map(|y| (0..code.size()).map(move |x| (x, y))) {
+        if code.get_module(x, y) {
+            // Writing into a String cannot fail.
+            let _ = write!(path, "M{},{}h1v1h-1z", x + QUIET, y + QUIET);
+        }
+    }
+    let size = code.size() + 2 * QUIET;
+    Some(html! {
+        svg viewBox={ "0 0 " (size) " " (size) } role="img" aria-label="QR code of the join link" { path d=(path) {} }
+    })
+}

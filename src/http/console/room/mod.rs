@@ -1,0 +1,152 @@
+//! A room: who is in it now with which tracks, what can be done, and its events as they happen.
+
+mod codes;
+mod events;
+mod jobs;
+mod moderation;
+mod participants;
+
+use conclave_actors::debug::ActorView;
+use conclave_model::ProjectId;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::json::Fields;
+use super::layout::{self, Place};
+use super::parts::{badge, danger, empty, facts, live, or_nothing, time};
+use super::route::{self, Route};
+use super::visit::{Answer, Visit, encoded};
+use crate::http::error::ApiError;
+
+/// Seconds between two readings of what is live.
+const EVERY: u32 = 5;
+
+/// The routes of the page and its actions.
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        route::page("/projects/{project}/rooms/{name}", show),
+        route::action("/projects/{project}/rooms/{name}/end", end),
+        route::page("/projects/{project}/rooms/{name}/events", events::stream),
+    ];
+    routes.extend(moderation::routes());
+    routes.extend(jobs::routes());
+    routes.extend(codes::routes());
+    routes
+}
+
+/// The room that a page is about.
+struct RoomPage<'a> {
+    visit: &'a Visit,
+    project: &'a ProjectId,
+    /// The response of `get_room`.
+    room: Value,
+    /// The names of its template's roles.
+    roles: Vec<String>,
+    /// The names of its template's destinations, with their kinds.
+    destinations: Vec<(String, String)>,
+}
+
+impl RoomPage<'_> {
+    async fn read<'a>(visit: &'a Visit, project: &'a ProjectId) -> Result<RoomPage<'a>, ApiError> {
+        let room = visit.call("get_room", project).path("name", &visit.param("name")).send().await?;
+        let (mut roles, mut destinations) = (Vec::new(), Vec::new());
+        if let Some(id) = room.some_text("template_id") {
+            // A template that was deleted has neither.
+            let of_template = |operation| visit.call(operation, project).path("id", id).send();
+            let template = of_template("get_template").await.unwrap_or_default();
+            roles.extend(template["roles"].as_object().into_iter().flatten().map(|(name, _)| name.clone()));
+            let listed = of_template("list_destinations").await.unwrap_or_default();
+            let names = listed.list("destinations").iter();
+            destinations.extend(names.map(|one| (one.text("name").to_owned(), one.text("kind").to_owned())));
+        }
+        Ok(RoomPage { visit, project, room, roles, destinations })
+    }
+
+    fn name(&self) -> &str {
+        self.room.text("name")
+    }
+
+    fn is_open(&self) -> bool {
+        self.room.text("status") == "open"
+    }
+
+    /// A path below the room's.
+    fn path(&self, rest: &str) -> String {
+        format!("/projects/{}/rooms/{}{rest}", self.project, encoded(self.name()))
+    }
+
+    /// The room's actor, if it has one.
+    async fn actor(&self) -> Option<ActorView> {
+        self.visit.state.tree.actor(&format!("{}/room/{}", self.project, self.name())).await
+    }
+
+    fn head(&self) -> Markup {
+        let room = &self.room;
+        let cap = match room.whole("max_participants") {
+            0 => "the plan's limit".to_owned(),
+            cap => cap.to_string(),
+        };
+        html! {
+            h1 { (self.name()) " " (badge(room.text("status"))) }
+            (facts(&[
+                ("Created", time(room.text("created_at"))),
+                ("First join", time(room.text("started_at"))),
+                ("Ended", time(room.text("ended_at"))),
+                ("Participants at most", html! { (cap) }),
+                ("Empty timeout", html! { (room.whole("empty_timeout_seconds")) " s" }),
+                ("Template", or_nothing(room.text("template_id"))),
+            ]))
+            div.actions {
+                a href={ "/projects/" (self.project) "/sessions?room=" (self.name()) } { "Sessions and timeline" }
+                @if self.is_open() {
+                    a href={ "/actors/" (self.project) "/room/" (self.name()) } { "Actor" }
+                    (danger(self.visit, &self.path("/end"), "End room", "End the room and disconnect everyone?"))
+                }
+            }
+        }
+    }
+
+    fn metadata(&self) -> Markup {
+        let metadata = &self.room["metadata"];
+        html! {
+            @if !metadata.is_null() {
+                h2 { "Metadata" }
+                pre tabindex="0" aria-label="Metadata" { (serde_json::to_string_pretty(metadata).unwrap_or_default()) }
+            }
+        }
+    }
+}
+
+async fn show(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let page = RoomPage::read(&visit, &project.id).await?;
+    let actor = if page.is_open() { page.actor().await } else { None };
+    let participants = page.participants(actor.as_ref()).await;
+    let jobs = page.jobs().await?;
+    let codes = page.codes().await?;
+    let content = html! {
+        (page.head())
+        (live(&visit, "live", EVERY, &html! { (participants) (jobs) }))
+        @if page.is_open() {
+            (page.events())
+            (page.message_form())
+            div.cards { (page.recording_form()) (page.broadcast_form()) (page.ingress_form()) }
+        } @else {
+            (empty("The room has ended.", "An ended room never reopens, and its name is not used again."))
+        }
+        (codes)
+        (page.metadata())
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, ""), page.name(), &content)))
+}
+
+async fn end(visit: Visit) -> Answer {
+    let (project, name) = (visit.project_id()?, visit.param("name"));
+    visit.call("end_room", &project).path("name", &name).send().await?;
+    Ok(visit.done(&room_path(&project, &name), "room-ended"))
+}
+
+/// The path of a room's page.
+fn room_path(project: &ProjectId, name: &str) -> String {
+    format!("/projects/{project}/rooms/{}", encoded(name))
+}

@@ -1,0 +1,147 @@
+//! The rooms of a project: live ones first, searched by the beginning of their names; and opening one.
+
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::project::Project;
+use conclave_model::room::Room;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::json::Fields;
+use super::layout::{self, Place};
+use super::parts::{ROWS, badge, empty, field, form, live, nothing, pager, select, table, time};
+use super::route::{self, Route};
+use super::visit::{Answer, Visit};
+use crate::http::error::ApiError;
+
+/// Seconds between two readings.
+const EVERY: u32 = 10;
+/// The columns of a list of rooms.
+const COLUMNS: [&str; 5] = ["Room", "Status", "Created", "First join", "Ended"];
+
+/// The routes of the page.
+pub fn routes() -> Vec<Route> {
+    vec![route::page("/projects/{project}", list), route::action("/projects/{project}/rooms", create)]
+}
+
+async fn list(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let page = PageRequest { limit: ROWS, offset: visit.offset() };
+    let rooms = match visit.query("q") {
+        Some(prefix) => found(&visit, &project, prefix, page).await?,
+        None => all(&visit, &project, page).await?,
+    };
+    let templates = templates(&visit, &project).await?;
+    let content = html! {
+        h1 { "Rooms" }
+        (search(&visit, &project))
+        (live(&visit, "rooms", EVERY, &rooms))
+        (create_form(&visit, &project, &templates))
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, ""), &format!("Rooms of {}", project.name), &content)))
+}
+
+fn search(visit: &Visit, project: &Project) -> Markup {
+    let path = format!("/projects/{}", project.id);
+    html! {
+        form.search role="search" method="get" action=(path) {
+            label for="q" { "Search by the beginning of the name" }
+            input #q type="search" name="q" value=(visit.query("q").unwrap_or_default()) autocomplete="off"
+                hx-get=(path) hx-trigger="input changed delay:250ms" hx-target="#rooms" hx-select="#rooms"
+                hx-swap="outerHTML" hx-replace-url="true";
+        }
+    }
+}
+
+async fn found(visit: &Visit, project: &Project, prefix: String, page: PageRequest) -> Result<Markup, ApiError> {
+    let mut rooms = visit.state.store.rooms_with_prefix(project.id.clone(), prefix.clone(), page).await?;
+    rooms.items.sort_by_key(|room| room.ended_at.is_some());
+    Ok(html! {
+        @if rooms.items.is_empty() {
+            (empty("No room has a name that begins like this.", "Upper and lower case differ."))
+        } @else {
+            (rows("Rooms found", &rooms, project))
+        }
+        (pager(visit, page.offset, rooms.has_more))
+    })
+}
+
+async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Markup, ApiError> {
+    let store = &visit.state.store;
+    let first = PageRequest { limit: ROWS, offset: 0 };
+    let live = if page.offset == 0 { Some(store.live_rooms(project.id.clone(), first).await?) } else { None };
+    let rooms = store.rooms(project.id.clone(), page).await?;
+    Ok(html! {
+        @if let Some(live) = live {
+            h2 { "Live" }
+            @if live.items.is_empty() {
+                (empty("No room is open.", "Open one below, or by POST /v1/rooms with a key of this project."))
+            } @else {
+                (rows("Live rooms", &live, project))
+                @if live.has_more { p.help { "The first " (ROWS) " are shown. Search to find others." } }
+            }
+        }
+        @if rooms.items.iter().any(|room| room.ended_at.is_some()) {
+            h2 { "Ended, newest first" }
+            (rows("Ended rooms", &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
+        }
+        (pager(visit, page.offset, rooms.has_more))
+    })
+}
+
+/// Those of the rooms that have ended.
+fn ended(rooms: &[Room]) -> Vec<Room> {
+    rooms.iter().filter(|room| room.ended_at.is_some()).cloned().collect()
+}
+
+fn rows(caption: &str, rooms: &Page<Room>, project: &Project) -> Markup {
+    let instant = |at: Option<conclave_model::Timestamp>| at.map_or_else(nothing, |at| time(&at.to_string()));
+    let row = |room: &Room| {
+        vec![
+            html! { a href={ "/projects/" (project.id) "/rooms/" (room.name) } { (room.name) } },
+            badge(room.status.as_str()),
+            time(&room.created_at.to_string()),
+            instant(room.started_at),
+            instant(room.ended_at),
+        ]
+    };
+    table(caption, &COLUMNS, &rooms.items.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The templates of a project, for a choice.
+pub async fn templates(visit: &Visit, project: &Project) -> Result<Value, ApiError> {
+    visit.call("list_templates", &project.id).page(200, 0).send().await
+}
+
+fn create_form(visit: &Visit, project: &Project, templates: &Value) -> Markup {
+    let mut choices = vec![("", "the project's default")];
+    choices.extend(templates.list("templates").iter().map(|template| (template.text("id"), template.text("name"))));
+    html! {
+        section.card {
+            h2 { "Open a room" }
+            (form(visit, &format!("/projects/{}/rooms", project.id), &html! {
+                div.fields {
+                    (field("room-name", "Name", &html! { input #room-name name="name" required maxlength="128"; },
+                        "Letters, digits, _ and -; never used before in the project"))
+                    (field("template", "Template", &select("template", "template_id", &choices, ""), ""))
+                    (field("timeout", "Stays open when empty (seconds)", &html! {
+                        input #timeout type="number" name="empty_timeout_seconds" min="0" placeholder="300";
+                    }, ""))
+                }
+                p { button type="submit" { "Open room" } }
+            }))
+        }
+    }
+}
+
+async fn create(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    let mut body = json!({"name": visit.field("name")});
+    if let Some(template) = visit.optional("template_id") {
+        body["template_id"] = json!(template);
+    }
+    if let Some(seconds) = visit.number("empty_timeout_seconds")? {
+        body["empty_timeout_seconds"] = json!(seconds);
+    }
+    let room = visit.call("create_room", &project).body(body).send().await?;
+    Ok(visit.done(&format!("/projects/{project}/rooms/{}", room.text("name")), "room-created"))
+}

@@ -1,0 +1,143 @@
+//! Routes of the console, and the checks before each: origin, session, and the token of a form.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_model::{ErrorCode, Problem};
+use futures_util::future::LocalBoxFuture;
+use subtle::ConstantTimeEq;
+use url::form_urlencoded;
+
+use super::access::{Gate, Operator};
+use super::layout;
+use super::visit::{self, Answer, Visit, encoded};
+use crate::http::error::ApiError;
+use crate::http::frame::payload;
+use crate::http::origins;
+use crate::http::resource::method_not_allowed;
+use crate::http::spec::Method;
+use crate::http::state::AppState;
+
+/// The field of a form that has the session's token.
+pub const CSRF_FIELD: &str = "csrf";
+
+type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, Answer>>;
+
+/// A path with a method and its handler.
+pub struct Route {
+    path: &'static str,
+    method: Method,
+    handler: Handler,
+}
+
+/// A page that is shown.
+pub fn page<F: Future<Output = Answer> + 'static>(path: &'static str, handler: fn(Visit) -> F) -> Route {
+    Route { path, method: Method::Get, handler: Rc::new(move |visit| Box::pin(handler(visit))) }
+}
+
+/// An action that a form sends.
+pub fn action<F: Future<Output = Answer> + 'static>(path: &'static str, handler: fn(Visit) -> F) -> Route {
+    Route { path, method: Method::Post, handler: Rc::new(move |visit| Box::pin(handler(visit))) }
+}
+
+/// Adds the routes, those of one path as one resource.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes: Vec<Route>) {
+    let mut resources: Vec<(&'static str, Vec<&'static str>, actix_web::Resource)> = Vec::new();
+    for Route { path, method, handler } in routes {
+        let state = Arc::clone(state);
+        let base = if method == Method::Get { web::get() } else { web::post() };
+        let route = base.to(move |request: HttpRequest, payload: web::Payload| {
+            answer(Arc::clone(&state), Rc::clone(&handler), request, payload)
+        });
+        match resources.iter().position(|(known, ..)| *known == path) {
+            Some(at) => {
+                let (path, mut methods, resource) = resources.remove(at);
+                methods.push(method.as_str());
+                resources.insert(at, (path, methods, resource.route(route)));
+            }
+            None => resources.push((path, vec![method.as_str()], web::resource(path).route(route))),
+        }
+    }
+    for (_, methods, resource) in resources {
+        let allowed = methods.join(", ");
+        let other = web::to(move || {
+            let response = method_not_allowed(&allowed);
+            async { response }
+        });
+        config.service(resource.default_service(other));
+    }
+}
+
+async fn answer(state: Arc<AppState>, handler: Handler, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    let Some(operator) = state.console.operator(&request) else { return turn_away(&state, &request) };
+    let failed = Failed { request: request.clone(), operator: operator.clone() };
+    let form = match form(&state, &request, payload, &operator.csrf).await {
+        Ok(form) => form,
+        Err(error) => return failed.respond(&error),
+    };
+    let answer = handler(Visit { state, request, operator, form }).await;
+    answer.unwrap_or_else(|error| failed.respond(&error))
+}
+
+/// Responds to a request without a session.
+fn turn_away(state: &AppState, request: &HttpRequest) -> HttpResponse {
+    if matches!(state.console.gate(), Gate::Closed) {
+        return visit::html(StatusCode::FORBIDDEN, layout::closed());
+    }
+    if request.method() != actix_web::http::Method::GET {
+        let problem = Problem::new(ErrorCode::Unauthorized, "the session has ended; sign in again");
+        let status = StatusCode::UNAUTHORIZED;
+        return if visit::is_partial(request) {
+            visit::notice(status, layout::problem(&problem))
+        } else {
+            visit::html(status, layout::signed_out(&problem))
+        };
+    }
+    visit::redirect(request, &format!("/sign-in?next={}", encoded(request.path())))
+}
+
+/// Reads and checks the form of an action; a page has none.
+///
+/// # Errors
+/// 403 from another origin or without the session's token, 400, 408 or 413 for a body that cannot be read.
+pub async fn form(
+    state: &AppState,
+    request: &HttpRequest,
+    payload: web::Payload,
+    csrf: &str,
+) -> Result<Vec<(String, String)>, ApiError> {
+    if request.method() == actix_web::http::Method::GET {
+        return Ok(Vec::new());
+    }
+    origins::check_same_origin(request)?;
+    let body = state.bodies.within(payload::LIMIT, request, payload).await.map_err(Problem::from)?;
+    let form: Vec<(String, String)> = form_urlencoded::parse(&body).into_owned().collect();
+    let sent = form.iter().find(|(name, _)| name == CSRF_FIELD).map_or("", |(_, value)| value);
+    if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {
+        let message = "the form has expired, since its session has ended or the server was restarted; reload the page";
+        return Err(Problem::new(ErrorCode::OriginRejected, message).into());
+    }
+    Ok(form)
+}
+
+/// What the response to a failed request needs.
+struct Failed {
+    request: HttpRequest,
+    operator: Operator,
+}
+
+impl Failed {
+    fn respond(&self, error: &ApiError) -> HttpResponse {
+        if error.status() >= 500 && !error.problem.is_logged {
+            log::error!(path = self.request.match_pattern().unwrap_or_default().as_str(); "the console: {error}");
+        }
+        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if visit::is_partial(&self.request) {
+            return visit::notice(status, layout::problem(&error.problem));
+        }
+        visit::html(status, layout::failed(&self.operator, status, &error.problem))
+    }
+}

@@ -1,0 +1,44 @@
+//! The server: its version, its parts, and the effective settings with where each came from.
+
+use maud::{Markup, html};
+
+use super::layout::{self, Place};
+use super::parts::{facts, or_nothing, table};
+use super::route::{self, Route};
+use super::visit::{Answer, Visit};
+use crate::config::SettingReport;
+
+/// The routes of the page.
+pub fn routes() -> Vec<Route> {
+    vec![route::page("/server", show)]
+}
+
+async fn show(visit: Visit) -> Answer {
+    let state = &visit.state;
+    let changed = state.settings.iter().filter(|setting| setting.origin.is_some()).count();
+    let content = html! {
+        h1 { "Server" }
+        (facts(&[
+            ("Version", html! { (env!("CARGO_PKG_VERSION")) }),
+            ("Media plane", html! { (if state.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
+            ("Clients connect to", html! { (state.media_url) }),
+            ("Recordings", html! { (state.recordings.display()) }),
+            ("Settings that are not defaults", html! { (changed) }),
+        ]))
+        h2 { "Effective settings" }
+        p.help { "Secrets are shown as ***. A later source overrides an earlier one: default, file, environment, option." }
+        (table("Effective settings", &["Setting", "Value", "From"], &state.settings.iter().map(row).collect::<Vec<_>>()))
+    };
+    Ok(visit.show(layout::page(&visit, Place::Server("/server"), "Server", &content)))
+}
+
+fn row(setting: &SettingReport) -> Vec<Markup> {
+    vec![
+        html! { code { (setting.name) } },
+        or_nothing(&setting.value),
+        setting
+            .origin
+            .as_deref()
+            .map_or_else(|| html! { span.none { "default" } }, |origin| html! { strong { (origin) } }),
+    ]
+}

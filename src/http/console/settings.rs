@@ -1,0 +1,220 @@
+//! The settings of a project: plan and wallet, status, default template, API keys.
+
+use conclave_model::key::ApiKeyRecord;
+use conclave_model::project::{Project, ProjectStatus};
+use conclave_model::{ErrorCode, Problem};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::json::Fields;
+use super::layout::{self, Place};
+use super::operator_call::log_change;
+use super::parts::{badge, danger, empty, facts, field, form, grouped, nothing, secret, select, table, time};
+use super::projects::{existing_plan, plans};
+use super::rooms::templates;
+use super::route::{self, Route};
+use super::visit::{Answer, Visit};
+use crate::http::error::ApiError;
+
+/// The largest credit at once, in Ugandan shillings, as on the command line.
+const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;
+
+/// The routes of the page and its actions.
+pub fn routes() -> Vec<Route> {
+    vec![
+        route::page("/projects/{project}/settings", show),
+        route::action("/projects/{project}/plan", set_plan),
+        route::action("/projects/{project}/status", set_status),
+        route::action("/projects/{project}/credit", credit),
+        route::action("/projects/{project}/default-template", set_default_template),
+        route::action("/projects/{project}/keys", create_key),
+        route::action("/projects/{project}/keys/{prefix}/revoke", revoke_key),
+    ]
+}
+
+async fn show(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let keys = visit.state.store.api_keys(project.id.clone()).await?;
+    let templates = templates(&visit, &project).await?;
+    let content = html! {
+        h1 { "Settings" }
+        (facts(&[
+            ("Plan", html! { (visit.state.plans.get(&project.plan).map_or(project.plan.as_str(), |plan| &plan.display_name)) }),
+            ("Wallet", html! { (grouped(project.balance_ugx)) " UGX" }),
+            ("Status", badge(project.status.as_str())),
+            ("Environment", badge(project.env.as_str())),
+            ("Created", time(&project.created_at.to_string())),
+        ]))
+        (keys_section(&visit, &project, &keys))
+        div.cards {
+            (plan_form(&visit, &project))
+            (credit_form(&visit, &project))
+            (template_form(&visit, &project, &templates))
+            (status_form(&visit, &project))
+        }
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/settings"), "Settings", &content)))
+}
+
+fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Markup {
+    let row = |key: &ApiKeyRecord| {
+        let path = format!("/projects/{}/keys/{}/revoke", project.id, key.prefix);
+        let question = format!("Revoke the key {}…? Requests with it fail at once.", key.prefix);
+        vec![
+            html! { code { (key.prefix) "…" } },
+            html! { (key.label) },
+            badge(if key.revoked_at.is_some() { "revoked" } else { "active" }),
+            time(&key.created_at.to_string()),
+            key.revoked_at.map_or_else(nothing, |at| time(&at.to_string())),
+            html! { @if key.revoked_at.is_none() { (danger(visit, &path, "Revoke", &question)) } },
+        ]
+    };
+    let rows: Vec<_> = keys.iter().rev().map(row).collect();
+    html! {
+        h2 { "API keys" }
+        @if rows.is_empty() {
+            (empty("There is no API key.", "Your backend needs one to call the API. Create it below."))
+        } @else {
+            (table("API keys", &["Key", "Label", "Status", "Created", "Revoked", "Actions"], &rows))
+        }
+        section.card {
+            h2 { "Create an API key" }
+            (form(visit, &format!("/projects/{}/keys", project.id), &html! {
+                (field("label", "Label", &html! { input #label name="label" maxlength="200"; }, "What it is for; may be empty"))
+                p { button type="submit" { "Create API key" } }
+            }))
+        }
+        h2 { "Plan, wallet and defaults" }
+    }
+}
+
+fn plan_form(visit: &Visit, project: &Project) -> Markup {
+    html! {
+        section.card {
+            h2 { "Plan" }
+            (form(visit, &format!("/projects/{}/plan", project.id), &html! {
+                (field("plan", "Plan", &plans(visit, "plan", &project.plan), "Holds for what is started from now on"))
+                p { button type="submit" { "Change plan" } }
+            }))
+        }
+    }
+}
+
+fn credit_form(visit: &Visit, project: &Project) -> Markup {
+    html! {
+        section.card {
+            h2 { "Wallet" }
+            (form(visit, &format!("/projects/{}/credit", project.id), &html! {
+                (field("ugx", "Amount to add (UGX)", &html! {
+                    input #ugx type="number" name="ugx" min="1" max=(MOST_CREDIT_UGX) required;
+                }, "Ugandan shillings"))
+                p { button type="submit" { "Add to wallet" } }
+            }))
+        }
+    }
+}
+
+fn template_form(visit: &Visit, project: &Project, templates: &Value) -> Markup {
+    let listed = templates.list("templates").iter();
+    let choices: Vec<_> = listed.map(|template| (template.text("id"), template.text("name"))).collect();
+    let chosen = project.default_template_id.as_ref().map_or("", |id| id.as_str());
+    html! {
+        section.card {
+            h2 { "Default template" }
+            @if choices.is_empty() {
+                p.help { "The project has no template." }
+            } @else {
+                (form(visit, &format!("/projects/{}/default-template", project.id), &html! {
+                    (field("template", "Of rooms without one", &select("template", "template", &choices, chosen), ""))
+                    p { button type="submit" { "Set default template" } }
+                }))
+            }
+        }
+    }
+}
+
+fn status_form(visit: &Visit, project: &Project) -> Markup {
+    let path = format!("/projects/{}/status", project.id);
+    html! {
+        section.card {
+            h2 { "Status" }
+            @if project.status == ProjectStatus::Active {
+                p.help { "A suspended project can start no new work. What runs goes on." }
+                (form(visit, &path, &html! {
+                    input type="hidden" name="status" value="suspended";
+                    button.danger type="submit" data-confirm="Suspend the project?" { "Suspend project" }
+                }))
+            } @else {
+                (form(visit, &path, &html! {
+                    input type="hidden" name="status" value="active";
+                    button type="submit" { "Resume project" }
+                }))
+            }
+        }
+    }
+}
+
+fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> Answer {
+    log_change(change, &project.id);
+    Ok(visit.done(&format!("/projects/{}/settings", project.id), note))
+}
+
+async fn set_plan(visit: Visit) -> Answer {
+    let (project, plan) = (visit.project().await?, existing_plan(&visit)?);
+    visit.state.store.set_project_plan(project.id.clone(), plan).await?;
+    done(&visit, &project, "set_project_plan", "plan-changed")
+}
+
+async fn set_status(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let (status, note) = match visit.field("status") {
+        "suspended" => (ProjectStatus::Suspended, "project-suspended"),
+        "active" => (ProjectStatus::Active, "project-resumed"),
+        _ => return Err(Problem::invalid("status", "must be one of active, suspended").into()),
+    };
+    visit.state.store.set_project_status(project.id.clone(), status).await?;
+    done(&visit, &project, "set_project_status", note)
+}
+
+async fn credit(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let amount = visit.number("ugx")?.filter(|ugx| (1..=MOST_CREDIT_UGX).contains(ugx));
+    let message = || format!("must be an integer from 1 to {MOST_CREDIT_UGX}");
+    let ugx = amount.ok_or_else(|| Problem::invalid("ugx", message()))?;
+    visit.state.store.credit_project(project.id.clone(), ugx).await?;
+    done(&visit, &project, "credit_project", "credited")
+}
+
+async fn set_default_template(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let template = visit.field("template").parse().map_err(|_| Problem::template_not_found().at("template"))?;
+    visit.state.store.set_default_template(project.id.clone(), template).await?;
+    done(&visit, &project, "set_default_template", "default-template-set")
+}
+
+async fn create_key(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let label = visit.field("label").to_owned();
+    if label.chars().count() > 200 {
+        return Err(Problem::invalid("label", "must be at most 200 characters").into());
+    }
+    let (_, key) = visit.state.store.create_api_key(project.id.clone(), label).await?;
+    log_change("create_api_key", &project.id);
+    let content = html! {
+        h1 { "API key" }
+        (secret("The API key", key.reveal()))
+        p { "Your backend sends it as " code { "Authorization: Bearer " } "." }
+        p { a href={ "/projects/" (project.id) "/settings" } { "Back to the settings" } }
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/settings"), "API key", &content)))
+}
+
+async fn revoke_key(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let not_found = || ApiError::from(Problem::new(ErrorCode::NotFound, "no key with that prefix in this project"));
+    let keys = visit.state.store.api_keys(project.id.clone()).await?;
+    let prefix = visit.param("prefix");
+    let key = keys.into_iter().find(|key| key.prefix.as_str() == prefix).ok_or_else(not_found)?;
+    visit.state.store.revoke_api_key(key.prefix).await?;
+    done(&visit, &project, "revoke_api_key", "key-revoked")
+}

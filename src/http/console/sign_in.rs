@@ -1,0 +1,109 @@
+//! Signing in and out.
+
+use std::sync::Arc;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::SET_COOKIE;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_model::Problem;
+
+use super::access::{COOKIE_NAME, Gate, SESSION_LIFE};
+use super::layout;
+use super::route::{self, Route};
+use super::visit::{self, Answer, Visit};
+use crate::http::state::AppState;
+
+/// Routes the pages. Signing in is the one action without a session.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let (shown, sent) = (Arc::clone(state), Arc::clone(state));
+    let show = web::get().to(move |request: HttpRequest| {
+        let response = show(&shown, &request);
+        async { response }
+    });
+    let send = web::post().to(move |request: HttpRequest, payload: web::Payload| {
+        let state = Arc::clone(&sent);
+        async move { send(&state, &request, payload).await }
+    });
+    config.service(web::resource("/sign-in").route(show).route(send));
+}
+
+/// The route that signs out.
+pub fn routes() -> Vec<Route> {
+    vec![route::action("/sign-out", sign_out)]
+}
+
+fn show(state: &AppState, request: &HttpRequest) -> HttpResponse {
+    let next = next(&query(request, "next"));
+    match state.console.gate() {
+        Gate::Closed => visit::html(StatusCode::FORBIDDEN, layout::closed()),
+        _ if state.console.operator(request).is_some() => visit::redirect(request, &next),
+        _ => visit::html(StatusCode::OK, layout::sign_in(&state.console.sign_in_token(), &next, None)),
+    }
+}
+
+async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) -> HttpResponse {
+    let token = state.console.sign_in_token();
+    let refuse = |next: &str, problem: &Problem| {
+        let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut response = visit::html(status, layout::sign_in(&token, next, Some(problem)));
+        if let Some(wait) = problem.retry_after {
+            let seconds = wait.as_secs().saturating_add(1);
+            response.headers_mut().insert(actix_web::http::header::RETRY_AFTER, seconds.into());
+        }
+        response
+    };
+    let form = match route::form(state, request, payload, &token).await {
+        Ok(form) => form,
+        Err(error) => return refuse("/", &error.problem),
+    };
+    let field = |name: &str| form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
+    let next = next(field("next"));
+    match state.console.sign_in(request, field("token")) {
+        Err(problem) => refuse(&next, &problem),
+        Ok(value) => {
+            log::info!(caller = "operator"; "an operator has signed in to the console");
+            let mut response = visit::redirect(request, &next);
+            set_cookie(state, request, &mut response, &value, SESSION_LIFE.as_secs());
+            response
+        }
+    }
+}
+
+async fn sign_out(visit: Visit) -> Answer {
+    visit.state.console.sign_out(&visit.request);
+    let mut response = visit::redirect(&visit.request, "/sign-in");
+    set_cookie(&visit.state, &visit.request, &mut response, "", 0);
+    Ok(response)
+}
+
+fn set_cookie(state: &AppState, request: &HttpRequest, response: &mut HttpResponse, value: &str, seconds: u64) {
+    let secure = if state.console.is_secure(request) { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    if let Ok(cookie) = cookie.parse() {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+}
+
+fn query(request: &HttpRequest, name: &str) -> String {
+    let mut pairs = url::form_urlencoded::parse(request.query_string().as_bytes());
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+/// The page to show after signing in: one of this listener.
+fn next(asked: &str) -> String {
+    let is_path = asked.starts_with('/') && !asked.starts_with("//") && !asked.contains(['\\', '\r', '\n']);
+    if is_path { asked.to_owned() } else { "/".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signing_in_leads_to_a_page_of_this_listener_only() {
+        assert_eq!(next("/projects/prj_1?x=1"), "/projects/prj_1?x=1");
+        for other in ["", "projects", "//example.org", "https://example.org", "/\\example.org", "/a\r\nb"] {
+            assert_eq!(next(other), "/", "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Templates with their roles as an editable matrix, and their destinations.
+
+mod destinations;
+mod matrix;
+
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::json::Fields;
+use super::layout::{self, Place};
+use super::parts::{ROWS, badge, danger, empty, facts, field, form, pager, select, table, time};
+use super::route::{self, Route};
+use super::visit::{Answer, Visit};
+
+/// The routes of the pages and their actions.
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        route::page("/projects/{project}/templates", list),
+        route::action("/projects/{project}/templates", create),
+        route::page("/projects/{project}/templates/{id}", one),
+        route::action("/projects/{project}/templates/{id}", update),
+        route::action("/projects/{project}/templates/{id}/delete", delete),
+    ];
+    routes.extend(matrix::routes());
+    routes.extend(destinations::routes());
+    routes
+}
+
+async fn list(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let templates = visit.call("list_templates", &project.id).page(ROWS, visit.offset()).send().await?;
+    let path = format!("/projects/{}/templates", project.id);
+    let rows: Vec<_> = templates.list("templates").iter().map(|template| row(&path, template)).collect();
+    let content = html! {
+        h1 { "Templates" }
+        @if rows.is_empty() {
+            (empty("There is no template.", "A template is a set of roles: what each may publish, see and do in a room."))
+        } @else {
+            (table("Templates", &["Template", "Default", "Roles", "Region", "Changed"], &rows))
+        }
+        (pager(&visit, visit.offset(), templates.flag("has_more")))
+        section.card {
+            h2 { "Create a template" }
+            (form(&visit, &path, &html! {
+                (field("name", "Name", &html! { input #name name="name" required maxlength="64"; }, "Letters, digits, _ and -"))
+                p { button type="submit" { "Create template" } }
+            }))
+        }
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), "Templates", &content)))
+}
+
+fn row(path: &str, template: &Value) -> Vec<Markup> {
+    let roles: Vec<_> = template["roles"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    vec![
+        html! { a href={ (path) "/" (template.text("id")) } { (template.text("name")) } },
+        html! { @if template.flag("is_default") { (badge("default")) } },
+        html! { (roles.join(", ")) },
+        html! { (template["settings"].text("region")) },
+        time(template.text("updated_at")),
+    ]
+}
+
+async fn one(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let id = visit.param("id");
+    let template = visit.call("get_template", &project.id).path("id", &id).send().await?;
+    let settings = visit.call("get_template_settings", &project.id).path("id", &id).send().await?;
+    let destinations = visit.call("list_destinations", &project.id).path("id", &id).send().await?;
+    let path = format!("/projects/{}/templates/{id}", project.id);
+    let content = html! {
+        p { a href={ "/projects/" (project.id) "/templates" } { "Templates" } }
+        h1 { (template.text("name")) @if template.flag("is_default") { " " (badge("default")) } }
+        (facts(&[
+            ("Id", html! { code { (id) } }),
+            ("Created", time(template.text("created_at"))),
+            ("Changed", time(template.text("updated_at"))),
+        ]))
+        (matrix::section(&visit, &path, &template["roles"]))
+        (destinations::section(&visit, &path, destinations.list("destinations")))
+        (change_form(&visit, &path, &template, &settings))
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), template.text("name"), &content)))
+}
+
+fn change_form(visit: &Visit, path: &str, template: &Value, settings: &Value) -> Markup {
+    let regions: Vec<_> = settings.list("allowed_regions").iter().filter_map(Value::as_str).map(|r| (r, r)).collect();
+    html! {
+        section.card {
+            h2 { "Template" }
+            (form(visit, path, &html! {
+                div.fields {
+                    (field("name", "Name", &html! { input #name name="name" required maxlength="64" value=(template.text("name")); }, ""))
+                    (field("region", "Region", &select("region", "region", &regions, settings.text("region")), settings.text("region_note")))
+                }
+                p { button type="submit" { "Save" } }
+            }))
+            @if !template.flag("is_default") {
+                (danger(visit, &format!("{path}/delete"), "Delete template", "Delete the template with its roles?"))
+            }
+        }
+    }
+}
+
+async fn create(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    let created = visit.call("create_template", &project).body(json!({"name": visit.field("name")})).send().await?;
+    Ok(visit.done(&format!("/projects/{project}/templates/{}", created.text("id")), "template-created"))
+}
+
+async fn update(visit: Visit) -> Answer {
+    let body = json!({"name": visit.field("name"), "settings": {"region": visit.field("region")}});
+    visit.call("update_template", &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
+    done(&visit, "template-changed")
+}
+
+async fn delete(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    visit.call("delete_template", &project).path("id", &visit.param("id")).send().await?;
+    Ok(visit.done(&format!("/projects/{project}/templates"), "template-deleted"))
+}
+
+/// Goes back to the template.
+fn done(visit: &Visit, note: &'static str) -> Answer {
+    Ok(visit.done(&format!("/projects/{}/templates/{}", visit.project_id()?, visit.param("id")), note))
+}

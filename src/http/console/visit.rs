@@ -1,0 +1,166 @@
+//! One request to the console: what was asked, by which operator, and the responses it can have.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CACHE_CONTROL, ContentType, HeaderName, HeaderValue, LOCATION};
+use actix_web::{HttpRequest, HttpResponse};
+use conclave_model::project::Project;
+use conclave_model::{ErrorCode, Problem, ProjectId};
+use maud::Markup;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::form_urlencoded;
+
+use super::access::Operator;
+use super::assets::POLICY;
+use crate::http::error::ApiError;
+use crate::http::input::path::segment;
+use crate::http::page::page_response;
+use crate::http::state::AppState;
+
+/// Header of a request that htmx sends.
+const HX_REQUEST: &str = "hx-request";
+/// Headers by which a response to htmx says where it goes.
+const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
+const HX_RETARGET: HeaderName = HeaderName::from_static("hx-retarget");
+const HX_RESWAP: HeaderName = HeaderName::from_static("hx-reswap");
+const HX_RESELECT: HeaderName = HeaderName::from_static("hx-reselect");
+
+/// The result of a handler.
+pub type Answer = Result<HttpResponse, ApiError>;
+
+/// A request of an operator.
+pub struct Visit {
+    /// The shared parts of the server.
+    pub state: Arc<AppState>,
+    /// The routed request.
+    pub request: HttpRequest,
+    /// The operator.
+    pub operator: Operator,
+    /// The fields of a form, in their order.
+    pub form: Vec<(String, String)>,
+}
+
+impl Visit {
+    /// Returns a path parameter.
+    pub fn param(&self, name: &str) -> String {
+        segment(&self.request, name)
+    }
+
+    /// Returns a query parameter; `None` if it is absent or blank.
+    pub fn query(&self, name: &str) -> Option<String> {
+        let mut pairs = form_urlencoded::parse(self.request.query_string().as_bytes());
+        let found = pairs.find(|(key, _)| key == name).map(|(_, value)| value.trim().to_owned());
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// Returns the number of rows to skip.
+    pub fn offset(&self) -> u64 {
+        let offset = self.query("offset").and_then(|text| text.parse().ok()).unwrap_or(0);
+        u64::min(offset, conclave_model::page::PageRequest::MAX_OFFSET)
+    }
+
+    /// Returns a field of the form without white space around it; empty if it is absent.
+    pub fn field(&self, name: &str) -> &str {
+        self.form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.trim())
+    }
+
+    /// Returns a field of the form; `None` if it is absent or blank.
+    pub fn optional(&self, name: &str) -> Option<&str> {
+        Some(self.field(name)).filter(|value| !value.is_empty())
+    }
+
+    /// Returns a field of the form as a number; `None` if it is absent or blank.
+    ///
+    /// # Errors
+    /// 400 for a text that is no whole number.
+    pub fn number(&self, name: &'static str) -> Result<Option<i64>, Problem> {
+        let parse = |text: &str| text.parse().map_err(|_| Problem::invalid(name, "must be a whole number"));
+        self.optional(name).map(parse).transpose()
+    }
+
+    /// Whether the form has a field, as a ticked box does.
+    pub fn has(&self, name: &str) -> bool {
+        self.form.iter().any(|(key, _)| key == name)
+    }
+
+    /// Returns the id of the project that the path names.
+    ///
+    /// # Errors
+    /// 404 for what is no project's id.
+    pub fn project_id(&self) -> Result<ProjectId, Problem> {
+        self.param("project").parse().map_err(|_| no_such_project())
+    }
+
+    /// Reads the project that the path names.
+    ///
+    /// # Errors
+    /// 404 if there is none.
+    pub async fn project(&self) -> Result<Project, ApiError> {
+        let found = self.state.store.project(self.project_id()?).await?;
+        Ok(found.ok_or_else(no_such_project)?)
+    }
+
+    /// Whether htmx sent the request, so that the response goes into the page that is open.
+    pub fn is_partial(&self) -> bool {
+        is_partial(&self.request)
+    }
+
+    /// Responds to an action that was done: the browser shows `path`, with the note of that name.
+    pub fn done(&self, path: &str, note: &'static str) -> HttpResponse {
+        redirect(&self.request, &format!("{path}?note={note}"))
+    }
+
+    /// Responds with a whole page.
+    pub fn show(&self, page: Markup) -> HttpResponse {
+        let mut response = html(StatusCode::OK, page);
+        if self.is_partial() && self.request.method() == actix_web::http::Method::POST {
+            for (name, value) in [(HX_RETARGET, "#page"), (HX_RESELECT, "#page"), (HX_RESWAP, "outerHTML show:top")] {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            }
+        }
+        response
+    }
+}
+
+fn no_such_project() -> Problem {
+    Problem::new(ErrorCode::NotFound, "no project by that id")
+}
+
+/// Whether htmx sent a request.
+pub fn is_partial(request: &HttpRequest) -> bool {
+    request.headers().contains_key(HX_REQUEST)
+}
+
+/// Sends the browser to another page.
+pub fn redirect(request: &HttpRequest, to: &str) -> HttpResponse {
+    if is_partial(request) {
+        return HttpResponse::Ok().insert_header((HX_REDIRECT, to)).finish();
+    }
+    HttpResponse::SeeOther().insert_header((LOCATION, to)).insert_header((CACHE_CONTROL, "no-store")).finish()
+}
+
+/// A page as a response. Nothing keeps it.
+pub fn html(status: StatusCode, page: Markup) -> HttpResponse {
+    let mut response = page_response(POLICY);
+    response.status(status).content_type(ContentType::html()).insert_header((CACHE_CONTROL, "no-store"));
+    response.body(page.into_string())
+}
+
+/// What is wrong, shown above the page that is open.
+pub fn notice(status: StatusCode, notice: Markup) -> HttpResponse {
+    let mut response = html(status, notice);
+    for (name, value) in [(HX_RETARGET, "#notice"), (HX_RESWAP, "innerHTML show:window:top")] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The characters that a segment of a path does not have as they are.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Encodes a text as a segment of a path.
+pub fn encoded(segment: &str) -> Cow<'_, str> {
+    utf8_percent_encode(segment, ENCODED).into()
+}

@@ -1,0 +1,212 @@
+//! Webhook endpoints and their deliveries: payload, attempts, what the receiver said; retry, and a test event.
+
+use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::json::Fields;
+use super::layout::{self, Place};
+use super::operator_call::log_change;
+use super::parts::{
+    ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, pager, secret, select, table,
+    time,
+};
+use super::route::{self, Route};
+use super::visit::{Answer, Visit};
+
+/// Seconds between two readings.
+const EVERY: u32 = 10;
+const STATUSES: [(&str, &str); 4] =
+    [("", "every status"), ("pending", "pending"), ("delivered", "delivered"), ("failed", "failed")];
+
+/// The routes of the pages and their actions.
+pub fn routes() -> Vec<Route> {
+    vec![
+        route::page("/projects/{project}/webhooks", list),
+        route::action("/projects/{project}/webhooks", create),
+        route::action("/projects/{project}/webhooks/{id}/delete", delete),
+        route::action("/projects/{project}/webhooks/{id}/test", send_test),
+        route::page("/projects/{project}/deliveries/{id}", one),
+        route::action("/projects/{project}/deliveries/{id}/retry", retry),
+    ]
+}
+
+async fn list(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
+    let endpoints = visit.call("list_webhook_endpoints", &project.id).page(200, 0).send().await?;
+    let call = visit.call("list_webhook_deliveries", &project.id).page(ROWS, visit.offset());
+    let call = call.query("status", status.as_deref()).query("endpoint_id", endpoint.as_deref());
+    let deliveries = call.send().await?;
+    let listed = endpoints.list("webhook_endpoints");
+    let content = html! {
+        h1 { "Webhooks" }
+        (endpoint_table(&visit, &project.id, listed))
+        (create_form(&visit, &project.id))
+        h2 { "Deliveries" }
+        (filters(&project.id, listed, status.as_deref(), endpoint.as_deref()))
+        (live(&visit, "deliveries", EVERY, &html! {
+            (delivery_table(&project.id, deliveries.list("webhook_deliveries")))
+            (pager(&visit, visit.offset(), deliveries.flag("has_more")))
+        }))
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Webhooks", &content)))
+}
+
+fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[Value]) -> Markup {
+    let row = |endpoint: &Value| {
+        let (id, url) = (endpoint.text("id"), endpoint.text("url"));
+        let path = format!("/projects/{project}/webhooks/{id}");
+        vec![
+            html! { (url) div { small { code { (id) } } } },
+            time(endpoint.text("created_at")),
+            html! {
+                (button(visit, &format!("{path}/test"), "Send test event", &format!("Send a test event to {url}")))
+                a href={ "/actors/" (project) "/webhook/" (id) } { "Actor" } " "
+                (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? What is queued for it is dropped.")))
+            },
+        ]
+    };
+    if endpoints.is_empty() {
+        return empty(
+            "There is no webhook endpoint.",
+            "Add the url of a receiver: it gets every event of the project, signed.",
+        );
+    }
+    table("Webhook endpoints", &["Receiver", "Created", "Actions"], &endpoints.iter().map(row).collect::<Vec<_>>())
+}
+
+fn create_form(visit: &Visit, project: &ProjectId) -> Markup {
+    html! {
+        section.card {
+            h2 { "Add a webhook endpoint" }
+            (form(visit, &format!("/projects/{project}/webhooks"), &html! {
+                (field("url", "Url", &html! { input #url type="url" name="url" required placeholder="https://example.org/hooks"; },
+                    "http or https, at a public address or in webhooks.allow_networks"))
+                p { button type="submit" { "Add webhook endpoint" } }
+            }))
+        }
+    }
+}
+
+fn filters(project: &ProjectId, endpoints: &[Value], status: Option<&str>, endpoint: Option<&str>) -> Markup {
+    let mut receivers = vec![("", "every receiver")];
+    receivers.extend(endpoints.iter().map(|endpoint| (endpoint.text("id"), endpoint.text("url"))));
+    html! {
+        form.filters method="get" action={ "/projects/" (project) "/webhooks" } {
+            (field("status", "Status", &select("status", "status", &STATUSES, status.unwrap_or_default()), ""))
+            (field("endpoint", "Receiver", &select("endpoint", "endpoint_id", &receivers, endpoint.unwrap_or_default()), ""))
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+fn delivery_table(project: &ProjectId, deliveries: &[Value]) -> Markup {
+    let row = |delivery: &Value| {
+        vec![
+            html! { a href={ "/projects/" (project) "/deliveries/" (delivery.text("id")) } { (delivery.text("event_type")) } },
+            badge(delivery.text("status")),
+            html! { (delivery.text("endpoint_url")) },
+            html! { (delivery.whole("attempts")) },
+            answer(delivery),
+            time(delivery.text("created_at")),
+            next_attempt(delivery),
+        ]
+    };
+    if deliveries.is_empty() {
+        return empty(
+            "There is no delivery here.",
+            "Each event of the project becomes a delivery to each webhook endpoint.",
+        );
+    }
+    let rows: Vec<_> = deliveries.iter().map(row).collect();
+    table("Deliveries", &["Event", "Status", "Receiver", "Attempts", "Response", "Created", "Next attempt"], &rows)
+}
+
+/// What the receiver said, or why it said nothing.
+fn answer(delivery: &Value) -> Markup {
+    match (delivery["response_status"].as_u64(), delivery.text("last_error")) {
+        (Some(status), _) => html! { (status) },
+        (None, "") => nothing(),
+        (None, error) => html! { (error) },
+    }
+}
+
+fn next_attempt(delivery: &Value) -> Markup {
+    delivery.some_text("next_attempt_at").map_or_else(nothing, countdown)
+}
+
+async fn one(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let id = delivery_id(&visit)?;
+    let delivery = visit.state.store.delivery(project.id.clone(), id).await?;
+    let delivery = serde_json::to_value(crate::http::v1::webhook_deliveries::WebhookDelivery::from(&delivery))
+        .map_err(crate::http::error::ApiError::internal)?;
+    let path = format!("/projects/{}/deliveries/{id}/retry", project.id);
+    let response = delivery["response_status"].as_u64();
+    let content = html! {
+        h1 { (delivery.text("event_type")) " " (badge(delivery.text("status"))) }
+        (facts(&[
+            ("Receiver", html! { (delivery.text("endpoint_url")) }),
+            ("Attempts", html! { (delivery.whole("attempts")) }),
+            ("Response status", response.map_or_else(nothing, |status| html! { (status) })),
+            ("Created", time(delivery.text("created_at"))),
+            ("Delivered", time(delivery.text("delivered_at"))),
+            ("Next attempt", next_attempt(&delivery)),
+            ("Id", html! { code { (delivery.text("id")) } }),
+        ]))
+        @if !delivery.text("last_error").is_empty() {
+            p.note.bad { strong { "The last attempt failed: " } (delivery.text("last_error")) }
+        }
+        @if delivery.text("status") == "failed" {
+            div.actions { (button(&visit, &path, "Retry", "Retry the delivery")) }
+        }
+        h2 { "Payload" }
+        pre tabindex="0" aria-label="Payload" { (serde_json::to_string_pretty(&delivery["payload"]).unwrap_or_default()) }
+        p { a href={ "/projects/" (project.id) "/webhooks" } { "All deliveries" } }
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Delivery", &content)))
+}
+
+fn delivery_id(visit: &Visit) -> Result<DeliveryId, Problem> {
+    let not_found = |_| Problem::new(ErrorCode::DeliveryNotFound, "no webhook delivery by that id in this project");
+    visit.param("id").parse().map_err(not_found)
+}
+
+fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> Answer {
+    Ok(visit.done(&format!("/projects/{project}/webhooks"), note))
+}
+
+async fn create(visit: Visit) -> Answer {
+    let project = visit.project().await?;
+    let body = json!({"url": visit.field("url")});
+    let created = visit.call("create_webhook_endpoint", &project.id).body(body).send().await?;
+    let content = html! {
+        h1 { "Webhook endpoint" }
+        (secret("The signing secret", created.text("secret")))
+        p { "Your receiver checks the signature of each delivery to " code { (created.text("url")) } " with it." }
+        p { a href={ "/projects/" (project.id) "/webhooks" } { "Back to the webhooks" } }
+    };
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Webhook endpoint", &content)))
+}
+
+async fn delete(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    visit.call("delete_webhook_endpoint", &project).path("id", &visit.param("id")).send().await?;
+    done(&visit, &project, "endpoint-deleted")
+}
+
+async fn send_test(visit: Visit) -> Answer {
+    let project = visit.project().await?.id;
+    let not_found = |_| Problem::new(ErrorCode::EndpointNotFound, "no webhook endpoint by that id in this project");
+    let endpoint: EndpointId = visit.param("id").parse().map_err(not_found)?;
+    visit.state.store.send_test_event(project.clone(), endpoint).await?;
+    log_change("send_test_event", &project);
+    done(&visit, &project, "test-sent")
+}
+
+async fn retry(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    visit.call("retry_webhook_delivery", &project).path("id", &visit.param("id")).send().await?;
+    done(&visit, &project, "delivery-retried")
+}
