@@ -9,7 +9,7 @@ use std::path::Path;
 /// The documents, below the workspace's folder.
 const DOCUMENTS: [&str; 2] = ["SECURITY.md", "docs/reliability.md"];
 /// The folders that contain tests.
-const SOURCES: [&str; 7] = ["src", "actors", "media", "rtc", "db", "model", "tests"];
+const SOURCES: [&str; 8] = ["src", "actors", "media", "egress", "rtc", "db", "model", "tests"];
 /// Endings of the names of files.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".sql", ".service"];
 

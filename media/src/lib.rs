@@ -24,5 +24,5 @@ pub use metrics::MediaMetrics;
 pub use monitor::{CircuitSettings, MonitoredPlane};
 pub use port::{
     EgressOutput, EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
-    MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
+    MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, StartedEgress, Survey,
 };

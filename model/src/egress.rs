@@ -190,6 +190,17 @@ pub enum EgressDetail {
 }
 
 impl EgressDetail {
+    /// Returns a recording's detail with another path, if there is one.
+    #[must_use]
+    pub fn with_filepath(self, chosen: Option<FilePath>) -> Self {
+        match self {
+            Self::Recording { recording_type, filepath } => {
+                Self::Recording { recording_type, filepath: chosen.unwrap_or(filepath) }
+            }
+            Self::Broadcast { .. } => self,
+        }
+    }
+
     /// Returns the kind to which the detail belongs.
     #[must_use]
     pub const fn kind(&self) -> EgressKind {

@@ -25,8 +25,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use conclave_model::participant::DataKind;
-use conclave_model::{Identity, ParticipantSid, TrackSid};
+use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 
+use crate::recorder::PacketSink;
 use crate::snapshot::PeerSnapshot;
 use crate::track::{NewTrack, Quality};
 
@@ -130,6 +131,34 @@ pub enum Command {
         track: TrackSid,
         /// The packets.
         packets: Vec<SourcePacket>,
+    },
+    /// Gives a track a recorder, which receives packets as long as the track is not muted, or changes the layer that its
+    /// recorder wants. The track must be published.
+    AttachRecorder {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// The recorder.
+        recorder: NewRecorder,
+    },
+    /// Takes a recorder from a track, from the next packet on.
+    DetachRecorder {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// The egress that recorded the track.
+        egress: EgressId,
+    },
+    /// Requests a key frame of the layer that a recorder receives.
+    RequestKeyFrame {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+        /// The egress that records the track.
+        egress: EgressId,
     },
     /// Changes what a participant may do.
     SetPermissions {
@@ -239,6 +268,23 @@ pub struct TrackSettings {
 impl Default for TrackSettings {
     fn default() -> Self {
         Self { is_disabled: false, quality: Quality::High, width: 0, height: 0, fps: 0, priority: 0 }
+    }
+}
+
+/// What receives a track. There is at most one entry for each egress and track.
+#[derive(Clone)]
+pub struct NewRecorder {
+    /// The egress that records the track.
+    pub egress: EgressId,
+    /// The layer that is wanted, as a subscriber asks for it.
+    pub settings: TrackSettings,
+    /// Where the packets go.
+    pub sink: Arc<dyn PacketSink>,
+}
+
+impl fmt::Debug for NewRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewRecorder").field("egress", &self.egress).field("settings", &self.settings).finish()
     }
 }
 

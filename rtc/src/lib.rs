@@ -7,6 +7,7 @@
 //!
 //! - [`command`] and [`event`]: the interface, with the order of commands in the life of a connection.
 //! - [`config`]: ports, addresses and limits.
+//! - [`recorder`]: receivers of tracks in this process.
 //! - [`snapshot`]: the state of participants, for inspection.
 //!
 //! The transport is str0m: a state machine without I/O for each peer connection. What the workers do with it is a state
@@ -25,6 +26,7 @@ pub mod event;
 mod forward;
 mod handle;
 pub mod packetize;
+pub mod recorder;
 mod sdp;
 pub mod snapshot;
 pub mod track;
@@ -40,7 +42,7 @@ pub mod machine {
 }
 
 pub use command::{
-    Command, ConnectionMode, NewPeer, PeerPermissions, Reply, ServerMessage, SourcePacket, TrackSettings,
+    Command, ConnectionMode, NewPeer, NewRecorder, PeerPermissions, Reply, ServerMessage, SourcePacket, TrackSettings,
 };
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};
@@ -49,6 +51,7 @@ pub use event::{
     SentMessage, Speaker,
 };
 pub use handle::RoomHandle;
+pub use recorder::{PacketSink, RecordedPacket, SenderReport};
 pub use sdp::{OfferedSection, read_sections};
 pub use snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conclave_db::{OlderSchema, Store, StoreOptions, Vault};
+use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, Secret};
@@ -61,6 +62,9 @@ pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<()
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
+    let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
+        .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress.ffmpeg) });
+    let results: Vec<_> = results.into_iter().chain(egress).collect();
     show(&results)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
@@ -155,6 +159,14 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         (MediaKind::Embedded, _) => Ok(Verdict::Ok("embedded, without WebRTC".into())),
         (MediaKind::Livekit, None) => Err(CliError::failed("media.api_key and media.api_secret are not set")),
         (MediaKind::Livekit, Some(credentials)) => check_livekit(config, data, credentials),
+    }
+}
+
+/// Says with which ffmpeg recordings are made.
+fn check_egress(program: &str) -> Verdict {
+    match Ffmpeg::detect(program) {
+        Ok(ffmpeg) => Verdict::Ok(ffmpeg.to_string()),
+        Err(error) => Verdict::Warning(format!("nothing can be recorded: {error}")),
     }
 }
 

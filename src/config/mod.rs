@@ -4,6 +4,7 @@
 //! own), the file, the environment, the command line. An unknown setting is an error, because a misspelt limit that is
 //! ignored is a limit that does not apply.
 
+mod egress;
 mod environment;
 mod error;
 mod host;
@@ -24,6 +25,7 @@ mod webhooks;
 
 use serde::{Deserialize, Serialize};
 
+pub use egress::EgressConfig;
 pub use error::ConfigError;
 pub use host::HostName;
 pub use http::{AdminConfig, HttpConfig, LimitsConfig, Origin};
@@ -34,7 +36,7 @@ pub use plans::{DEFAULT_PLAN, Plans};
 pub use report::{SettingOrigins, SettingReport};
 pub use rtc::{PortRange, RtcConfig, TurnConfig};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
-pub use webhooks::{EgressConfig, WebhooksConfig};
+pub use webhooks::WebhooksConfig;
 
 /// All settings. `Debug` and `Serialize` output contain no secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +56,7 @@ pub struct Config {
     pub encryption: EncryptionConfig,
     /// Section `recordings`: recordings on this machine.
     pub recordings: RecordingsConfig,
-    /// Section `egress`: allowed destinations of recordings and broadcasts.
+    /// Section `egress`: recordings and broadcasts.
     pub egress: EgressConfig,
     /// Section `plans`: the plans file.
     pub plans: PlansConfig,

@@ -66,6 +66,7 @@ impl Config {
         for (index, delay) in webhooks.retry_delays.iter().enumerate() {
             validate_duration(&format!("webhooks.retry_delays[{index}]"), *delay)?;
         }
+        validate_duration("egress.max_duration", self.egress.max_duration)?;
         validate_duration("media.timeout", media.timeout)?;
         validate_duration("media.reconcile", media.reconcile)?;
         validate_duration("media.circuit_open", media.circuit_open)

@@ -1,4 +1,4 @@
-//! Settings of outgoing connections: webhook deliveries, and the destinations of recordings and broadcasts.
+//! Settings of webhook deliveries.
 
 use std::time::Duration;
 
@@ -29,15 +29,6 @@ pub struct WebhooksConfig {
     /// How long final deliveries are kept.
     #[serde(with = "text::required")]
     pub retention: Duration,
-}
-
-/// Section `egress`: allowed destinations of recordings and broadcasts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EgressConfig {
-    /// Networks that destinations may be in although they are not public.
-    #[serde(with = "text::list")]
-    pub allow_networks: Vec<IpNet>,
 }
 
 impl WebhooksConfig {

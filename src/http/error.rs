@@ -142,6 +142,8 @@ impl From<MediaError> for ApiError {
             }
             // The message says what to do about it, so that the client need not look into the log.
             refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
+            MediaError::NoSuchTrack => Problem::track_not_found(),
+            MediaError::Busy { retry_after } => unavailable(error.to_string().into(), retry_after),
             MediaError::CircuitOpen { retry_after } => {
                 let message =
                     "the media plane has not answered for a while; see Retry-After for when it is asked again";

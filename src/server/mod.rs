@@ -6,6 +6,7 @@
 mod clock_watch;
 mod descriptors;
 mod dev;
+mod egress;
 mod listeners;
 mod media;
 mod parts;
@@ -125,6 +126,7 @@ impl Server {
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         if let Some(plane) = &signalling {
             media::start_media(plane, &config.media.rtc, &metrics.rtc()?)?;
+            egress::start_egress(plane, &config, &data).await;
         }
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_db::{NewEgress, RunningEgress, Store, StoreError};
-use conclave_media::{MediaError, MediaPlane};
+use conclave_media::{MediaError, MediaPlane, StartedEgress};
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
@@ -132,11 +132,11 @@ async fn start(
     recorder: Option<ResponseRecorder<Egress>>,
 ) -> Result<Egress, TreeError> {
     let room = request.egress.room.clone();
-    let state = context.media.start_egress(request.egress).await?;
+    let StartedEgress { state, filepath } = context.media.start_egress(request.egress).await?;
     let egress_id = state.egress_id.clone();
     let (project_id, _) = room.split();
-    let new =
-        NewEgress { project_id, room: request.room, detail: request.detail, destination: request.destination, state };
+    let detail = request.detail.with_filepath(filepath);
+    let new = NewEgress { project_id, room: request.room, detail, destination: request.destination, state };
     let written = context.store.start_egress(new, recorder).await;
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
@@ -156,9 +156,9 @@ pub(super) async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom,
 /// Whether an egress may run although its start failed: it was not refused, and it has no record.
 fn may_run(started: &Result<Egress, TreeError>) -> bool {
     match started {
-        Ok(_) | Err(TreeError::Media(MediaError::Refused(_) | MediaError::CircuitOpen { .. })) => false,
         Err(TreeError::Store(error)) => !is_known(error),
         Err(TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoAnswer) => true,
+        Ok(_) | Err(TreeError::Media(_)) => false,
     }
 }
 

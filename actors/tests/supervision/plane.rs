@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use async_trait::async_trait;
 use conclave_media::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
-    ServerData, Survey,
+    ServerData, StartedEgress, Survey,
 };
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, IngressStatus};
@@ -140,7 +140,7 @@ impl MediaPlane for FaultyPlane {
         Ok(())
     }
 
-    async fn start_egress(&self, _: EgressRequest) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, _: EgressRequest) -> Result<StartedEgress, MediaError> {
         let mut egresses = self.egresses.lock().unwrap();
         let state = EgressState {
             egress_id: format!("EG_{}", egresses.len()).parse().unwrap(),
@@ -150,7 +150,7 @@ impl MediaPlane for FaultyPlane {
             ended_at: None,
         };
         egresses.push(state.clone());
-        Ok(state)
+        Ok(state.into())
     }
 
     async fn egress(&self, _: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {

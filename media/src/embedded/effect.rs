@@ -1,9 +1,10 @@
-//! What a call on the machine asks the driver to do besides sending reports: to notify clients, and to command the
-//! media workers.
+//! What a call on the machine asks the driver to do besides sending reports: to notify clients, to command the
+//! media workers, and to let egresses know of changes.
 
 use std::sync::Arc;
 
-use conclave_model::{NamespacedRoom, ParticipantSid, RoleName, TrackSid};
+use conclave_egress::Attendee;
+use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, RoleName, TrackSid};
 use conclave_rtc::Command;
 use livekit_protocol::ParticipantInfo;
 
@@ -23,6 +24,13 @@ pub(super) enum Effect {
         /// The notice, from which the session makes its messages.
         notice: ClientNotice,
     },
+    /// Let an egress with ffmpeg know of something.
+    Job {
+        /// The egress.
+        egress: EgressId,
+        /// What it has to know.
+        effect: JobEffect,
+    },
     /// Command the media worker of a room.
     Command {
         /// The room.
@@ -30,6 +38,22 @@ pub(super) enum Effect {
         /// The command.
         command: Command,
     },
+}
+
+/// What an egress with ffmpeg has to know.
+#[derive(Debug)]
+pub(super) enum JobEffect {
+    /// The participants and tracks that it contains from now on.
+    Attend(Vec<Attendee>),
+    /// It gets the packets of a track.
+    Attach {
+        /// The publisher.
+        peer: ParticipantSid,
+        /// The track.
+        track: TrackSid,
+    },
+    /// It is to end.
+    Stop,
 }
 
 /// A change that a client is notified of.

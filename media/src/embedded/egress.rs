@@ -1,5 +1,5 @@
-//! Recordings and broadcasts on the embedded plane. Nothing is encoded: an egress is a status that time and the sandbox
-//! change, so that an integration can test each course that an egress can take (surface, "Sandbox").
+//! Recordings and broadcasts on the embedded plane. One of a room that only the sandbox has filled is simulated: a status that
+//! time and the sandbox change, so that an integration can test each course that an egress can take (surface, "Sandbox").
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,26 +7,35 @@ use std::time::Duration;
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
+use super::attendance::Attendance;
+
 /// How long an egress takes to become active, and to complete after a stop request.
 const TRANSITION_TIME: Duration = Duration::from_secs(1);
 /// Number of ended egresses that are kept; the one that ended first is dropped first.
 const ENDED_CAPACITY: usize = 1_000;
 
-/// A simulated recording or broadcast.
+/// A recording or broadcast.
 #[derive(Debug, Clone)]
 pub(super) struct Egress {
     pub room: NamespacedRoom,
     pub state: EgressState,
-    /// The next transition by time, and when it is due.
+    /// What it contains; `None` if it is simulated.
+    pub job: Option<Attendance>,
+    /// The next transition by time, and when it is due. Only a simulated one has any.
     next: Option<(Timestamp, EgressStatus)>,
 }
 
 impl Egress {
-    /// Creates an egress that is starting.
+    /// Creates a simulated egress that is starting.
     pub fn new(egress_id: EgressId, room: NamespacedRoom, now: Timestamp) -> Self {
         let state =
             EgressState { egress_id, status: EgressStatus::Starting, error: None, started_at: now, ended_at: None };
-        Self { room, state, next: Some((now.after(TRANSITION_TIME), EgressStatus::Active)) }
+        Self { room, state, job: None, next: Some((now.after(TRANSITION_TIME), EgressStatus::Active)) }
+    }
+
+    /// Creates an egress that ffmpeg carries out.
+    pub fn with_job(egress_id: EgressId, room: NamespacedRoom, job: Attendance, now: Timestamp) -> Self {
+        Self { job: Some(job), next: None, ..Self::new(egress_id, room, now) }
     }
 
     /// Returns when the next transition by time is due.
@@ -47,7 +56,8 @@ impl Egress {
         self.state.status = status;
         self.state.error = error;
         self.state.ended_at = status.is_final().then_some(now);
-        self.next = (status == EgressStatus::Ending).then(|| (now.after(TRANSITION_TIME), EgressStatus::Complete));
+        let completes_by_time = status == EgressStatus::Ending && self.job.is_none();
+        self.next = completes_by_time.then(|| (now.after(TRANSITION_TIME), EgressStatus::Complete));
         true
     }
 
@@ -85,6 +95,11 @@ impl Egresses {
     /// Returns the egresses that have not ended.
     pub fn running(&self) -> impl Iterator<Item = &Egress> {
         self.egresses.values().filter(|egress| !egress.state.status.is_final())
+    }
+
+    /// Returns whether an egress runs that is not simulated.
+    pub fn has_jobs(&self) -> bool {
+        self.running().any(|egress| egress.job.is_some())
     }
 
     /// Records that an egress has ended, and drops the one that ended first at capacity.

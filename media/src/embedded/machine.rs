@@ -8,6 +8,7 @@
 //! asked, joined while its media connects, and active once the control plane has accepted the report of its join.
 
 mod admission;
+mod attendance;
 mod audience;
 mod bitrate;
 mod egress;
@@ -26,7 +27,7 @@ mod properties;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::str::FromStr;
 
 use conclave_model::secret::{BASE62, random_text};
@@ -51,6 +52,8 @@ pub(super) struct Machine {
     egresses: Egresses,
     ingresses: IngressEndpoints,
     deadlines: BTreeSet<(Timestamp, Deadline)>,
+    /// The rooms whose egresses have to follow a change.
+    changed_rooms: HashSet<NamespacedRoom>,
     reports: Vec<Report>,
     effects: Vec<Effect>,
 }
@@ -90,6 +93,7 @@ impl Machine {
 
     /// Returns what the driver has to do besides, in order, since the last call.
     pub fn take_effects(&mut self) -> Vec<Effect> {
+        self.follow_changes();
         std::mem::take(&mut self.effects)
     }
 

@@ -16,6 +16,7 @@
 //! join, the machine counts the participant but does not show it to the others.
 
 mod announcement;
+mod attendance;
 mod bitrate_meter;
 mod client;
 mod effect;
@@ -24,6 +25,8 @@ mod error;
 mod inbox;
 mod ingress_endpoint;
 mod inspection;
+mod job_start;
+mod jobs;
 mod local_participant;
 mod machine;
 mod media_workers;
@@ -39,6 +42,8 @@ mod turn;
 mod whip;
 mod wire;
 
+/// What records and broadcasts, for its settings.
+pub use conclave_egress as egress_engine;
 /// The media workers, for their settings.
 pub use conclave_rtc as rtc;
 pub use effect::CommandSink;

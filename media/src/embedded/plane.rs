@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use super::effect::{CommandSink, Effect};
 use super::error::MachineError;
 use super::ingress_endpoint::PublishUrls;
+use super::jobs::Jobs;
 use super::machine::Machine;
 use super::rtc_metrics::RtcMetrics;
 use super::signal::registry::{Input, Sessions};
@@ -32,7 +33,7 @@ use super::turn::TurnServers;
 use super::whip::WhipSessions;
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
-    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
+    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, StartedEgress, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -61,6 +62,8 @@ pub(super) struct Inner {
     sink: OnceLock<Arc<dyn ReportSink>>,
     commands: OnceLock<Arc<dyn CommandSink>>,
     metrics: OnceLock<RtcMetrics>,
+    /// The egresses that run with ffmpeg; without them, all egresses are simulated.
+    pub jobs: OnceLock<Jobs>,
     /// The TURN servers that clients are given.
     pub turn: OnceLock<Arc<TurnServers>>,
     /// Set if clients may simulate failures of the server.
@@ -101,6 +104,7 @@ impl EmbeddedPlane {
             sink: OnceLock::new(),
             commands: OnceLock::new(),
             metrics: OnceLock::new(),
+            jobs: OnceLock::new(),
             turn: OnceLock::new(),
             simulations: OnceLock::new(),
         }))
@@ -139,7 +143,7 @@ impl Inner {
     }
 
     /// Makes a call of the port on the machine. It fails during a simulated outage.
-    fn call_by_port<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> Result<T, MediaError> {
+    pub fn call_by_port<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> Result<T, MediaError> {
         let mut state = self.lock();
         match state.outage_until {
             Some(until) if self.clock.now() < until => {
@@ -216,6 +220,7 @@ impl Inner {
                     self.sessions.send(&to, Input::Notice(notice));
                 }
                 Effect::Command { room, command } => self.send_command(&room, command),
+                Effect::Job { egress, effect } => self.carry_out_for_job(&egress, effect),
             }
         }
     }
@@ -329,10 +334,13 @@ impl MediaPlane for EmbeddedPlane {
         self.0.call_by_port(|machine, now| machine.close_room(room, now))
     }
 
-    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError> {
+        if self.0.uses_ffmpeg(&request.room)? {
+            return self.0.start_job(request).await;
+        }
         let started = self.0.call_by_port(|machine, now| machine.start_egress(request.room, now))?;
         self.0.watch_deadlines();
-        Ok(started)
+        Ok(started.into())
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {

@@ -29,7 +29,7 @@ use super::twirp::TwirpClient;
 use super::webhook::{WebhookOutcome, WebhookReceiver, WebhookSignature};
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink,
-    RoleGrant, ServerData, Survey,
+    RoleGrant, ServerData, StartedEgress, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -215,8 +215,8 @@ impl MediaPlane for LivekitPlane {
         self.0.rooms.close(room).await
     }
 
-    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
-        self.0.egresses.start(&request).await
+    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError> {
+        Ok(self.0.egresses.start(&request).await?.into())
     }
 
     async fn egresses_started_by(

@@ -28,7 +28,7 @@ pub use self::circuit_breaker::CircuitSettings;
 use crate::metrics::{CallOutcome, MediaMetrics};
 use crate::port::{
     EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
-    ServerData, Survey,
+    ServerData, StartedEgress, Survey,
 };
 
 /// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
@@ -157,7 +157,7 @@ impl MediaPlane for MonitoredPlane {
         self.call("close_room", self.0.plane.close_room(room)).await
     }
 
-    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError> {
+    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError> {
         self.call("start_egress", self.0.plane.start_egress(request)).await
     }
 

@@ -2,7 +2,7 @@
 
 use conclave_model::NamespacedRoom;
 use conclave_model::destination::RecordingConfig;
-use conclave_model::egress::EgressSource;
+use conclave_model::egress::{EgressSource, EgressState};
 use conclave_model::filepath::FilePath;
 use conclave_model::rtmp::RtmpUrl;
 
@@ -17,6 +17,21 @@ pub struct EgressRequest {
     pub source: EgressSource,
     /// Where the result is written.
     pub output: EgressOutput,
+}
+
+/// An egress that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedEgress {
+    /// Its id and state.
+    pub state: EgressState,
+    /// The path of its file, if the media plane chose another one than it was asked for.
+    pub filepath: Option<FilePath>,
+}
+
+impl From<EgressState> for StartedEgress {
+    fn from(state: EgressState) -> Self {
+        Self { state, filepath: None }
+    }
 }
 
 /// Where the output of an egress is written.

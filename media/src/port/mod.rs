@@ -18,7 +18,7 @@ use conclave_model::{
 
 use crate::token::Grants;
 
-pub use egress::{EgressOutput, EgressRequest};
+pub use egress::{EgressOutput, EgressRequest, StartedEgress};
 pub use ingress::{IngressCredentials, IngressRequest, KnownIngress};
 pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
 
@@ -78,7 +78,7 @@ pub trait MediaPlane: Send + Sync + 'static {
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
     /// Starts a recording or a broadcast. Its later states are reported.
-    async fn start_egress(&self, request: EgressRequest) -> Result<EgressState, MediaError>;
+    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError>;
 
     /// Returns the running egresses that this request, made at `since`, may have started, also if its answer was lost. None on a
     /// plane whose answers cannot be lost.
@@ -212,6 +212,15 @@ pub enum MediaError {
     /// The plane answered with an error. The call can be repeated once the cause that the text names is removed.
     #[error("the media plane refused: {0}")]
     Refused(String),
+    /// The track that is to be recorded is not published.
+    #[error("the room has no such track")]
+    NoSuchTrack,
+    /// The plane runs as many recordings and broadcasts as it can.
+    #[error("as many recordings and broadcasts run as this server can encode; retry after {retry_after:?}")]
+    Busy {
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
     /// The circuit breaker rejected the call, because earlier calls were not answered.
     #[error("the media plane does not answer, and will be asked again in {retry_after:?}")]
     CircuitOpen {

@@ -39,7 +39,7 @@ async fn started(test: &TestPlane, destination: Option<RecordingConfig>) -> prot
 }
 
 async fn running(test: &TestPlane) -> EgressState {
-    test.plane.start_egress(composite(file(None))).await.unwrap()
+    test.plane.start_egress(composite(file(None))).await.unwrap().state
 }
 
 #[tokio::test]

@@ -108,7 +108,9 @@ impl ReportSink for RecordingSink {
 fn message(error: MediaError) -> String {
     match error {
         MediaError::Unavailable(message) | MediaError::Refused(message) => message,
-        open @ MediaError::CircuitOpen { .. } => panic!("{open}"),
+        other @ (MediaError::CircuitOpen { .. } | MediaError::NoSuchTrack | MediaError::Busy { .. }) => {
+            panic!("{other}")
+        }
     }
 }
 

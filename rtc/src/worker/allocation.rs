@@ -42,7 +42,7 @@ impl Worker {
             } else {
                 audio_bitrate += audio_rate(track);
                 if let Some(down) = track.down_of(key) {
-                    down.set_target((!settings.is_disabled).then_some(0));
+                    down.choice.set_target((!settings.is_disabled).then_some(0));
                 }
             }
         }
@@ -59,6 +59,7 @@ impl Worker {
 
     /// Chooses anew what the receivers of a track get, after its layers have changed.
     pub(super) fn allocate_receivers(&mut self, track: TrackKey) {
+        self.choose_recorded_layers(track);
         let receivers: Vec<_> =
             self.tracks.get(track).into_iter().flat_map(|track| &track.downs).map(|down| down.peer).collect();
         for receiver in receivers {
@@ -103,7 +104,7 @@ impl Worker {
         let Some(track) = self.tracks.get_mut(track) else { return };
         let (publisher, sid) = (track.peer, track.sid.clone());
         let Some(down) = track.down_of(key) else { return };
-        down.set_target(layer);
+        down.choice.set_target(layer);
         if std::mem::replace(&mut down.is_paused, is_paused) == is_paused {
             return;
         }
@@ -120,7 +121,7 @@ fn demand(track: &mut UpTrack, key: PeerKey, settings: TrackSettings, now: Insta
     VideoDemand {
         layers: (0..layers).map(|layer| track.is_live(layer, now).then(|| bitrate(track, layer))).collect(),
         priority: priority(track, settings),
-        current: track.down_of(key).and_then(|down| down.current),
+        current: track.down_of(key).and_then(|down| down.choice.current),
     }
 }
 
@@ -133,7 +134,7 @@ fn priority(track: &UpTrack, settings: TrackSettings) -> u32 {
 }
 
 /// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
-fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> Option<usize> {
+pub(super) fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> Option<usize> {
     let is_live = |layer: &usize| track.is_live(*layer, now);
     let below = (0..=wanted).rev().find(is_live);
     below.or_else(|| (wanted..track.layers.len()).find(is_live))

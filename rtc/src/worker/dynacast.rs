@@ -10,7 +10,8 @@ impl Worker {
     pub(super) fn report_quality_use(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key).filter(|track| track.medium() == TrackMedium::Video) else { return };
         let settings = track.downs.iter().filter_map(|down| self.peers.get(down.peer)?.wanted.get(&track.sid));
-        let best = settings.filter_map(|settings| track.wanted_layer(*settings)).max();
+        let recorded = track.recorders.iter().map(|recorder| &recorder.settings);
+        let best = settings.chain(recorded).filter_map(|settings| track.wanted_layer(*settings)).max();
         let used = best.map_or(0, |best| best + 1);
         let Some(track) = self.tracks.get_mut(key) else { return };
         let Some(used) = track.quality_use.update(used, self.now) else { return };

@@ -4,10 +4,12 @@ use str0m::format::PayloadParams;
 use str0m::media::{KeyframeRequestKind, Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
+use super::recording::record;
 use super::track::{DownTrack, Incoming, Outgoing, UpTrack};
 use super::{Worker, touch};
 use crate::event::PeerEvent;
 use crate::forward::{MediaPacket, Rewritten};
+use crate::recorder::SenderReport;
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
 
@@ -27,6 +29,8 @@ pub struct Packet<'a> {
     pub is_last: bool,
     /// The header extensions.
     pub extensions: &'a ExtensionValues,
+    /// The last sender report of the layer.
+    pub report: Option<SenderReport>,
 }
 
 impl Worker {
@@ -42,7 +46,9 @@ impl Worker {
         let Some(incoming) = incoming_payload(track, publisher, payload_type) else { return };
         let media = MediaPacket::new(packet, track.codec, incoming.is_red);
         let extensions = &packet.header.ext_vals;
-        self.distribute(ingress, &Packet { media, incoming, payload_type, is_last: packet.header.marker, extensions });
+        let is_last = packet.header.marker;
+        let report = packet.last_sender_info.as_ref().map(SenderReport::from);
+        self.distribute(ingress, &Packet { media, incoming, payload_type, is_last, extensions, report });
     }
 
     /// Counts a packet of a layer, and sends it to all who receive that.
@@ -63,10 +69,11 @@ impl Worker {
         if track.is_muted {
             return;
         }
+        record(track, ingress.layer, media, (packet.incoming.is_red, packet.is_last), packet.report);
         let mut first_frames = Vec::new();
         for down in &mut track.downs {
             let Some(receiver) = self.transports.get_mut(down.transport).filter(|receiver| receiver.can_send()) else {
-                down.current = None;
+                down.choice.current = None;
                 continue;
             };
             let outgoing = outgoing_payload(down, receiver, packet.payload_type, packet.incoming);
@@ -107,7 +114,7 @@ impl Worker {
         let Some(track_key) = section.and_then(|section| section.track) else { return };
         let peer = transport.peer;
         let Some(track) = self.tracks.get_mut(track_key) else { return };
-        let layer = track.down_of(peer).and_then(|down| down.current.or(down.target));
+        let layer = track.down_of(peer).and_then(|down| down.choice.current.or(down.choice.target));
         if let Some(layer) = layer.and_then(|layer| track.layers.get_mut(layer)) {
             layer.key_frames.want();
         }
@@ -120,7 +127,8 @@ impl Worker {
         if track.medium() == TrackMedium::Audio || track.is_muted {
             return;
         }
-        for layer in track.downs.iter().filter_map(DownTrack::waits_for) {
+        let waited_for: Vec<_> = track.choices().filter_map(|choice| choice.waits_for()).collect();
+        for layer in waited_for {
             if let Some(layer) = track.layers.get_mut(layer) {
                 layer.key_frames.want();
             }

@@ -94,8 +94,8 @@ impl Worker {
             SubscribedSnapshot {
                 sid: track.sid.clone(),
                 mid: section.mid.map(|mid| mid.to_string()),
-                current: down.and_then(|down| quality(down.current?)),
-                target: down.and_then(|down| quality(down.target?)),
+                current: down.and_then(|down| quality(down.choice.current?)),
+                target: down.and_then(|down| quality(down.choice.target?)),
                 packets: down.map_or(0, |down| down.packets),
             }
         });

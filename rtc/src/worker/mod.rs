@@ -15,6 +15,7 @@ mod messages;
 mod negotiation;
 mod peer;
 mod publishing;
+mod recording;
 mod reports;
 mod room;
 mod source;
@@ -146,6 +147,15 @@ impl Worker {
             }
             Command::Packets { peer, track, packets } => {
                 self.with_peer(&peer, |worker, key| worker.forward_source(key, &track, packets));
+            }
+            Command::AttachRecorder { peer, track, recorder } => {
+                self.with_peer(&peer, |worker, key| worker.attach_recorder(key, &track, recorder));
+            }
+            Command::DetachRecorder { peer, track, egress } => {
+                self.with_peer(&peer, |worker, key| worker.detach_recorder(key, &track, &egress));
+            }
+            Command::RequestKeyFrame { peer, track, egress } => {
+                self.with_peer(&peer, |worker, key| worker.request_recorded_key_frame(key, &track, &egress));
             }
             Command::SetPermissions { peer, permissions } => {
                 self.with_peer(&peer, |worker, key| worker.set_permissions(key, permissions));

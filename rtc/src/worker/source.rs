@@ -48,7 +48,14 @@ impl Worker {
             let SourcePacket { timestamp, captured, payload, is_last } = packet;
             let sequence = track.source_sequence;
             let media = MediaPacket::from_payload(track.codec, payload, sequence, timestamp, captured.min(self.now));
-            let packet = Packet { media, incoming, payload_type, is_last, extensions: &ExtensionValues::default() };
+            let packet = Packet {
+                media,
+                incoming,
+                payload_type,
+                is_last,
+                extensions: &ExtensionValues::default(),
+                report: None,
+            };
             self.distribute(Ingress { track: track_key, layer: 0 }, &packet);
         }
     }

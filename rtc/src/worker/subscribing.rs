@@ -5,7 +5,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::peer::Section;
-use super::track::DownTrack;
+use super::track::{DownTrack, LayerChoice};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
 use crate::forward::Rewriter;
@@ -198,8 +198,7 @@ impl Worker {
             transport: transport_key,
             mid,
             rewriter: Rewriter::new(),
-            current: None,
-            target: None,
+            choice: LayerChoice::default(),
             payload: None,
             packets: 0,
             is_paused: false,

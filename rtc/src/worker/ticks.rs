@@ -76,7 +76,10 @@ impl Worker {
         self.report_rates();
         self.measure_losses();
         let tracks: Vec<_> = self.tracks.keys().collect();
-        tracks.into_iter().for_each(|track| self.report_quality_use(track));
+        for track in tracks {
+            self.report_quality_use(track);
+            self.choose_recorded_layers(track);
+        }
         let peers: Vec<_> = self.peers.keys().collect();
         for peer in peers {
             self.check_answer(peer);

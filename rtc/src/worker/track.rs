@@ -1,14 +1,16 @@
 //! A published track of a worker, and those who receive it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_model::TrackSid;
 use conclave_model::participant::TrackSource;
+use conclave_model::{EgressId, TrackSid};
 use str0m::format::PayloadParams;
 use str0m::media::{Mid, Pt, Rid};
 
 use crate::command::TrackSettings;
 use crate::forward::{KeyFrameRequests, MediaPacket, QualityUse, RateMeter, Rewriter, Rewritten, SpeechDetector};
+use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TransportKey};
 
@@ -34,6 +36,8 @@ pub struct UpTrack {
     pub layers: Vec<UpLayer>,
     /// Those who receive it.
     pub downs: Vec<DownTrack>,
+    /// The recorders that receive it.
+    pub recorders: Vec<Recorder>,
     /// Whether anyone has ever subscribed to it.
     pub was_subscribed: bool,
     /// The payload type of the last packet, with its parameters if its codec is that of the track.
@@ -60,6 +64,27 @@ pub struct UpLayer {
     pub key_frames: KeyFrameRequests,
 }
 
+/// Which layer of a track a receiver gets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LayerChoice {
+    /// The layer that is sent now.
+    pub current: Option<usize>,
+    /// The layer that should be sent.
+    pub target: Option<usize>,
+}
+
+/// A recorder of a track.
+pub struct Recorder {
+    /// The egress that records the track.
+    pub egress: EgressId,
+    /// The layer that is wanted, as a subscriber asks for it.
+    pub settings: TrackSettings,
+    /// Where the packets go.
+    pub sink: Arc<dyn PacketSink>,
+    /// The layer that is recorded.
+    pub choice: LayerChoice,
+}
+
 /// A track on its way to one receiver.
 pub struct DownTrack {
     /// The receiver.
@@ -70,10 +95,8 @@ pub struct DownTrack {
     pub mid: Mid,
     /// The numbers of the packets on that section.
     pub rewriter: Rewriter,
-    /// The layer that is sent now.
-    pub current: Option<usize>,
-    /// The layer that should be sent.
-    pub target: Option<usize>,
+    /// The layer that is sent.
+    pub choice: LayerChoice,
     /// How packets of the publisher's payload type are sent; `None` inside if the receiver cannot have them.
     pub payload: Option<(Pt, Option<Outgoing>)>,
     /// Packets sent.
@@ -122,6 +145,7 @@ impl UpTrack {
             info,
             layers: Vec::new(),
             downs: Vec::new(),
+            recorders: Vec::new(),
             was_subscribed: false,
             payload: None,
             source_sequence: 0,
@@ -159,6 +183,12 @@ impl UpTrack {
     /// Returns the receiver's entry.
     pub fn down_of(&mut self, peer: PeerKey) -> Option<&mut DownTrack> {
         self.downs.iter_mut().find(|down| down.peer == peer)
+    }
+
+    /// Returns the layers that receivers and recorders get.
+    pub fn choices(&mut self) -> impl Iterator<Item = &mut LayerChoice> {
+        let recorded = self.recorders.iter_mut().map(|recorder| &mut recorder.choice);
+        self.downs.iter_mut().map(|down| &mut down.choice).chain(recorded)
     }
 
     /// Returns whether a layer has sent recently. Before any has, all count as live.
@@ -204,9 +234,7 @@ impl UpTrack {
 
     /// Makes all receivers start anew at the next packet with which they can.
     pub fn restart_receivers(&mut self) {
-        for down in &mut self.downs {
-            down.current = None;
-        }
+        self.choices().for_each(|choice| choice.current = None);
     }
 }
 
@@ -256,18 +284,31 @@ impl UpLayer {
 }
 
 impl DownTrack {
-    /// Returns the numbers of a packet for this receiver; `None` if it does not get the packet. A receiver changes to its
-    /// target layer only at a packet with which it can start.
+    /// Returns the numbers of a packet for this receiver; `None` if it does not get the packet.
     pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Option<Rewritten> {
-        if self.current != Some(layer) {
-            if self.target != Some(layer) || !packet.is_entry_point {
-                return None;
-            }
+        let before = self.choice.current;
+        if !self.choice.admit(layer, packet.is_entry_point) {
+            return None;
+        }
+        if before != self.choice.current {
             self.rewriter.switch(packet);
-            self.current = Some(layer);
         }
         self.packets += 1;
         self.rewriter.rewrite(packet)
+    }
+}
+
+impl LayerChoice {
+    /// Returns whether a packet of a layer is sent. A receiver changes to its target layer only at a packet with which it can
+    /// start.
+    pub fn admit(&mut self, layer: usize, is_entry_point: bool) -> bool {
+        if self.current != Some(layer) {
+            if self.target != Some(layer) || !is_entry_point {
+                return false;
+            }
+            self.current = Some(layer);
+        }
+        true
     }
 
     /// Sets the layer that should be sent. Nothing is sent from now on without one; otherwise the current layer goes on

@@ -25,6 +25,12 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     if let Some(monitor) = &state.livekit_config {
         shown["media_settings"] = json!(monitor.status());
     }
+    // Nor is this: a recording without ffmpeg is refused by itself.
+    if let Some(plane) = &state.signalling
+        && let Some(ffmpeg) = plane.ffmpeg().await
+    {
+        shown["egress"] = json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
+    }
     let ready = parts.are_ready();
     let body = json!({"ready": ready, "parts": shown});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }

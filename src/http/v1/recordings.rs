@@ -147,6 +147,7 @@ pub fn operations() -> Vec<Operation> {
                 ErrorCode::InsufficientBalance,
                 ErrorCode::FeatureNotInPlan,
                 ErrorCode::RoomNotFound,
+                ErrorCode::TrackNotFound,
                 ErrorCode::TemplateNotFound,
                 ErrorCode::DestinationNotFound,
                 ErrorCode::RoomEnded,

@@ -7,6 +7,7 @@ mod connection;
 mod inspection;
 mod moderation;
 mod reconnects;
+mod recordings;
 mod rooms;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/socket.rs"]

@@ -3,14 +3,15 @@
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
-use super::{Deadline, Machine, unused_id};
+use super::{Deadline, Machine};
+use crate::embedded::effect::{Effect, JobEffect};
 use crate::embedded::egress::Egress;
 use crate::port::MediaEvent;
 
 impl Machine {
-    /// Starts an egress.
+    /// Starts a simulated egress.
     pub fn start_egress(&mut self, room: NamespacedRoom, now: Timestamp) -> EgressState {
-        let id: EgressId = unused_id("EG_", |id| self.egresses.contains(id));
+        let id = self.unused_egress_id();
         let egress = Egress::new(id, room, now);
         let state = egress.state.clone();
         self.schedule_transition(&egress);
@@ -26,6 +27,7 @@ impl Machine {
     /// The server tells an egress to finish. Returns its state afterwards.
     pub fn stop_egress(&mut self, room: &NamespacedRoom, id: &EgressId, now: Timestamp) -> Option<EgressState> {
         self.egress(room, id)?;
+        self.stop_job(id);
         self.advance_egress(id, EgressStatus::Ending, None, now);
         self.egress(room, id)
     }
@@ -59,8 +61,18 @@ impl Machine {
         let last: Vec<_> =
             running.map(|egress| (egress.state.egress_id.clone(), egress.status_without_room())).collect();
         for (id, status) in last {
-            self.advance_egress(&id, status, None, now);
+            let is_ending = self.stop_job(&id);
+            self.advance_egress(&id, if is_ending { EgressStatus::Ending } else { status }, None, now);
         }
+    }
+
+    /// Lets an egress with ffmpeg end; returns whether it is one.
+    fn stop_job(&mut self, id: &EgressId) -> bool {
+        let has_job = self.egresses.get(id).is_some_and(|egress| egress.job.is_some());
+        if has_job {
+            self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Stop });
+        }
+        has_job
     }
 
     /// Makes the next transition of an egress by time.
@@ -71,7 +83,13 @@ impl Machine {
     }
 
     /// Changes the status of an egress and reports it; returns whether the change is allowed.
-    fn advance_egress(&mut self, id: &EgressId, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
+    pub(super) fn advance_egress(
+        &mut self,
+        id: &EgressId,
+        status: EgressStatus,
+        error: Option<String>,
+        now: Timestamp,
+    ) -> bool {
         let Some(egress) = self.egresses.get_mut(id) else { return false };
         let before = egress.deadline();
         if !egress.advance(status, error, now) {

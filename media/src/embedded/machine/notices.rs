@@ -39,6 +39,7 @@ impl Machine {
         let info = Arc::new(participant_info(changed));
         let is_visible = changed.is_active() && !changed.grants.hidden;
         let room = changed.room.clone();
+        self.note_change(&room);
         self.notify(sid, ClientNotice::ParticipantChanged(Arc::clone(&info)));
         if is_visible {
             self.notify_others(&room, sid, &ClientNotice::ParticipantChanged(info));
@@ -61,6 +62,7 @@ impl Machine {
     }
 
     fn notify_gone(&mut self, gone: &LocalParticipant) {
+        self.note_change(&gone.room);
         let mut info = participant_info(gone);
         info.state = State::Disconnected.into();
         info.tracks.clear();

@@ -7,6 +7,7 @@ mod layers;
 mod messages;
 mod negotiation;
 mod reconnect;
+mod recorders;
 mod reports;
 mod sections;
 mod source;

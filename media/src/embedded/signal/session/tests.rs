@@ -159,6 +159,7 @@ impl World {
                 match effect {
                     Effect::Command { command, .. } => self.commands.push(command),
                     Effect::Notify { to, notice } => self.notify(&to, notice),
+                    Effect::Job { .. } => panic!("{effect:?}"),
                 }
             }
         }

@@ -78,6 +78,7 @@ impl World {
             match effect {
                 Effect::Command { command, .. } => self.commands.push(command),
                 Effect::Notify { notice, .. } => self.session.handle_notice(&notice),
+                Effect::Job { .. } => panic!("{effect:?}"),
             }
         }
     }

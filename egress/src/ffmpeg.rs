@@ -1,0 +1,123 @@
+//! The ffmpeg of this machine: whether it is there, its version, and what it can encode.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The encoders that are used, in the order of preference for each codec.
+pub const ENCODERS: [&str; 6] = ["libx264", "h264_v4l2m2m", "aac", "libvpx", "libopus", "opus"];
+/// How long ffmpeg may take to say what it is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An ffmpeg that can be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ffmpeg {
+    program: OsString,
+    /// The version as it calls itself, such as `5.1.6-0+deb12u1`.
+    pub version: String,
+    /// Those of [`ENCODERS`] that it has.
+    pub encoders: BTreeSet<&'static str>,
+}
+
+/// Why ffmpeg cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FfmpegError {
+    /// There is no such program.
+    #[error("ffmpeg is not installed: install the package ffmpeg, or set egress.ffmpeg")]
+    NotFound,
+    /// It cannot be run.
+    #[error("ffmpeg cannot be run: {0}")]
+    Unusable(String),
+}
+
+impl Ffmpeg {
+    /// Asks a program what it is. Blocks until it has answered, for seconds at most.
+    ///
+    /// # Errors
+    /// It does not exist, or does not answer as ffmpeg does.
+    pub fn detect(program: &str) -> Result<Self, FfmpegError> {
+        let version = ask(program, "-version")?;
+        let version = version.strip_prefix("ffmpeg version ").and_then(|rest| rest.split_whitespace().next());
+        let version = version.ok_or_else(|| FfmpegError::Unusable(format!("{program} is not ffmpeg")))?.to_owned();
+        let listed = ask(program, "-encoders")?;
+        let names: BTreeSet<_> = listed.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        let encoders = ENCODERS.into_iter().filter(|name| names.contains(name)).collect();
+        Ok(Self { program: program.into(), version, encoders })
+    }
+
+    /// Returns the first of some encoders that this ffmpeg has.
+    pub fn encoder(&self, wanted: &[&'static str]) -> Option<&'static str> {
+        wanted.iter().copied().find(|name| self.encoders.contains(name))
+    }
+
+    /// Returns a command that says nothing but errors.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-hide_banner", "-nostdin", "-nostats", "-loglevel", "error"]);
+        command
+    }
+
+    /// Returns the arguments that keep the timestamps of pictures as they are.
+    pub fn keep_timestamps(&self) -> [&'static str; 2] {
+        let major = self.version.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse::<u32>().ok());
+        if major.is_some_and(|major| major < 6) { ["-vsync", "passthrough"] } else { ["-fps_mode", "passthrough"] }
+    }
+}
+
+impl fmt::Display for Ffmpeg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let encoders: Vec<_> = ENCODERS.into_iter().filter(|name| self.encoders.contains(name)).collect();
+        write!(f, "ffmpeg {} with {}", self.version, encoders.join(", "))
+    }
+}
+
+/// Returns what the program prints.
+fn ask(program: &str, question: &str) -> Result<String, FfmpegError> {
+    let unusable = |error: io::Error| FfmpegError::Unusable(error.to_string());
+    let mut command = Command::new(program);
+    command.args(["-hide_banner", question]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => FfmpegError::NotFound,
+        _ => unusable(error),
+    })?;
+    let Some(mut stdout) = child.stdout.take() else { return Err(FfmpegError::NotFound) };
+    let answer = thread::spawn(move || {
+        let mut text = Vec::new();
+        stdout.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+    });
+    let deadline = Instant::now() + PATIENCE;
+    while !answer.is_finished() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // It has ended, or takes too long.
+    let _ = child.kill();
+    child.wait().map_err(unusable)?;
+    let answer = answer.join().map_err(|_| FfmpegError::Unusable(format!("{program} could not be read")))?;
+    answer.map_err(unusable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_exist_and_one_that_is_not_ffmpeg_are_told_apart() {
+        assert_eq!(Ffmpeg::detect("/nowhere/ffmpeg"), Err(FfmpegError::NotFound));
+        assert_eq!(Ffmpeg::detect("true"), Err(FfmpegError::Unusable("true is not ffmpeg".into())));
+    }
+
+    #[test]
+    fn the_option_for_timestamps_is_that_of_the_version() {
+        let with =
+            |version: &str| Ffmpeg { program: "ffmpeg".into(), version: version.into(), encoders: BTreeSet::new() };
+        for (version, option) in
+            [("5.1.6-0+deb12u1", "-vsync"), ("4.4", "-vsync"), ("n7.1", "-fps_mode"), ("git", "-fps_mode")]
+        {
+            assert_eq!(with(version).keep_timestamps()[0], option, "{version}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The interface of a running egress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel as unbounded, sync_channel};
+
+use conclave_model::egress::EgressStatus;
+use conclave_model::participant::TrackSource;
+use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
+use conclave_rtc::{Codec, PacketSink, RecordedPacket, TrackSettings};
+
+/// Packets of all tracks of an egress that wait for its thread: about a second of a large room.
+const QUEUE: usize = 8_192;
+
+/// A participant that an egress may contain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attendee {
+    /// The sid of the join.
+    pub sid: ParticipantSid,
+    /// The identity.
+    pub identity: Identity,
+    /// The name that is shown; empty if it has none.
+    pub name: String,
+    /// The tracks that the egress gets.
+    pub tracks: Vec<AttendeeTrack>,
+}
+
+/// A track that an egress gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttendeeTrack {
+    /// The sid.
+    pub sid: TrackSid,
+    /// The device or screen.
+    pub source: TrackSource,
+    /// The codec.
+    pub codec: Codec,
+    /// Whether nothing of it is sent.
+    pub is_muted: bool,
+}
+
+/// Something that happened to an egress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobEvent {
+    /// Media is written or sent.
+    Active,
+    /// It has ended.
+    Ended {
+        /// The final status.
+        status: EgressStatus,
+        /// Why it failed, without urls.
+        error: Option<String>,
+    },
+}
+
+/// The server around an egress. Called on the thread of the egress.
+pub trait EgressHost: Send + Sync + 'static {
+    /// Takes an event of an egress. The last one is [`JobEvent::Ended`].
+    fn handle(&self, egress: &EgressId, event: JobEvent);
+
+    /// Chooses the layer of a track that an egress gets.
+    fn set_layer(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid), settings: TrackSettings);
+
+    /// Requests a key frame of a track.
+    fn request_key_frame(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid));
+}
+
+/// What an egress has done. Read at any time, without a lock.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Media that was written or sent, in milliseconds.
+    pub media_millis: AtomicU64,
+    /// Bytes that were written or sent.
+    pub bytes: AtomicU64,
+    /// Frames of video.
+    pub frames: AtomicU64,
+    /// Frames of video that were lost on the way, or left out because the encoder was too slow.
+    pub dropped_frames: AtomicU64,
+    /// Packets that were lost because the egress was too slow.
+    pub dropped_packets: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(counter: &AtomicU64, value: u64) {
+        counter.store(value, Ordering::Relaxed);
+    }
+}
+
+/// News for an egress.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The participants and tracks that it contains from now on.
+    Attendance(Vec<Attendee>),
+    /// It is to end.
+    Stop,
+}
+
+/// The queues of an egress, at its own end.
+pub(crate) struct Inputs {
+    pub packets: Receiver<RecordedPacket>,
+    pub news: Receiver<News>,
+    pub progress: Arc<Progress>,
+}
+
+struct Queue {
+    packets: SyncSender<RecordedPacket>,
+    progress: Arc<Progress>,
+}
+
+impl PacketSink for Queue {
+    fn try_send(&self, packet: RecordedPacket) -> bool {
+        let was_sent = self.packets.try_send(packet).is_ok();
+        if !was_sent {
+            Progress::add(&self.progress.dropped_packets, 1);
+        }
+        was_sent
+    }
+}
+
+/// A running egress. It ends when it is stopped or this is dropped.
+pub struct JobHandle {
+    news: Sender<News>,
+    sink: Arc<Queue>,
+    progress: Arc<Progress>,
+}
+
+impl JobHandle {
+    /// Returns where packets go.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn PacketSink> {
+        Arc::<Queue>::clone(&self.sink)
+    }
+
+    /// Sets the participants and tracks that it contains from now on.
+    pub fn set_attendance(&self, attendees: Vec<Attendee>) {
+        // One that has ended does not care.
+        let _ = self.news.send(News::Attendance(attendees));
+    }
+
+    /// Lets it end.
+    pub fn stop(&self) {
+        let _ = self.news.send(News::Stop);
+    }
+
+    /// Returns what it has done.
+    #[must_use]
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+}
+
+/// Creates the queues of an egress.
+pub(crate) fn channel() -> (JobHandle, Inputs) {
+    let (packet_sender, packets) = sync_channel(QUEUE);
+    let (news_sender, news) = unbounded();
+    let progress = Arc::new(Progress::default());
+    let sink = Arc::new(Queue { packets: packet_sender, progress: Arc::clone(&progress) });
+    (JobHandle { news: news_sender, sink, progress: Arc::clone(&progress) }, Inputs { packets, news, progress })
+}

@@ -1,0 +1,104 @@
+//! The file that an egress writes, through ffmpeg.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::ffmpeg::Ffmpeg;
+use crate::files::{Container, ReservedFile, unfinished};
+use crate::process::Process;
+
+/// How long ffmpeg may take to end a file.
+const ENDING: Duration = Duration::from_secs(60);
+/// How long a file may take to be made seekable.
+const REWRITING: Duration = Duration::from_secs(600);
+
+/// A recorded file.
+#[derive(Debug)]
+pub struct OutputFile {
+    ffmpeg: Ffmpeg,
+    file: ReservedFile,
+}
+
+impl OutputFile {
+    pub const fn new(ffmpeg: Ffmpeg, file: ReservedFile) -> Self {
+        Self { ffmpeg, file }
+    }
+
+    /// Returns the size of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        fs::metadata(&self.file.path).map(|metadata| metadata.len()).unwrap_or_default()
+    }
+
+    /// Starts ffmpeg, which writes what it is sent in Matroska, encoded by these arguments. What has been written plays at
+    /// any moment.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self, encoding: &[String], queue: usize) -> Result<Process, String> {
+        let mut command = self.ffmpeg.command();
+        command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(encoding);
+        if self.file.container == Container::Mp4 {
+            command.args(["-movflags", "+frag_keyframe+empty_moov+default_base_moof"]);
+        }
+        command.args(["-strict", "experimental", "-flush_packets", "1"]);
+        command.args(["-f", self.file.container.format(), "-y"]).arg(protocol(self.file.path.as_os_str()));
+        start(command, queue)
+    }
+
+    /// Ends the file once nothing more is sent: waits for ffmpeg, and makes an MP4 file seekable. Returns whether anything is in
+    /// it.
+    ///
+    /// # Errors
+    /// Why ffmpeg failed. What was written plays.
+    pub fn finish(self, process: Option<Process>) -> Result<bool, String> {
+        let finished =
+            process.map(|process| process.finish(ENDING)).transpose().map_err(|error| self.hide_path(&error));
+        if self.bytes() == 0 {
+            // Nothing was recorded, and the name is free again.
+            let _ = fs::remove_file(&self.file.path);
+            return finished.map(|_| false);
+        }
+        if self.file.container == Container::Mp4
+            && let Err(error) = self.make_seekable()
+        {
+            log::warn!("a recording plays, and was not made seekable: {}", self.hide_path(&error));
+        }
+        finished.map(|_| true)
+    }
+
+    /// Replaces the file by a copy whose index is at its beginning.
+    fn make_seekable(&self) -> Result<(), String> {
+        let copy = unfinished(&self.file.path);
+        let mut command = self.ffmpeg.command();
+        command.arg("-i").arg(protocol(self.file.path.as_os_str())).args(["-map", "0", "-c", "copy"]);
+        command.args(["-strict", "experimental", "-movflags", "+faststart", "-f", "mp4", "-y"]);
+        command.arg(protocol(copy.as_os_str()));
+        let rewritten = start(command, 1)
+            .and_then(|process| process.finish(REWRITING))
+            .and_then(|()| fs::rename(&copy, &self.file.path).map_err(|error| error.to_string()));
+        if rewritten.is_err() {
+            // The disk may be full.
+            let _ = fs::remove_file(&copy);
+        }
+        rewritten
+    }
+
+    /// Takes the directories of the server out of an error.
+    pub fn hide_path(&self, error: &str) -> String {
+        let path = self.file.path.to_string_lossy();
+        error.replace(&format!("file:{path}"), self.file.filepath.as_str()).replace(&*path, self.file.filepath.as_str())
+    }
+}
+
+/// Lets ffmpeg take a path for a file, whatever is in its name.
+fn protocol(path: &OsStr) -> std::ffi::OsString {
+    let mut with_protocol = std::ffi::OsString::from("file:");
+    with_protocol.push(path);
+    with_protocol
+}
+
+fn start(command: Command, queue: usize) -> Result<Process, String> {
+    Process::start(command, queue, None).map_err(|error| format!("ffmpeg cannot be started: {error}"))
+}

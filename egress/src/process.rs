@@ -1,0 +1,209 @@
+//! A child process that reads from a queue, and whose output is read by a function.
+//!
+//! A child gets everything through its standard input, so it ends by itself when this process does, however that ends.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Lines of errors that are kept.
+const KEPT_LINES: usize = 5;
+/// The priority of encoders below everything else in the system: they must not hold a call up.
+const NICENESS: i32 = 10;
+
+/// A running child process. Dropping it kills it.
+pub struct Process {
+    child: Child,
+    input: Option<SyncSender<Vec<u8>>>,
+    complaints: Arc<Mutex<VecDeque<String>>>,
+}
+
+/// Takes what a child writes.
+pub type OnOutput = Box<dyn FnMut(&[u8]) + Send>;
+
+/// Why something was not put into the queue of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendError {
+    /// The child does not read fast enough.
+    Full,
+    /// The child does not read any more.
+    Closed,
+}
+
+impl Process {
+    /// Starts a child whose queue holds this many chunks. `on_output` is called, on a thread of its own, with what the child
+    /// writes.
+    ///
+    /// # Errors
+    /// The process or one of its threads cannot be started.
+    pub fn start(mut command: Command, queue: usize, on_output: Option<OnOutput>) -> io::Result<Self> {
+        let stdout = if on_output.is_some() { Stdio::piped() } else { Stdio::null() };
+        let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
+        lower_priority(&child);
+        let (input, chunks) = sync_channel(queue);
+        let complaints = Arc::new(Mutex::new(VecDeque::new()));
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // If a thread cannot be started, dropping this kills the child.
+        let process = Self { child, input: Some(input), complaints: Arc::clone(&complaints) };
+        if let Some(stdin) = stdin {
+            spawn("egress-write", move || write(stdin, &chunks))?;
+        }
+        if let Some((stdout, on_output)) = stdout.zip(on_output) {
+            spawn("egress-read", move || read(stdout, on_output))?;
+        }
+        if let Some(stderr) = stderr {
+            spawn("egress-errors", move || collect(stderr, &complaints))?;
+        }
+        Ok(process)
+    }
+
+    /// Puts a chunk into the queue without waiting.
+    ///
+    /// # Errors
+    /// The queue is full, or the child has ended.
+    pub fn try_send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
+        let Some(input) = &self.input else { return Err(SendError::Closed) };
+        input.try_send(chunk).map_err(|error| match error {
+            TrySendError::Full(_) => SendError::Full,
+            TrySendError::Disconnected(_) => SendError::Closed,
+        })
+    }
+
+    /// Puts a chunk into the queue, and waits while it is full.
+    ///
+    /// # Errors
+    /// The child does not read any more.
+    pub fn send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
+        let input = self.input.as_ref().ok_or(SendError::Closed)?;
+        input.send(chunk).map_err(|_| SendError::Closed)
+    }
+
+    /// Lets the child know that nothing follows.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Returns how the child ended; `None` while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Lets the child end by itself, and kills it if that takes too long.
+    ///
+    /// # Errors
+    /// Why the child failed, as it says.
+    pub fn finish(mut self, patience: Duration) -> Result<(), String> {
+        self.close_input();
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.ended() {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(self.failure(status)),
+                None if Instant::now() >= deadline => return Err("ffmpeg did not end in time".into()),
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Returns why the child ended, as it says itself.
+    pub fn failure(&self, status: ExitStatus) -> String {
+        // The thread that collects the last lines may need a moment.
+        thread::sleep(Duration::from_millis(20));
+        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<_> = complaints.iter().map(String::as_str).collect();
+        if said.is_empty() { format!("ffmpeg ended with {status}") } else { format!("ffmpeg: {}", said.join("; ")) }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.input = None;
+        if self.ended().is_none() {
+            // It ended in the meantime, or is ended now.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Lowers the priority of a child. It keeps the usual one if the system refuses.
+fn lower_priority(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Err(error) = rustix::process::setpriority_process(pid, NICENESS) {
+        log::debug!("the priority of ffmpeg was not lowered: {error}");
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(run).map(drop)
+}
+
+/// Writes what comes, until nothing more does or the child does not read any more.
+fn write(mut stdin: ChildStdin, chunks: &Receiver<Vec<u8>>) {
+    while let Ok(chunk) = chunks.recv() {
+        if stdin.write_all(&chunk).is_err() {
+            return;
+        }
+    }
+}
+
+fn read(mut stdout: impl Read, mut on_output: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 256 * 1024];
+    while let Ok(bytes @ 1..) = stdout.read(&mut buffer) {
+        on_output(&buffer[..bytes]);
+    }
+}
+
+/// Keeps the last lines of errors.
+fn collect(stderr: impl Read, complaints: &Mutex<VecDeque<String>>) {
+    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+        let mut kept = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == KEPT_LINES {
+            kept.pop_front();
+        }
+        kept.push_back(String::from_utf8_lossy(&line).trim().to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_child_reads_what_is_sent_and_its_output_is_read() {
+        let (sender, output) = channel();
+        let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
+        let process = Process::start(Command::new("cat"), 4, Some(on_output)).unwrap();
+        process.send(b"one ".to_vec()).unwrap();
+        process.send(b"two".to_vec()).unwrap();
+        process.finish(PATIENCE).unwrap();
+        assert_eq!(output.into_iter().flatten().collect::<Vec<_>>(), b"one two");
+    }
+
+    #[test]
+    fn a_child_that_fails_is_quoted() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo No space left on device >&2; exit 1"]);
+        let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE);
+        assert_eq!(failure, Err("ffmpeg: No space left on device".into()));
+    }
+
+    #[test]
+    fn a_child_that_does_not_read_fills_its_queue_and_holds_nothing_up() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let mut process = Process::start(command, 2, None).unwrap();
+        let sent = (0..10).map(|_| process.try_send(vec![0; 1 << 20])).collect::<Vec<_>>();
+        assert!(sent.contains(&Err(SendError::Full)), "{sent:?}");
+        assert!(process.ended().is_none());
+        assert!(process.finish(Duration::ZERO).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! From RTP packets to frames on the time line of an egress.
+
+mod clock;
+mod h264;
+mod opus;
+mod reorder;
+mod track;
+mod vp8;
+
+pub use clock::PublisherClock;
+pub use h264::decoder_configuration;
+pub use opus::{SILENCE, duration as opus_duration};
+pub use track::{Frame, TrackReader};

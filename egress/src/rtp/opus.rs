@@ -1,0 +1,39 @@
+//! The lengths of Opus packets (RFC 6716, section 3.1).
+
+use std::time::Duration;
+
+/// A packet of 20 ms of silence: one CELT frame of a full band in mono.
+pub const SILENCE: [u8; 3] = [0xf8, 0xff, 0xfe];
+
+/// Returns the duration of a packet; `None` if it is malformed.
+pub fn duration(packet: &[u8]) -> Option<Duration> {
+    let toc = packet.first()?;
+    let configuration = toc >> 3;
+    let frame_micros: u64 = match configuration {
+        0..=11 => [10_000, 20_000, 40_000, 60_000][usize::from(configuration & 3)],
+        12..=15 => [10_000, 20_000][usize::from(configuration & 1)],
+        _ => [2_500, 5_000, 10_000, 20_000][usize::from(configuration & 3)],
+    };
+    let frames = match toc & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => u64::from(packet.get(1)? & 0x3f),
+    };
+    Some(Duration::from_micros(frame_micros * frames)).filter(|duration| !duration.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_say_how_long_a_packet_is() {
+        for (packet, millis) in
+            [(&SILENCE[..], 20), (&[0x78], 20), (&[0x79, 0], 40), (&[0x18], 60), (&[0x7b, 3, 0], 60), (&[0x70], 10)]
+        {
+            assert_eq!(duration(packet), Some(Duration::from_millis(millis)), "{packet:?}");
+        }
+        assert_eq!(duration(&[0x80]), Some(Duration::from_micros(2_500)));
+        assert_eq!((duration(&[]), duration(&[0x7b]), duration(&[0x7b, 0])), (None, None, None));
+    }
+}

@@ -1,0 +1,69 @@
+//! The payload descriptor of VP8 (RFC 7741, section 4.2) and the header of its frames (RFC 6386, section 9.1).
+
+/// A payload without its descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload<'a> {
+    /// Whether it begins a frame.
+    pub is_first: bool,
+    /// The part of the frame.
+    pub data: &'a [u8],
+}
+
+const EXTENDED: u8 = 0x80;
+const START_OF_PARTITION: u8 = 0x10;
+const PARTITION: u8 = 0x07;
+
+/// Returns a payload without its descriptor; `None` if it is malformed.
+pub fn parse(payload: &[u8]) -> Option<Payload<'_>> {
+    let (first, mut rest) = payload.split_first()?;
+    if first & EXTENDED != 0 {
+        let (extensions, after) = rest.split_first()?;
+        rest = after;
+        if extensions & 0x80 != 0 {
+            // A picture id of one or two bytes.
+            let length = if rest.first()? & 0x80 != 0 { 2 } else { 1 };
+            rest = rest.get(length..)?;
+        }
+        // TL0PICIDX, and a byte that TID and KEYIDX share.
+        let bytes = usize::from(extensions & 0x40 != 0) + usize::from(extensions & 0x30 != 0);
+        rest = rest.get(bytes..)?;
+    }
+    let is_first = first & START_OF_PARTITION != 0 && first & PARTITION == 0;
+    (!rest.is_empty()).then_some(Payload { is_first, data: rest })
+}
+
+/// Returns the width and height that a key frame announces, in pixels; `None` for other frames.
+pub fn dimensions(frame: &[u8]) -> Option<(u32, u32)> {
+    let [tag, _, _, 0x9d, 0x01, 0x2a, width_low, width_high, height_low, height_high, ..] = frame else { return None };
+    let size = |low: &u8, high: &u8| u32::from(u16::from_le_bytes([*low, *high]) & 0x3fff);
+    (tag & 1 == 0).then(|| (size(width_low, width_high), size(height_low, height_high)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_descriptor_is_taken_off_in_all_its_lengths() {
+        for (payload, is_first) in [
+            (&[0x10, 7, 8][..], true),
+            (&[0x00, 7, 8], false),
+            (&[0x90, 0x80, 0x05, 7, 8], true),
+            (&[0x90, 0x80, 0x85, 0x06, 7, 8], true),
+            (&[0x90, 0xf0, 0x85, 0x06, 9, 9, 7, 8], true),
+            (&[0x11, 7, 8], false),
+        ] {
+            assert_eq!(parse(payload), Some(Payload { is_first, data: &[7, 8] }), "{payload:?}");
+        }
+        for malformed in [&[][..], &[0x10], &[0x90], &[0x90, 0x80], &[0x90, 0xf0, 0x85]] {
+            assert_eq!(parse(malformed), None, "{malformed:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_frame_says_its_size() {
+        let frame = [0x10, 2, 0, 0x9d, 0x01, 0x2a, 0x00, 0x45, 0xd0, 0x02, 0];
+        assert_eq!(dimensions(&frame), Some((1280, 720)));
+        assert_eq!(dimensions(&[0x11, 2, 0, 0x9d, 0x01, 0x2a, 0, 5, 0xd0, 2]), None, "no key frame");
+    }
+}

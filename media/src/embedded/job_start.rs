@@ -1,0 +1,133 @@
+//! The start of egresses with ffmpeg, and the way from them to the machine.
+
+use std::sync::{Arc, Weak};
+
+use conclave_egress::{EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, Plan, StartError};
+use conclave_model::egress::EgressSource;
+use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
+use conclave_rtc::{Command, TrackSettings};
+use tokio::runtime::Handle;
+
+use super::effect::JobEffect;
+use super::jobs::Jobs;
+use super::plane::{EmbeddedPlane, Inner};
+use crate::port::{EgressOutput, EgressRequest, MediaError, StartedEgress};
+use crate::redact::redact_urls;
+
+/// The server around an egress, on the egress's thread.
+struct Host {
+    plane: Weak<Inner>,
+    room: NamespacedRoom,
+    /// The runtime of the actors, to which reports go.
+    runtime: Handle,
+}
+
+impl EmbeddedPlane {
+    /// Sets what records and broadcasts. Without it, all recordings and broadcasts are simulated. Only the first call has an
+    /// effect; returns whether this was the first.
+    pub fn set_egress_engine(&self, engine: Engine) -> bool {
+        self.inner().jobs.set(Jobs::new(engine)).is_ok()
+    }
+
+    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
+    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
+        let engine = Arc::clone(self.inner().jobs.get()?.engine());
+        // The only error is a panic.
+        tokio::task::spawn_blocking(move || engine.ffmpeg()).await.ok()
+    }
+}
+
+impl Inner {
+    /// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
+    /// with a client of its own, or nothing is simulated on this server.
+    pub fn uses_ffmpeg(&self, room: &NamespacedRoom) -> Result<bool, MediaError> {
+        let has_participants = self.call_by_port(|machine, _| machine.has_real_participants(room))?;
+        Ok(self.jobs.get().is_some() && (has_participants || !self.permits_simulations()))
+    }
+
+    /// Lets an egress know of something.
+    pub fn carry_out_for_job(&self, egress: &EgressId, effect: JobEffect) {
+        let Some(jobs) = self.jobs.get() else { return };
+        match effect {
+            JobEffect::Attend(attendees) => jobs.attend(egress, attendees),
+            JobEffect::Stop => jobs.stop(egress),
+            JobEffect::Attach { peer, track } => {
+                let attached = jobs.attach(egress, (&peer, &track), TrackSettings::default());
+                attached.into_iter().for_each(|(room, command)| self.send_command(&room, command));
+            }
+        }
+    }
+
+    /// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
+    pub async fn start_job(self: &Arc<Self>, request: EgressRequest) -> Result<StartedEgress, MediaError> {
+        let Some(jobs) = self.jobs.get() else { return Err(MediaError::Refused("nothing can be recorded".into())) };
+        let EgressRequest { room, source, output, .. } = request;
+        let EgressOutput::File { filepath, destination: None } = output else {
+            let missing = "the embedded media plane sends no recordings to destinations, and no broadcasts";
+            return Err(MediaError::Refused(missing.into()));
+        };
+        let (id, codec) = self.call_by_port(|machine, _| {
+            let codec = match &source {
+                EgressSource::Track(track) => machine.codec_of(&room, track),
+                EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
+            };
+            (machine.unused_egress_id(), codec)
+        })?;
+        let plan = Plan { room: room.clone(), source: source.clone(), codec, filepath };
+        let engine = Arc::clone(jobs.engine());
+        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&plan)).await;
+        let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
+        let filepath = Some(prepared.filepath.clone());
+        let host = Host { plane: Arc::downgrade(self), room: room.clone(), runtime: Handle::current() };
+        jobs.start(&id, room.clone(), prepared, Arc::new(host))
+            .map_err(|error| MediaError::Refused(format!("a thread cannot be started: {error}")))?;
+        let begun = self.call_by_port(|machine, now| machine.begin_job(id.clone(), &room, source, now));
+        if begun.is_err() {
+            jobs.remove(&id);
+        }
+        Ok(StartedEgress { state: begun?, filepath })
+    }
+}
+
+impl EgressHost for Host {
+    fn handle(&self, egress: &EgressId, event: JobEvent) {
+        let Some(plane) = self.plane.upgrade() else { return };
+        let event = match event {
+            JobEvent::Ended { status, error } => {
+                JobEvent::Ended { status, error: error.map(|error| redact_urls(&error)) }
+            }
+            JobEvent::Active => JobEvent::Active,
+        };
+        let has_ended = matches!(event, JobEvent::Ended { .. });
+        let _runtime = self.runtime.enter();
+        plane.call(|machine, now| machine.handle_job_event(egress, event, now));
+        if let Some(jobs) = plane.jobs.get().filter(|_| has_ended) {
+            jobs.remove(egress);
+        }
+    }
+
+    fn set_layer(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid), settings: TrackSettings) {
+        let Some(plane) = self.plane.upgrade() else { return };
+        let attached = plane.jobs.get().and_then(|jobs| jobs.attach(egress, track, settings));
+        if let Some((room, command)) = attached {
+            plane.send_command(&room, command);
+        }
+    }
+
+    fn request_key_frame(&self, egress: &EgressId, (peer, track): (&ParticipantSid, &TrackSid)) {
+        let Some(plane) = self.plane.upgrade() else { return };
+        let command = Command::RequestKeyFrame { peer: peer.clone(), track: track.clone(), egress: egress.clone() };
+        plane.send_command(&self.room, command);
+    }
+}
+
+impl From<StartError> for MediaError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::NoSuchTrack => Self::NoSuchTrack,
+            StartError::Ffmpeg(_) | StartError::Unsupported(_) | StartError::File(_) => {
+                Self::Refused(error.to_string())
+            }
+        }
+    }
+}

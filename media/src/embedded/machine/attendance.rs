@@ -1,0 +1,148 @@
+//! Who and what an egress contains, as participants join and leave and tracks come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use conclave_egress::{Attendee, AttendeeTrack, JobEvent};
+use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus};
+use conclave_model::participant::{Track, TrackKind};
+use conclave_model::{EgressId, NamespacedRoom, Timestamp, TrackSid};
+use conclave_rtc::{Codec, Command};
+
+use super::{Machine, unused_id};
+use crate::embedded::attendance::Attendance;
+use crate::embedded::effect::{Effect, JobEffect};
+use crate::embedded::egress::Egress;
+use crate::embedded::local_participant::LocalParticipant;
+use crate::embedded::room::Room;
+
+impl Machine {
+    /// Returns an id for a new egress.
+    pub fn unused_egress_id(&self) -> EgressId {
+        unused_id("EG_", |id| self.egresses.contains(id))
+    }
+
+    /// Records an egress that was started with ffmpeg, and lets it know who attends.
+    pub fn begin_job(
+        &mut self,
+        id: EgressId,
+        room: &NamespacedRoom,
+        source: EgressSource,
+        now: Timestamp,
+    ) -> EgressState {
+        let egress = Egress::with_job(id, room.clone(), Attendance::new(source), now);
+        let state = egress.state.clone();
+        self.egresses.insert(egress);
+        self.note_change(room);
+        state
+    }
+
+    /// Takes what has happened to an egress with ffmpeg.
+    pub fn handle_job_event(&mut self, id: &EgressId, event: JobEvent, now: Timestamp) {
+        let (status, error) = match event {
+            JobEvent::Active => (EgressStatus::Active, None),
+            JobEvent::Ended { status, error } => (status, error),
+        };
+        if status.is_final() {
+            self.detach_all(id);
+        }
+        self.advance_egress(id, status, error, now);
+    }
+
+    /// Returns whether a participant of a room has a client of its own, so that there is something to record.
+    pub fn has_real_participants(&self, room: &NamespacedRoom) -> bool {
+        let members = self.rooms.get(room).into_iter().flat_map(Room::members);
+        members.filter_map(|sid| self.participants.get(sid)).any(|participant| participant.client.is_some())
+    }
+
+    /// Returns the codec of a track that is published in a room.
+    pub fn codec_of(&self, room: &NamespacedRoom, track: &TrackSid) -> Option<Codec> {
+        let mut tracks = self.active_in(room).filter(|local| !local.grants.hidden).flat_map(recordable);
+        tracks.find(|known| known.sid == *track).map(|known| known.codec)
+    }
+
+    /// Notes that the participants of a room, or their tracks, have changed, so that its egresses follow.
+    pub(super) fn note_change(&mut self, room: &NamespacedRoom) {
+        if self.egresses.has_jobs() {
+            self.changed_rooms.insert(room.clone());
+        }
+    }
+
+    /// Lets the egresses of changed rooms know who attends, and gives them the tracks that they need.
+    pub(super) fn follow_changes(&mut self) {
+        for room in std::mem::take(&mut self.changed_rooms) {
+            let running = self.egresses.running().filter(|egress| egress.room == room && egress.job.is_some());
+            let ids: Vec<_> = running.map(|egress| egress.state.egress_id.clone()).collect();
+            ids.iter().for_each(|id| self.follow_changes_in(&room, id));
+        }
+    }
+
+    fn follow_changes_in(&mut self, room: &NamespacedRoom, id: &EgressId) {
+        let Some(job) = self.egresses.get(id).and_then(|egress| egress.job.as_ref()) else { return };
+        let attendees = self.attendees(room, &job.source);
+        let Some(job) = self.egresses.get_mut(id).and_then(|egress| egress.job.as_mut()) else { return };
+        if std::mem::replace(&mut job.was_told, true) && job.attendees == attendees {
+            return;
+        }
+        job.attendees.clone_from(&attendees);
+        let wanted: BTreeMap<_, _> =
+            attendees.iter().flat_map(|a| a.tracks.iter().map(|track| (track.sid.clone(), a.sid.clone()))).collect();
+        let attached = std::mem::replace(&mut job.attached, wanted.clone());
+        // The egress knows of a track before its packets arrive.
+        self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attend(attendees) });
+        let (before, after): (BTreeSet<_>, BTreeSet<_>) =
+            (attached.into_iter().collect(), wanted.into_iter().collect());
+        for (track, peer) in before.difference(&after).cloned() {
+            self.command(room, Command::DetachRecorder { peer, track, egress: id.clone() });
+        }
+        for (track, peer) in after.difference(&before).cloned() {
+            self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attach { peer, track } });
+        }
+    }
+
+    /// Takes all tracks from an egress that ends.
+    fn detach_all(&mut self, id: &EgressId) {
+        let Some(egress) = self.egresses.get_mut(id) else { return };
+        let room = egress.room.clone();
+        let attached = egress.job.as_mut().map(|job| std::mem::take(&mut job.attached)).unwrap_or_default();
+        for (track, peer) in attached {
+            self.command(&room, Command::DetachRecorder { peer, track, egress: id.clone() });
+        }
+    }
+
+    /// Returns the participants of a room that an egress contains, with their tracks. Hidden ones are not recorded.
+    fn attendees(&self, room: &NamespacedRoom, source: &EgressSource) -> Vec<Attendee> {
+        let visible = self.active_in(room).filter(|local| !local.grants.hidden);
+        let attendees = visible.map(|local| Attendee {
+            sid: local.sid().clone(),
+            identity: local.identity().clone(),
+            name: local.participant().name.clone(),
+            tracks: recordable(local).filter(|track| is_of(source, track)).collect(),
+        });
+        let is_contained = |attendee: &Attendee| match source {
+            EgressSource::RoomComposite { .. } => true,
+            EgressSource::Participant(identity) => attendee.identity == *identity,
+            EgressSource::Track(_) => !attendee.tracks.is_empty(),
+        };
+        attendees.filter(is_contained).collect()
+    }
+}
+
+/// Returns whether a track of an attendee is part of an egress.
+fn is_of(source: &EgressSource, track: &AttendeeTrack) -> bool {
+    let is_audio = track.codec == Codec::Opus;
+    match source {
+        EgressSource::RoomComposite { media: CompositeMedia::AudioOnly, .. } => is_audio,
+        EgressSource::RoomComposite { media: CompositeMedia::VideoOnly, .. } => !is_audio,
+        EgressSource::RoomComposite { media: CompositeMedia::Both, .. } | EgressSource::Participant(_) => true,
+        EgressSource::Track(sid) => track.sid == *sid,
+    }
+}
+
+/// Returns the tracks of a participant that consist of packets.
+fn recordable(local: &LocalParticipant) -> impl Iterator<Item = AttendeeTrack> {
+    let is_media = |track: &&Track| track.kind != TrackKind::Data;
+    local.participant().tracks.iter().filter(is_media).filter_map(|track| {
+        let codec = track.mime_type.as_deref().and_then(Codec::from_mime_type)?;
+        Some(AttendeeTrack { sid: track.sid.clone(), source: track.source, codec, is_muted: track.muted })
+    })
+}

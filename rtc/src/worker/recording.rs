@@ -1,0 +1,101 @@
+//! Recorders of tracks: receivers without a transport, whose queues never hold a packet up.
+
+use std::sync::Arc;
+
+use conclave_model::{EgressId, TrackSid};
+
+use super::Worker;
+use super::allocation::best_live_layer;
+use super::track::{LayerChoice, Recorder, UpTrack};
+use crate::command::NewRecorder;
+use crate::forward::MediaPacket;
+use crate::recorder::{RecordedPacket, SenderReport};
+use crate::track::TrackMedium;
+use crate::transport::{PeerKey, TrackKey};
+
+impl Worker {
+    /// Gives a track a recorder, or changes the layer that its recorder wants.
+    pub(super) fn attach_recorder(&mut self, key: PeerKey, sid: &TrackSid, new: NewRecorder) {
+        let Some(track_key) = self.track_of(key, sid) else { return };
+        let Some(track) = self.tracks.get_mut(track_key) else { return };
+        match track.recorders.iter_mut().find(|recorder| recorder.egress == new.egress) {
+            Some(known) => known.settings = new.settings,
+            None => track.recorders.push(Recorder {
+                egress: new.egress,
+                settings: new.settings,
+                sink: new.sink,
+                choice: LayerChoice::default(),
+            }),
+        }
+        self.choose_recorded_layers(track_key);
+        self.report_quality_use(track_key);
+    }
+
+    /// Takes a recorder from a track.
+    pub(super) fn detach_recorder(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
+        let Some(track_key) = self.track_of(key, sid) else { return };
+        if let Some(track) = self.tracks.get_mut(track_key) {
+            track.recorders.retain(|recorder| recorder.egress != *egress);
+        }
+        self.report_quality_use(track_key);
+    }
+
+    /// Handles a recorder's need for a key frame.
+    pub(super) fn request_recorded_key_frame(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
+        let Some(track_key) = self.track_of(key, sid) else { return };
+        let Some(track) = self.tracks.get_mut(track_key) else { return };
+        let recorder = track.recorders.iter().find(|recorder| recorder.egress == *egress);
+        let Some(layer) = recorder.and_then(|recorder| recorder.choice.current.or(recorder.choice.target)) else {
+            return;
+        };
+        if let Some(layer) = track.layers.get_mut(layer) {
+            layer.key_frames.want();
+        }
+        self.request_key_frames(track_key);
+    }
+
+    /// Chooses the layers that the recorders of a track get, and requests the key frames with which they begin.
+    pub(super) fn choose_recorded_layers(&mut self, key: TrackKey) {
+        let now = self.now;
+        let Some(track) = self.tracks.get_mut(key).filter(|track| !track.recorders.is_empty()) else { return };
+        for index in 0..track.recorders.len() {
+            let wanted = track.wanted_layer(track.recorders[index].settings);
+            let target = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
+            track.recorders[index].choice.set_target(target);
+        }
+        self.request_key_frames(key);
+    }
+}
+
+/// Gives a packet to the recorders of its track: one with redundancy or without, that ends a frame of video or does not.
+pub fn record(
+    track: &mut UpTrack,
+    layer: usize,
+    media: &MediaPacket,
+    (is_red, is_marked): (bool, bool),
+    report: Option<SenderReport>,
+) {
+    let payload = if is_red { media.primary.as_ref() } else { Some(&media.payload) };
+    let Some(payload) = payload else { return };
+    let is_audio = track.info.medium == TrackMedium::Audio;
+    for recorder in &mut track.recorders {
+        if !recorder.choice.admit(layer, media.is_entry_point) {
+            continue;
+        }
+        let recorded = RecordedPacket {
+            track: track.sid.clone(),
+            layer,
+            codec: track.codec,
+            sequence: media.sequence,
+            timestamp: media.timestamp,
+            is_marked,
+            is_entry_point: media.is_entry_point,
+            payload: Arc::clone(payload),
+            arrived: media.arrived,
+            report,
+        };
+        if !recorder.sink.try_send(recorded) && !is_audio {
+            recorder.choice.current = None;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Recorders: they get packets as receivers do, and never hold one up.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::world::World;
+use crate::command::{Command, ConnectionMode, NewRecorder, TrackSettings};
+use crate::recorder::{PacketSink, RecordedPacket};
+
+/// A queue that can be full.
+#[derive(Default)]
+struct Queue(Mutex<(Vec<RecordedPacket>, bool)>);
+
+impl PacketSink for Queue {
+    fn try_send(&self, packet: RecordedPacket) -> bool {
+        let (packets, is_full) = &mut *self.0.lock().unwrap();
+        if !*is_full {
+            packets.push(packet);
+        }
+        !*is_full
+    }
+}
+
+impl Queue {
+    fn take(&self) -> Vec<RecordedPacket> {
+        std::mem::take(&mut self.0.lock().unwrap().0)
+    }
+
+    fn set_full(&self, is_full: bool) {
+        self.0.lock().unwrap().1 = is_full;
+    }
+}
+
+fn recorder(sink: &Arc<Queue>) -> NewRecorder {
+    let sink: Arc<dyn PacketSink> = Arc::<Queue>::clone(sink);
+    NewRecorder { egress: "EG_1".parse().unwrap(), settings: TrackSettings::default(), sink }
+}
+
+#[test]
+fn a_recorder_gets_a_video_from_a_key_frame_on_and_after_lost_packets_from_the_next_one() {
+    let mut world = World::new();
+    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
+    let queue = Arc::new(Queue::default());
+    let recorder = recorder(&queue);
+    world.send_vp8(&mut camera, None, false);
+    world.command(Command::AttachRecorder { peer, track, recorder });
+    world.send_vp8(&mut camera, None, false);
+    world.run(Duration::from_millis(200));
+    assert!(queue.take().is_empty(), "a recording would begin with pictures that cannot be decoded");
+    world.send_vp8(&mut camera, None, true);
+    world.send_vp8(&mut camera, None, false);
+    world.run(Duration::from_millis(40));
+    let begun = queue.take();
+    assert!(begun.first().is_some_and(|packet| packet.is_entry_point), "{begun:?}");
+    assert!(begun.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1));
+
+    queue.set_full(true);
+    world.send_vp8(&mut camera, None, false);
+    world.run(Duration::from_millis(40));
+    queue.set_full(false);
+    world.clients[alice].publisher.key_frame_requests.clear();
+    world.send_vp8(&mut camera, None, false);
+    world.run(Duration::from_secs(1));
+    assert!(queue.take().is_empty(), "pictures between a loss and a key frame cannot be decoded");
+    assert!(!world.clients[alice].publisher.key_frame_requests.is_empty(), "no key frame was requested");
+    world.send_vp8(&mut camera, None, true);
+    world.run(Duration::from_millis(40));
+    assert!(!queue.take().is_empty());
+}
+
+#[test]
+fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached() {
+    let mut world = World::new();
+    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+    let mut microphone = world.publish(alice, "TR_microphone", Codec::Opus, &[]);
+    let (peer, track) = ("PA_alice".parse().unwrap(), "TR_microphone".parse().unwrap());
+    let queue = Arc::new(Queue::default());
+    let recorder = recorder(&queue);
+    let mute =
+        |muted| Command::SetMuted { peer: "PA_alice".parse().unwrap(), track: "TR_microphone".parse().unwrap(), muted };
+    world.command(Command::AttachRecorder { peer, track, recorder });
+    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    world.run(Duration::from_millis(40));
+    assert_eq!(queue.take().len(), 1);
+    world.command(mute(true));
+    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    world.run(Duration::from_millis(40));
+    assert!(queue.take().is_empty());
+    world.command(mute(false));
+    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    world.run(Duration::from_millis(40));
+    assert_eq!(queue.take().len(), 1);
+    let (peer, track) = ("PA_alice".parse().unwrap(), "TR_microphone".parse().unwrap());
+    world.command(Command::DetachRecorder { peer, track, egress: "EG_1".parse().unwrap() });
+    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    world.run(Duration::from_millis(40));
+    assert!(queue.take().is_empty());
+}

@@ -1,0 +1,27 @@
+//! What records and broadcasts with the embedded media plane.
+
+use std::path::Path;
+
+use conclave_media::embedded::EmbeddedPlane;
+use conclave_media::embedded::egress_engine::{Engine, Settings};
+
+use crate::config::Config;
+
+/// Lets the media plane record with ffmpeg, and logs whether there is one.
+pub(super) async fn start_egress(plane: &EmbeddedPlane, config: &Config, data: &Path) {
+    // There is one call.
+    let _ = plane.set_egress_engine(Engine::new(settings(config, data)));
+    match plane.ffmpeg().await {
+        Some(Ok(ffmpeg)) => log::info!("recordings are made with {ffmpeg}"),
+        Some(Err(error)) => log::warn!("nothing can be recorded: {error}"),
+        None => {}
+    }
+}
+
+fn settings(config: &Config, data: &Path) -> Settings {
+    Settings {
+        ffmpeg: config.egress.ffmpeg.clone(),
+        recordings: config.recordings.path(data),
+        longest: config.egress.max_duration,
+    }
+}
