@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slotmap::new_key_type;
 use str0m::bwe::Bitrate;
@@ -144,6 +144,12 @@ const MAX_MESSAGE_BYTES: u32 = 65_535;
 /// trips. The payloads are shared by all receivers; 600 took a quarter more memory for each of 500.
 const RETRANSMISSION_PACKETS: usize = 200;
 
+/// How long they are kept. Low layers have far fewer packets in this time.
+const RETRANSMISSION_TIME: Duration = Duration::from_secs(1);
+
+/// Retransmissions that are waiting are dropped when they exceed this share of what is sent.
+const RETRANSMISSION_SHARE: f32 = 0.15;
+
 impl TransportSettings {
     /// Makes the shared settings; the candidates are the addresses that clients are told.
     pub fn new(candidates: Vec<Candidate>) -> Self {
@@ -170,9 +176,8 @@ impl TransportSettings {
             .enable_opus(true, true)
             .enable_vp8(true)
             .enable_bwe(Some(INITIAL_BITRATE))
-            .set_send_buffer_video(RETRANSMISSION_PACKETS)
             .set_sctp_max_message_size(MAX_MESSAGE_BYTES)
-            .set_stats_interval(Some(std::time::Duration::from_secs(1)));
+            .set_stats_interval(Some(Duration::from_secs(1)));
         if let Some(certificate) = &self.certificate {
             config = config.set_dtls_cert(certificate.clone());
         }
@@ -295,6 +300,13 @@ impl Transport {
         let ssrc = direct.new_ssrc();
         let retransmissions = std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
         direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);
+    }
+
+    /// Sets how many packets of a section are kept for retransmission.
+    pub fn limit_retransmissions(&mut self, mid: Mid) {
+        if let Some(stream) = self.rtc.direct_api().stream_tx_by_mid(mid, None) {
+            stream.set_rtx_cache(RETRANSMISSION_PACKETS, RETRANSMISSION_TIME, Some(RETRANSMISSION_SHARE));
+        }
     }
 
     /// Returns whether media is sent to the client: it is connected and not silent, so that nothing piles up for a client

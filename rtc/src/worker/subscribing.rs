@@ -192,6 +192,9 @@ impl Worker {
         if !can_receive(transport, mid, track.codec) {
             return self.refuse_codec(key, index, track_key);
         }
+        if track.medium() == TrackMedium::Video {
+            transport.limit_retransmissions(mid);
+        }
         let waits_since = section.waits_since.take();
         track.downs.push(DownTrack {
             peer: key,

@@ -284,9 +284,13 @@ impl UpLayer {
 }
 
 impl DownTrack {
-    /// Returns the numbers of a packet for this receiver; `None` if it does not get the packet.
+    /// Returns the numbers of a packet for this receiver; `None` if it does not get the packet. Until it shows anything, a
+    /// lower layer will do.
     pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Option<Rewritten> {
         let before = self.choice.current;
+        if before.is_none() && packet.is_entry_point && self.choice.target.is_some_and(|target| layer < target) {
+            self.choice.current = Some(layer);
+        }
         if !self.choice.admit(layer, packet.is_entry_point) {
             return None;
         }

@@ -12,8 +12,8 @@ use crate::load::percentile;
 
 /// The room that is joined.
 const ROOM: Shape = Shape { publishers: 2, subscribers: 4, view: None };
-/// Joins that are timed, one after the other.
-const TIMED: usize = 100;
+/// The time between two joins that are timed.
+const BETWEEN_TIMED: Duration = Duration::from_secs(1);
 /// How long one of them may take before the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two joins of the long run, and how many stay at a time.
@@ -24,12 +24,12 @@ const WARM_UP: f64 = 0.25;
 
 /// Measures Conclave.
 pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
-    let mut figures = time_joins(servers)?;
+    let mut figures = time_joins(servers, pace)?;
     figures.push(join_and_leave(servers, pace)?);
     Ok(Section {
         title: "Media: joins",
-        about: "A join is timed from the websocket's TCP connection until the last packet of the first frame. The long run has 40 \
-                participants, of which the oldest leaves for each that joins, 20 a second.",
+        about: "A join is timed from the websocket's TCP connection until the last packet of the first frame; there is one a second. The \
+                long run has 40 participants, of which the oldest leaves for each that joins, 20 a second.",
         figures,
         curves: Vec::new(),
     })
@@ -39,9 +39,10 @@ fn subscriber() -> Participation {
     Participation { publishes: false, view: None }
 }
 
-fn time_joins(servers: &Servers) -> Result<Vec<Figure>, BenchError> {
+fn time_joins(servers: &Servers, pace: Pace) -> Result<Vec<Figure>, BenchError> {
+    let timed = pace.choose(30, 100);
     let mut call = Call::start(&servers.conclave, None)?;
-    let mut tokens = call.new_room(ROOM.publishers + TIMED)?.into_iter();
+    let mut tokens = call.new_room(ROOM.publishers + timed)?.into_iter();
     for token in tokens.by_ref().take(ROOM.publishers) {
         let publisher = call.load.join(call.server.address, &token, &Participation { publishes: true, view: None })?;
         call.load.run_until("a publisher is connected", PATIENCE, |load| Ok(load.client(publisher)?.is_connected()))?;
@@ -49,11 +50,12 @@ fn time_joins(servers: &Servers) -> Result<Vec<Figure>, BenchError> {
     call.load.run(Duration::from_secs(1))?;
     let mut times = Vec::new();
     for token in tokens {
+        let next = Instant::now() + BETWEEN_TIMED;
         let id = call.load.join(call.server.address, &token, &subscriber())?;
         call.load.run_until("a first frame", PATIENCE, |load| Ok(load.client(id)?.received.first_frame.is_some()))?;
         times.extend(call.load.client(id)?.received.first_frame);
         call.load.leave(id)?;
-        call.load.run(Duration::from_millis(20))?;
+        call.load.run(next.saturating_duration_since(Instant::now()))?;
     }
     let milliseconds = |percent| percentile(&times, percent).unwrap_or_default().as_secs_f64() * 1_000.0;
     let note = format!("median {:.0} ms, longest {:.0} ms", milliseconds(50.0), milliseconds(100.0));
