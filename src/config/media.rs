@@ -1,5 +1,6 @@
 //! Settings of the media plane: its address, credentials, timeouts and circuit breaker.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ pub struct MediaConfig {
     /// URL at which clients reach the media plane. Default: `url`.
     #[serde(with = "text::optional")]
     pub public_url: Option<String>,
+    /// Address on which RTMP encoders connect. Embedded media plane only. Default: none.
+    #[serde(with = "text::optional")]
+    pub rtmp_listen: Option<SocketAddr>,
     /// API key of the media plane. Default: a generated one for the embedded media plane.
     #[serde(with = "text::optional")]
     pub api_key: Option<String>,
@@ -65,6 +69,7 @@ impl Default for MediaConfig {
             sandbox: false,
             url: None,
             public_url: None,
+            rtmp_listen: None,
             api_key: None,
             api_secret: None,
             api_secret_file: None,

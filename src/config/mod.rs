@@ -23,6 +23,8 @@ mod text;
 mod validate;
 mod webhooks;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use serde::{Deserialize, Serialize};
 
 pub use egress::EgressConfig;
@@ -64,13 +66,16 @@ pub struct Config {
     pub billing: BillingConfig,
 }
 
+/// Where RTMP encoders connect to a development server, unless the port is in use.
+const DEV_RTMP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1935);
+
 /// The set of defaults that applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// `conclave serve`, and every command that is not `dev`.
     Serve,
-    /// `conclave dev`: the call page and the sandbox are on, clients on this machine get its loopback address, and
-    /// webhooks and egress to loopback addresses are allowed.
+    /// `conclave dev`: the call page and the sandbox are on, clients on this machine get its loopback address, RTMP encoders
+    /// on it can connect, and webhooks and egress to loopback addresses are allowed.
     Dev,
 }
 
@@ -83,6 +88,7 @@ impl Config {
             config.http.call_page = true;
             config.media.sandbox = true;
             config.media.rtc.loopback = true;
+            config.media.rtmp_listen = Some(DEV_RTMP);
             config.webhooks.allow_networks = text::loopback();
             config.egress.allow_networks = text::loopback();
         }

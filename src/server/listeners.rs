@@ -18,7 +18,7 @@ use actix_web::web::ServiceConfig;
 use tokio::net::TcpStream;
 
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, MediaKind, Mode};
 use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
 use crate::http::client_stream::{ClientStream, ClientTimeouts};
@@ -36,24 +36,41 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a client has to close a connection whose request was not read to its end, so that it gets the response.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The two bound sockets. Clients can connect, but are not served yet.
+/// The bound sockets. Clients can connect, but are not served yet.
 pub struct BoundListeners {
     /// Address of the API listener.
     pub api: SocketAddr,
     /// Address of the admin listener.
     pub admin: SocketAddr,
+    /// The socket of RTMP encoders, if they can connect.
+    pub rtmp_socket: Option<TcpListener>,
     api_socket: TcpListener,
     admin_socket: TcpListener,
 }
 
-/// Binds both sockets.
+/// Binds the sockets.
 ///
 /// # Errors
 /// An address cannot be bound. The message names its setting.
-pub fn bind(config: &Config) -> Result<BoundListeners, CliError> {
+pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let (api_socket, api) = listen("http.listen", config.http.listen)?;
     let (admin_socket, admin) = listen("admin.listen", config.admin.listen)?;
-    Ok(BoundListeners { api, admin, api_socket, admin_socket })
+    let rtmp_socket = bind_rtmp(config, mode)?;
+    Ok(BoundListeners { api, admin, rtmp_socket, api_socket, admin_socket })
+}
+
+/// Binds the socket of RTMP encoders. A development server starts without it if the address is in use.
+fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<TcpListener>, CliError> {
+    let has_workers = config.media.kind == MediaKind::Embedded && config.media.rtc.enabled;
+    let Some(address) = config.media.rtmp_listen.filter(|_| has_workers) else { return Ok(None) };
+    match listen("media.rtmp_listen", address) {
+        Ok((socket, _)) => Ok(Some(socket)),
+        Err(error) if mode == Mode::Dev => {
+            log::warn!("RTMP encoders cannot connect: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {

@@ -1,11 +1,11 @@
 //! The start of the media workers.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 
 use conclave_media::embedded::rtc::{self, BindError};
-use conclave_media::embedded::{EmbeddedPlane, RtcMetrics, TurnServers};
+use conclave_media::embedded::{EmbeddedPlane, RtcMetrics, RtmpListener, TurnServers};
 
 use crate::config::{PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
@@ -34,6 +34,14 @@ pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: 
         started = plane.start_media(&wanted, metrics);
     }
     started.map_err(|error| failed(&error))
+}
+
+/// Lets RTMP encoders connect.
+///
+/// # Errors
+/// The socket cannot be used.
+pub(super) fn serve_rtmp(plane: &EmbeddedPlane, socket: TcpListener) -> Result<RtmpListener, CliError> {
+    plane.serve_rtmp(socket).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
 }
 
 /// Returns the TURN servers that clients are given, if there are any.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::{OlderSchema, Store};
-use conclave_media::embedded::EmbeddedPlane;
+use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane};
 use conclave_model::Clock;
@@ -71,6 +71,8 @@ pub struct Server {
     listeners: [ServerHandle; 2],
     /// The embedded media plane, if WebRTC clients can connect.
     signalling: Option<EmbeddedPlane>,
+    /// The listener of RTMP encoders, if they can connect.
+    rtmp: Option<RtmpListener>,
     tree: Tree,
     store: Store,
     /// Lock of the data directory. Released last.
@@ -84,6 +86,9 @@ struct ReadyLine<'a> {
     api: String,
     admin: String,
     media_url: &'a str,
+    /// The address of RTMP encoders; absent if they cannot connect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtmp: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     project_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +106,7 @@ impl Server {
         let plans = Plans::load(config.plans.file.as_deref())?;
         // These can fail while another server is running, so they come before anything that changes its data.
         let lock = data_dir::lock_for_server(&data)?;
-        let bound = listeners::bind(&config)?;
+        let mut bound = listeners::bind(&config, mode)?;
         let relay = EventRelay::default();
         let metrics = Metrics::new()?;
         let setup = StoreSetup {
@@ -128,11 +133,14 @@ impl Server {
             media::start_media(plane, &config.media.rtc, &metrics.rtc()?)?;
             egress::start_egress(plane, &config, &data).await;
         }
+        let rtmp_socket = bound.rtmp_socket.take();
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
+        let rtmp =
+            signalling.as_ref().zip(rtmp_socket).map(|(plane, socket)| media::serve_rtmp(plane, socket)).transpose()?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let console = parts::console_access(&config, mode, &clock)?;
         let state = Arc::new(AppState {
@@ -172,7 +180,13 @@ impl Server {
         let (api, admin) = (bound.api, bound.admin);
         let listeners = listeners::serve(bound, &config, &state)?;
         let call_page = config.http.call_page.then(|| format!("http://{api}/call"));
-        Ok(Self { api, admin, media_url, dev, call_page, listeners, signalling, tree, store, _lock: lock })
+        Ok(Self { api, admin, media_url, dev, call_page, listeners, signalling, rtmp, tree, store, _lock: lock })
+    }
+
+    /// Returns the address on which RTMP encoders connect, if they can.
+    #[must_use]
+    pub fn rtmp(&self) -> Option<SocketAddr> {
+        self.rtmp.as_ref().map(RtmpListener::address)
     }
 
     /// Returns the line of JSON that announces the server as ready.
@@ -185,6 +199,7 @@ impl Server {
             api: format!("http://{}", self.api),
             admin: format!("http://{}", self.admin),
             media_url: &self.media_url,
+            rtmp: self.rtmp().map(|address| address.to_string()),
             project_id,
             api_key,
         };
@@ -203,6 +218,7 @@ impl Server {
     /// Stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
     pub async fn stop(self) {
         let [api, admin] = self.listeners;
+        drop(self.rtmp);
         // Their websockets would keep the listeners from stopping.
         self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
         tokio::join!(api.stop(true), admin.stop(true));

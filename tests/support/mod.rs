@@ -18,6 +18,7 @@ mod receiver;
 mod sandbox;
 mod watcher;
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -46,6 +47,8 @@ pub const WAIT_LIMIT: Duration = Duration::from_secs(20);
 pub struct TestApp {
     pub api: String,
     pub admin: String,
+    /// Where RTMP encoders connect, if they can.
+    pub rtmp: Option<SocketAddr>,
     pub key: String,
     pub project: String,
     pub clock: Clock,
@@ -63,6 +66,7 @@ struct Running {
 struct Ready {
     api: String,
     admin: String,
+    rtmp: Option<SocketAddr>,
     key: String,
     project: String,
 }
@@ -109,6 +113,7 @@ impl TestApp {
         config.http.workers = 1;
         // The tests of signalling start media workers.
         config.media.rtc.enabled = false;
+        config.media.rtmp_listen = None;
         config.limits.requests_per_second = 100_000;
         config.limits.burst = 100_000;
         config.limits.exchange_per_second = 100_000;
@@ -133,6 +138,7 @@ impl TestApp {
         Self {
             api: ready.api,
             admin: ready.admin,
+            rtmp: ready.rtmp,
             key: ready.key,
             project: ready.project,
             clock,
@@ -316,6 +322,7 @@ fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot
         let ready = Ready {
             api: format!("http://{}", server.api),
             admin: format!("http://{}", server.admin),
+            rtmp: server.rtmp(),
             key: dev.api_key.reveal().to_owned(),
             project: dev.project_id.to_string(),
         };

@@ -109,16 +109,20 @@ impl IngressEndpoints {
     }
 }
 
+/// The port of RTMP.
+const RTMP_PORT: u16 = 1935;
+
 /// The publish urls of encoders, without the stream key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PublishUrls {
-    rtmp: String,
+    /// The host of RTMP, which has a port of its own.
+    host: String,
     whip: String,
 }
 
 impl PublishUrls {
-    /// Derives the urls from the websocket url of clients: RTMP on the same host and its default port, WHIP on the same host
-    /// and port.
+    /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port (decisions,
+    /// section 6).
     pub fn from_public_url(public_url: &str) -> Self {
         let public = Url::parse(public_url).ok();
         let (host, authority, is_secure) = public.as_ref().map_or(("localhost", "localhost", false), |url| {
@@ -126,13 +130,13 @@ impl PublishUrls {
             (url.host_str().unwrap_or("localhost"), authority, matches!(url.scheme(), "wss" | "https"))
         });
         let scheme = if is_secure { "https" } else { "http" };
-        Self { rtmp: format!("rtmp://{host}/live"), whip: format!("{scheme}://{authority}/whip") }
+        Self { host: host.to_owned(), whip: format!("{scheme}://{authority}/whip") }
     }
 
-    /// Returns the publish url of an input type.
-    pub fn get(&self, input: InputType) -> String {
+    /// Returns the publish url of an input type; for RTMP at the port that the server listens on, or the usual one.
+    pub fn get(&self, input: InputType, rtmp_port: Option<u16>) -> String {
         match input {
-            InputType::Rtmp => self.rtmp.clone(),
+            InputType::Rtmp => format!("rtmp://{}:{}/live", self.host, rtmp_port.unwrap_or(RTMP_PORT)),
             InputType::Whip => self.whip.clone(),
         }
     }
@@ -145,13 +149,16 @@ mod tests {
     #[test]
     fn publish_urls_have_the_host_of_the_public_url() {
         for (public, rtmp, whip) in [
-            ("ws://127.0.0.1:8080", "rtmp://127.0.0.1/live", "http://127.0.0.1:8080/whip"),
-            ("wss://media.example.com/rtc", "rtmp://media.example.com/live", "https://media.example.com/whip"),
-            ("ws://[::1]:7880", "rtmp://[::1]/live", "http://[::1]:7880/whip"),
-            ("nonsense", "rtmp://localhost/live", "http://localhost/whip"),
+            ("ws://127.0.0.1:8080", "rtmp://127.0.0.1:1935/live", "http://127.0.0.1:8080/whip"),
+            ("wss://media.example.com/rtc", "rtmp://media.example.com:1935/live", "https://media.example.com/whip"),
+            ("ws://[::1]:7880", "rtmp://[::1]:1935/live", "http://[::1]:7880/whip"),
+            ("nonsense", "rtmp://localhost:1935/live", "http://localhost/whip"),
         ] {
             let urls = PublishUrls::from_public_url(public);
-            assert_eq!((urls.get(InputType::Rtmp).as_str(), urls.get(InputType::Whip).as_str()), (rtmp, whip));
+            let shown = [InputType::Rtmp, InputType::Whip].map(|input| urls.get(input, None));
+            assert_eq!(shown, [rtmp, whip]);
         }
+        let urls = PublishUrls::from_public_url("ws://127.0.0.1:8080");
+        assert_eq!(urls.get(InputType::Rtmp, Some(2935)), "rtmp://127.0.0.1:2935/live");
     }
 }

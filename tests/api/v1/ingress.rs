@@ -65,7 +65,7 @@ fn an_endpoint_shows_its_stream_key_once_and_its_url_never_does() {
     let mut expected = json!({
         "id": made["id"], "project_id": app.project, "room": "standup",
         "namespaced_room": format!("{}.standup", app.project), "ingress_id": made["ingress_id"], "input_type": "rtmp",
-        "participant_identity": "encoder", "participant_name": "Stage", "url": "rtmp://127.0.0.1/live/REDACTED",
+        "participant_identity": "encoder", "participant_name": "Stage", "url": "rtmp://127.0.0.1:1935/live/REDACTED",
         "status": "inactive", "created_at": app.now(), "updated_at": app.now(), "stream_key": key
     });
     assert_eq!(made, expected);

@@ -9,6 +9,7 @@ mod moderation;
 mod reconnects;
 mod recordings;
 mod rooms;
+mod rtmp;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/socket.rs"]
 mod socket;
@@ -20,6 +21,7 @@ use str0m::media::MediaKind;
 
 use crate::support::{TestApp, WAIT_LIMIT};
 use client::Client;
+use rtmp::RtmpEncoder;
 use whip::Encoder;
 
 /// Time within which moderation holds for packets (decisions, section 6).
@@ -30,6 +32,7 @@ struct Call {
     app: TestApp,
     clients: Vec<Client>,
     encoders: Vec<Encoder>,
+    rtmp_encoders: Vec<RtmpEncoder>,
 }
 
 impl Call {
@@ -37,7 +40,12 @@ impl Call {
     fn start() -> Self {
         let app = TestApp::start_with_webrtc();
         app.room("standup");
-        Self { app, clients: Vec::new(), encoders: Vec::new() }
+        Self::new(app)
+    }
+
+    /// Creates a call without clients.
+    fn new(app: TestApp) -> Self {
+        Self { app, clients: Vec::new(), encoders: Vec::new(), rtmp_encoders: Vec::new() }
     }
 
     /// Joins a client, and waits until it is active. Returns its index.
@@ -94,6 +102,7 @@ impl Call {
     fn drive(&mut self) {
         self.clients.iter_mut().for_each(Client::drive);
         self.encoders.iter_mut().for_each(Encoder::drive);
+        self.rtmp_encoders.iter_mut().for_each(RtmpEncoder::drive);
     }
 
     fn count(&self, client: usize, track: &str) -> usize {

@@ -8,7 +8,7 @@ use crate::support::TestApp;
 fn call_without_ffmpeg() -> Call {
     let app = TestApp::start_with_webrtc_and(|config| config.egress.ffmpeg = "/nowhere/ffmpeg".into());
     app.room("standup");
-    Call { app, clients: Vec::new(), encoders: Vec::new() }
+    Call::new(app)
 }
 
 #[test]

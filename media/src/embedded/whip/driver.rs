@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use super::WhipAnswer;
 use super::fragment;
-use super::refusal::{EncoderRefusal, WhipPatchError};
+use super::refusal::WhipPatchError;
 use super::registry::{Request, Restarted, WhipSessionName};
 use super::session::{Patched, WhipPatch, WhipSession, announced_tracks};
+use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};

@@ -13,7 +13,7 @@ mod refusal;
 mod registry;
 mod session;
 
-pub use refusal::{EncoderRefusal, WhipPatchError};
+pub use refusal::WhipPatchError;
 pub(super) use registry::WhipSessions;
 pub use registry::{Restarted as WhipRestart, WhipSessionName};
 pub use session::WhipPatch;

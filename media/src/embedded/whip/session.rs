@@ -10,9 +10,10 @@ use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
 use super::fragment::{self, IceCredentials};
-use super::refusal::{EncoderRefusal, WhipPatchError};
+use super::refusal::WhipPatchError;
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
+use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
 use crate::protocol::{source_to_proto, track_kind_to_proto};

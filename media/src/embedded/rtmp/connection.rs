@@ -1,0 +1,284 @@
+//! One connection of an RTMP encoder: its socket, its session, and its participant.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_model::ingress::{InputType, StreamKeyHash};
+use conclave_rtc::{Codec, PeerEvent, SourcePacket};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{self, timeout};
+
+use super::flv::Medium;
+use super::publisher::RtmpPublisher;
+use super::session::{RtmpError, RtmpEvent, RtmpSession};
+use super::stream::{Action, MediaStream, Unplayable};
+use crate::embedded::encoder_refusal::EncoderRefusal;
+use crate::embedded::plane::{Inner, await_answers};
+use crate::embedded::rtc_metrics::JoinOutcome;
+use crate::embedded::signal::driver::conclude;
+use crate::embedded::signal::registry::Input;
+
+/// How long an encoder may take from its connection to its stream key.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may send nothing while it publishes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to read what it is sent.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    /// The encoder ended its stream, or the plane disconnected it.
+    #[error("the stream ended")]
+    Done,
+    /// The encoder closed the connection without ending its stream, or it broke.
+    #[error("the connection was lost")]
+    Lost,
+    /// The encoder sent nothing for too long.
+    #[error("the encoder sent nothing in time")]
+    Silent,
+    /// It may not publish.
+    #[error("{0}")]
+    Refused(#[from] EncoderRefusal),
+    /// It does not follow the protocol.
+    #[error("{0}")]
+    Protocol(#[from] RtmpError),
+    /// Receivers cannot play the stream.
+    #[error("{0}")]
+    Unplayable(&'static str),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Lost
+    }
+}
+
+/// One connection of an RTMP encoder.
+pub(super) struct Connection {
+    inner: Arc<Inner>,
+    stream: TcpStream,
+    session: RtmpSession,
+    media: MediaStream,
+    publisher: Option<(RtmpPublisher, mpsc::Receiver<Input>)>,
+    /// Whether it was said that the sound is not carried.
+    lacks_sound: bool,
+    /// Whether the join was reported.
+    was_connected: bool,
+}
+
+/// What woke a connection.
+enum Wake {
+    Read(io::Result<usize>),
+    Input(Option<Input>),
+    Deadline,
+}
+
+impl Connection {
+    /// Creates the state of a connection that was accepted.
+    pub fn new(inner: Arc<Inner>, stream: TcpStream) -> Self {
+        Self {
+            inner,
+            stream,
+            session: RtmpSession::new(),
+            media: MediaStream::new(),
+            publisher: None,
+            lacks_sound: false,
+            was_connected: false,
+        }
+    }
+
+    /// Serves the encoder until it is gone.
+    pub async fn run(mut self) {
+        // Answers are small.
+        let _ = self.stream.set_nodelay(true);
+        let Err(end) = self.serve().await;
+        let Some((publisher, _)) = &self.publisher else {
+            log::debug!("an RTMP connection ended before it published: {end}");
+            return;
+        };
+        let (sid, inner) = (publisher.sid().clone(), &self.inner);
+        log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
+        inner.call(|machine, now| match &end {
+            End::Done => publisher.end(machine, true, now),
+            End::Lost | End::Silent | End::Refused(_) => publisher.end(machine, false, now),
+            End::Protocol(_) | End::Unplayable(_) => machine.fail_encoder(&sid, end.to_string(), now),
+        });
+        inner.sessions.remove(&sid);
+        if !self.was_connected {
+            inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
+        }
+    }
+
+    async fn serve(&mut self) -> Result<std::convert::Infallible, End> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut heard_at = time::Instant::now();
+        loop {
+            let patience = if self.publisher.is_some() { IDLE_TIMEOUT } else { HANDSHAKE_TIMEOUT };
+            let wake = tokio::select! {
+                input = next_input(&mut self.publisher) => Wake::Input(input),
+                read = self.stream.read(&mut buffer) => Wake::Read(read),
+                () = time::sleep_until(heard_at + patience) => Wake::Deadline,
+            };
+            match wake {
+                Wake::Read(read) => {
+                    let bytes = read?;
+                    if bytes == 0 {
+                        return Err(End::Lost);
+                    }
+                    // Before it publishes, an encoder has the time only once.
+                    if self.publisher.is_some() {
+                        heard_at = time::Instant::now();
+                    }
+                    self.receive(buffer.get(..bytes).unwrap_or_default()).await?;
+                }
+                Wake::Input(input) => self.handle_input(input.ok_or(End::Lost)?)?,
+                Wake::Deadline => return Err(End::Silent),
+            }
+        }
+    }
+
+    async fn receive(&mut self, bytes: &[u8]) -> Result<(), End> {
+        let received = self.session.receive(bytes);
+        self.flush().await?;
+        received?;
+        while let Some(event) = self.session.next_event() {
+            match event {
+                RtmpEvent::Publish(key) => self.publish(key).await?,
+                RtmpEvent::Video(timestamp, body) => {
+                    let actions = self.media.video(timestamp, body, Instant::now());
+                    self.handle_actions(actions)?;
+                }
+                RtmpEvent::Audio(timestamp, body) => {
+                    let actions = self.media.audio(timestamp, &body, Instant::now());
+                    self.handle_actions(actions)?;
+                }
+                RtmpEvent::Finished => return Err(End::Done),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the encoder publish, if the control plane does.
+    async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
+        match admit(&self.inner, &key).await {
+            Ok(admitted) => {
+                self.publisher = Some(admitted);
+                self.session.accept()?;
+                self.flush().await
+            }
+            Err(refusal) => {
+                self.inner.record(|metrics| metrics.record_join(JoinOutcome::Refused));
+                self.session.refuse(&refusal.to_string());
+                self.flush().await?;
+                Err(refusal.into())
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), End> {
+        let output = self.session.take_output();
+        timeout(WRITE_TIMEOUT, self.stream.write_all(&output)).await.map_err(|_| End::Lost)?.map_err(End::from)
+    }
+
+    fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
+        for action in actions {
+            match action {
+                Action::Send(packets) => self.forward(Codec::H264, packets),
+                Action::Transcode(Medium::Audio) => self.say_that_sound_is_missing(),
+                Action::Transcode(Medium::Video) => {
+                    return Err(End::Unplayable(match self.media.unplayable() {
+                        Some(Unplayable::BPictures) => "the video has B pictures: turn them off in the encoder",
+                        Some(Unplayable::Codec) | None => "the video must be H.264",
+                    }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn say_that_sound_is_missing(&mut self) {
+        if !std::mem::replace(&mut self.lacks_sound, true)
+            && let Some((publisher, _)) = &self.publisher
+        {
+            log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried");
+        }
+    }
+
+    /// Forwards packets, and publishes their track first if it is new.
+    fn forward(&mut self, codec: Codec, packets: Vec<SourcePacket>) {
+        let Some((publisher, _)) = &mut self.publisher else { return };
+        let medium = codec.medium();
+        if !publisher.publishes(medium) {
+            self.inner.call(|machine, _| publisher.publish(machine, codec));
+        }
+        if let Some(command) = publisher.forward(medium, packets) {
+            self.inner.send_command(publisher.room(), command);
+        }
+    }
+
+    fn handle_input(&mut self, input: Input) -> Result<(), End> {
+        match input {
+            Input::Notice(notice) => {
+                if let Some((publisher, _)) = &mut self.publisher {
+                    publisher.handle_notice(&notice);
+                    if publisher.is_over() {
+                        return Err(End::Done);
+                    }
+                }
+            }
+            Input::Media(event) => self.handle_media(event),
+            Input::PublishRate(kbps) => {
+                if let Some((publisher, _)) = &self.publisher {
+                    // A rate that comes before the join is accepted, or after its end, is dropped.
+                    let _ = self.inner.call(|machine, now| machine.set_bitrate(publisher.sid(), kbps, now));
+                    self.inner.watch_deadlines();
+                }
+            }
+            // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
+            Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
+        }
+        Ok(())
+    }
+
+    fn handle_media(&mut self, event: PeerEvent) {
+        let Some((publisher, _)) = &self.publisher else { return };
+        let (is_joining, answers) = self.inner.call(|machine, now| publisher.handle_media(machine, event, now));
+        if is_joining {
+            self.was_connected = true;
+            tokio::spawn(conclude(Arc::clone(&self.inner), publisher.sid().clone(), answers));
+        }
+    }
+}
+
+/// Returns the next input of the participant; never without one.
+async fn next_input(publisher: &mut Option<(RtmpPublisher, mpsc::Receiver<Input>)>) -> Option<Input> {
+    match publisher {
+        Some((_, inputs)) => inputs.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Admits an encoder with a stream key.
+async fn admit(
+    inner: &Arc<Inner>,
+    key: &StreamKeyHash,
+) -> Result<(RtmpPublisher, mpsc::Receiver<Input>), EncoderRefusal> {
+    let (requested, answers) = inner.call(|machine, now| machine.request_encoder(key, InputType::Rtmp, now));
+    let join = requested?;
+    if let Err(refused) = await_answers(answers).await {
+        inner.call(|machine, _| machine.cancel_request(&join.sid));
+        return Err(refused.into());
+    }
+    // Before the encoder is admitted, so that it misses no notice.
+    let inputs = inner.sessions.add(&join.sid, &join.room);
+    let (admitted, _) = inner.call(|machine, now| machine.admit_encoder(&join.sid, now));
+    inner.watch_deadlines();
+    admitted.inspect_err(|_| inner.sessions.remove(&join.sid))?;
+    Ok((RtmpPublisher::new(join), inputs))
+}

@@ -1,0 +1,225 @@
+//! The media in RTMP messages: bodies of FLV tags (Video File Format Specification 10.1, annex E).
+
+use std::iter;
+
+/// What a video message holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VideoTag<'a> {
+    /// The parameters of H.264: the decoder configuration record.
+    Parameters(AvcParameters),
+    /// A frame of H.264 in units with a length before each.
+    Frame {
+        /// Whether it is a key frame, as the encoder says.
+        is_key: bool,
+        /// The units.
+        units: &'a [u8],
+    },
+    /// The end of the stream, or a command to a player.
+    Nothing,
+    /// Another codec, by its number; 255 for the extended header, which names a codec of its own.
+    OtherCodec(u8),
+}
+
+/// The parameters of an H.264 stream (ISO 14496-15, section 5.2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AvcParameters {
+    /// Bytes of the length before each unit: 1, 2 or 4.
+    pub length_size: usize,
+    /// The sequence and picture parameter sets.
+    pub sets: Vec<Vec<u8>>,
+}
+
+const CODEC_AVC: u8 = 7;
+const EXTENDED: u8 = 0x80;
+const COMMAND_FRAME: u8 = 5;
+const KEY_FRAME: u8 = 1;
+
+/// Reads a video message; `None` if it is malformed.
+pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
+    let (header, rest) = body.split_first()?;
+    if header & EXTENDED != 0 {
+        return Some(VideoTag::OtherCodec(u8::MAX));
+    }
+    let (frame_type, codec) = (header >> 4, header & 0x0f);
+    if frame_type == COMMAND_FRAME {
+        return Some(VideoTag::Nothing);
+    } else if codec != CODEC_AVC {
+        return Some(VideoTag::OtherCodec(codec));
+    }
+    // The kind of the packet, and the difference between decoding and composition in three bytes.
+    let [kind, _, _, _, data @ ..] = rest else { return None };
+    match kind {
+        0 => read_parameters(data).map(VideoTag::Parameters),
+        1 => Some(VideoTag::Frame { is_key: frame_type == KEY_FRAME, units: data }),
+        _ => Some(VideoTag::Nothing),
+    }
+}
+
+fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
+    let [1, _, _, _, length, rest @ ..] = record else { return None };
+    let length_size = usize::from(length & 3) + 1;
+    let (sequences, rest) = read_sets(rest, 0x1f)?;
+    let (pictures, _) = read_sets(rest, 0xff)?;
+    if sequences.is_empty() || pictures.is_empty() || length_size == 3 {
+        return None;
+    }
+    Some(AvcParameters { length_size, sets: sequences.into_iter().chain(pictures).collect() })
+}
+
+/// Reads parameter sets behind their number, each behind its length in two bytes.
+fn read_sets(bytes: &[u8], mask: u8) -> Option<(Vec<Vec<u8>>, &[u8])> {
+    let (count, mut rest) = bytes.split_first()?;
+    let mut sets = Vec::new();
+    for _ in 0..count & mask {
+        let [high, low, behind @ ..] = rest else { return None };
+        let (set, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        sets.push(set.to_vec());
+        rest = behind;
+    }
+    Some((sets, rest))
+}
+
+/// Iterates over the units of a frame. It ends where a length does not fit.
+pub fn units(mut bytes: &[u8], length_size: usize) -> impl Iterator<Item = &[u8]> {
+    iter::from_fn(move || {
+        let (length, rest) = bytes.split_at_checked(length_size)?;
+        let length = length.iter().fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
+        let (unit, rest) = rest.split_at_checked(length)?;
+        bytes = rest;
+        Some(unit)
+    })
+    .filter(|unit| !unit.is_empty())
+}
+
+const UNIT_TYPE: u8 = 0x1f;
+const SLICE: u8 = 1;
+const PARTITION: u8 = 2;
+
+/// Returns whether a unit is a slice of a B picture: one that is shown before a picture that is sent before it. Such a stream
+/// cannot be played by WebRTC clients, which show what comes at once.
+pub fn is_b_slice(unit: &[u8]) -> bool {
+    let Some((header, body)) = unit.split_first() else { return false };
+    if !matches!(header & UNIT_TYPE, SLICE | PARTITION) {
+        return false;
+    }
+    let mut bits = Bits { bytes: body, position: 0 };
+    // The first macroblock of the slice is before its type.
+    bits.exp_golomb().and_then(|_| bits.exp_golomb()).is_some_and(|slice_type| slice_type % 5 == 1)
+}
+
+/// Reads bits. Emulation prevention does not matter for the few bits at the start of a slice.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl Bits<'_> {
+    fn bit(&mut self) -> Option<u32> {
+        let byte = self.bytes.get(self.position / 8)?;
+        let bit = byte >> (7 - self.position % 8) & 1;
+        self.position += 1;
+        Some(u32::from(bit))
+    }
+
+    fn exp_golomb(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while self.bit()? == 0 {
+            zeros += 1;
+            if zeros > 16 {
+                return None;
+            }
+        }
+        let suffix = (0..zeros).try_fold(0, |value, _| Some(value << 1 | self.bit()?))?;
+        Some((1 << zeros) - 1 + suffix)
+    }
+}
+
+/// What an audio message holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AudioTag {
+    /// The parameters of AAC, without which it cannot be decoded.
+    Parameters,
+    /// Sound.
+    Sound,
+}
+
+const FORMAT_AAC: u8 = 10;
+
+/// Reads what an audio message holds; `None` if it is empty.
+pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
+    let (header, rest) = body.split_first()?;
+    let first = rest.first()?;
+    Some(if header >> 4 == FORMAT_AAC && *first == 0 { AudioTag::Parameters } else { AudioTag::Sound })
+}
+
+/// Sound or pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// Sound.
+    Audio,
+    /// Pictures.
+    Video,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RECORD: [u8; 19] = [0x17, 0, 0, 0, 0, 1, 0x42, 0xc0, 0x1f, 0xff, 0xe1, 0, 2, 0x67, 0x42, 1, 0, 1, 0x68];
+
+    #[test]
+    fn parameters_and_frames_of_h264_are_read() {
+        let parameters = AvcParameters { length_size: 4, sets: vec![vec![0x67, 0x42], vec![0x68]] };
+        assert_eq!(read_video(&RECORD), Some(VideoTag::Parameters(parameters)));
+        let frame = [0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9, 0, 0, 0, 1, 0x06];
+        let Some(VideoTag::Frame { is_key: false, units: bytes }) = read_video(&frame) else { panic!("a frame") };
+        assert_eq!(units(bytes, 4).collect::<Vec<_>>(), [&[0x41, 9][..], &[0x06]]);
+        assert_eq!(read_video(&[0x57, 0]), Some(VideoTag::Nothing));
+        assert_eq!(read_video(&[0x17, 2, 0, 0, 0]), Some(VideoTag::Nothing));
+    }
+
+    #[test]
+    fn other_codecs_are_named_and_malformed_messages_are_not_read() {
+        assert_eq!(read_video(&[0x12, 1]), Some(VideoTag::OtherCodec(2)));
+        assert_eq!(read_video(&[0x90, b'h', b'v', b'c', b'1']), Some(VideoTag::OtherCodec(255)));
+        for malformed in [&[][..], &[0x17], &[0x17, 0, 0, 0, 0], &RECORD[..18], &[0x17, 0, 0, 0, 0, 2, 0, 0, 0, 0xff]] {
+            assert_eq!(read_video(malformed), None, "{malformed:?}");
+        }
+    }
+
+    #[test]
+    fn slices_of_b_pictures_are_found() {
+        // first_mb_in_slice 0 is the bit 1; slice_type 1 and 6 are B, 0 and 5 are P, 7 is I.
+        for (unit, is_b) in [
+            ([0x01, 0b1010_0000], true),
+            ([0x01, 0b1001_1100], true),
+            ([0x41, 0b1110_0000], false),
+            ([0x41, 0b1001_1000], false),
+            ([0x65, 0b1010_0000], false),
+            ([0x01, 0], false),
+        ] {
+            assert_eq!(is_b_slice(&unit), is_b, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn aac_has_parameters_and_sound() {
+        assert_eq!(read_audio(&[0xaf, 0, 0x12, 0x10]), Some(AudioTag::Parameters));
+        assert_eq!(read_audio(&[0xaf, 1, 0x21]), Some(AudioTag::Sound));
+        assert_eq!(read_audio(&[0x2f, 0]), Some(AudioTag::Sound));
+        assert_eq!(read_audio(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..200), length_size in 1_usize..5) {
+            if let Some(VideoTag::Frame { units: bytes, .. }) = read_video(&body) {
+                prop_assert!(units(bytes, length_size).map(<[u8]>::len).sum::<usize>() <= bytes.len());
+            }
+            is_b_slice(&body);
+            read_audio(&body);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How many connections of RTMP encoders there may be, in all and from one address.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most connections.
+const CONNECTIONS: usize = 512;
+/// The most connections from one address that is not a loopback address.
+const CONNECTIONS_PER_ADDRESS: usize = 16;
+/// The bits of an IPv6 address that name its network. A client has the rest of the address for itself.
+const IPV6_NETWORK: u128 = u128::MAX << 64;
+
+/// Counts connections.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionLimits(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    limits: ConnectionLimits,
+    network: IpAddr,
+}
+
+impl ConnectionLimits {
+    /// Counts a connection; `None` if there are too many.
+    pub fn admit(&self, address: IpAddr) -> Option<Permit> {
+        let (network, is_local) = (network(address), address.to_canonical().is_loopback());
+        let mut counts = self.lock();
+        let from_there = counts.get(&network).copied().unwrap_or_default();
+        if counts.values().sum::<usize>() >= CONNECTIONS || (from_there >= CONNECTIONS_PER_ADDRESS && !is_local) {
+            return None;
+        }
+        counts.insert(network, from_there + 1);
+        Some(Permit { limits: self.clone(), network })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut counts = self.limits.lock();
+        let remaining = counts.get(&self.network).copied().unwrap_or_default().saturating_sub(1);
+        if remaining == 0 {
+            counts.remove(&self.network);
+        } else {
+            counts.insert(self.network, remaining);
+        }
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & IPV6_NETWORK).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_limited_by_network_and_in_all() {
+        let limits = ConnectionLimits::default();
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let mut permits: Vec<_> =
+            (1..=16).map(|host| limits.admit(address(&format!("2001:db8::{host}"))).unwrap()).collect();
+        assert!(limits.admit(address("2001:db8::ffff")).is_none());
+        assert!(limits.admit(address("2001:db8:0:1::1")).is_some());
+        permits.pop();
+        permits.push(limits.admit(address("2001:db8::ffff")).unwrap());
+        let local: Vec<_> = std::iter::from_fn(|| limits.admit(address("127.0.0.1"))).collect();
+        assert_eq!(permits.len() + local.len(), CONNECTIONS);
+        drop((permits, local));
+        assert!(limits.lock().is_empty());
+    }
+}

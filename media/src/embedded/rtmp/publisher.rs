@@ -1,0 +1,138 @@
+//! The participant of an RTMP encoder, without I/O: its tracks, and the end of its stay.
+
+use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
+use conclave_rtc::{Codec, Command, ConnectionMode, NewPeer, PeerEvent, SourcePacket, TrackMedium};
+use livekit_protocol as proto;
+use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
+
+use crate::embedded::announcement::MediaSection;
+use crate::embedded::effect::ClientNotice;
+use crate::embedded::machine::Machine;
+use crate::embedded::machine::encoders::EncoderJoin;
+use crate::protocol::{source_to_proto, track_kind_to_proto};
+
+/// The participant of an RTMP encoder.
+#[derive(Debug)]
+pub struct RtmpPublisher {
+    join: EncoderJoin,
+    /// Whether a media worker knows it.
+    has_peer: bool,
+    audio: Option<TrackSid>,
+    video: Option<TrackSid>,
+    is_over: bool,
+}
+
+impl RtmpPublisher {
+    /// Creates the participant of an encoder that has been admitted.
+    pub const fn new(join: EncoderJoin) -> Self {
+        Self { join, has_peer: false, audio: None, video: None, is_over: false }
+    }
+
+    /// Returns the sid of its join.
+    pub const fn sid(&self) -> &ParticipantSid {
+        &self.join.sid
+    }
+
+    /// Returns its room.
+    pub const fn room(&self) -> &NamespacedRoom {
+        &self.join.room
+    }
+
+    /// Returns whether it was disconnected.
+    pub const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns whether it publishes a medium.
+    pub const fn publishes(&self, medium: TrackMedium) -> bool {
+        self.track(medium).is_some()
+    }
+
+    const fn track(&self, medium: TrackMedium) -> Option<&TrackSid> {
+        match medium {
+            TrackMedium::Audio => self.audio.as_ref(),
+            TrackMedium::Video => self.video.as_ref(),
+        }
+    }
+
+    /// Publishes a track. With the first one, the encoder becomes a peer of a media worker, and joins.
+    pub fn publish(&mut self, machine: &mut Machine, codec: Codec) {
+        if !self.has_peer {
+            self.add_peer(machine);
+        }
+        // It fails if the encoder was disconnected; the notice is on its way.
+        let Ok(info) = machine.announce_track(&self.join.sid, &announcement(codec)) else { return };
+        let track = info.sid.parse().ok();
+        match codec.medium() {
+            TrackMedium::Audio => self.audio = track,
+            TrackMedium::Video => self.video = track,
+        }
+    }
+
+    fn add_peer(&mut self, machine: &mut Machine) {
+        let Some(permissions) = machine.peer_permissions(&self.join.sid) else { return };
+        let peer = NewPeer {
+            sid: self.join.sid.clone(),
+            identity: self.join.identity.clone(),
+            mode: ConnectionMode::Source,
+            is_subscriber_primary: false,
+            needs_full_ice: false,
+            allows_pause: false,
+            permissions,
+        };
+        machine.command(&self.join.room, Command::AddPeer(peer));
+        self.has_peer = true;
+    }
+
+    /// Returns the command that forwards packets; `None` if the medium is not published.
+    pub fn forward(&self, medium: TrackMedium, packets: Vec<SourcePacket>) -> Option<Command> {
+        let track = self.track(medium)?.clone();
+        (!packets.is_empty()).then(|| Command::Packets { peer: self.join.sid.clone(), track, packets })
+    }
+
+    /// Handles an event of the media worker. Returns whether the join was reported by it, so that the answer to the report has to
+    /// be awaited.
+    pub fn handle_media(&self, machine: &mut Machine, event: PeerEvent, now: Timestamp) -> bool {
+        match event {
+            PeerEvent::Connected => return machine.connected(&self.join.sid, now),
+            PeerEvent::TrackPublished { track, mid, codec, layers } => {
+                let section = MediaSection { mid, codec, layers };
+                machine.track_negotiated(&self.join.sid, &track, section, now);
+            }
+            PeerEvent::Failed(_) => self.end(machine, false, now),
+            // The rest is about connections, and about what a participant receives.
+            _ => {}
+        }
+        false
+    }
+
+    /// Handles a notice of the machine. An encoder is not notified of anything but its end.
+    pub fn handle_notice(&mut self, notice: &ClientNotice) {
+        self.is_over |= matches!(notice, ClientNotice::Disconnected(_));
+    }
+
+    /// Ends the encoder's stay; it is clean if the encoder ended its stream.
+    pub fn end(&self, machine: &mut Machine, clean: bool, now: Timestamp) {
+        // It has been disconnected already if this fails.
+        let _ = machine.leave(&self.join.sid, clean, now);
+    }
+}
+
+/// Returns the announcement of a track, as a client would make it.
+fn announcement(codec: Codec) -> AddTrackRequest {
+    // An encoder sends a programme rather than speech.
+    let programme = vec![AudioTrackFeature::TfStereo.into(), AudioTrackFeature::TfNoDtx.into()];
+    let (kind, source, cid, audio_features) = match codec.medium() {
+        TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone, "audio", programme),
+        TrackMedium::Video => (TrackKind::Video, TrackSource::Camera, "video", Vec::new()),
+    };
+    AddTrackRequest {
+        cid: cid.into(),
+        r#type: track_kind_to_proto(kind).into(),
+        source: source_to_proto(source).into(),
+        simulcast_codecs: vec![SimulcastCodec { codec: codec.mime_type().into(), ..SimulcastCodec::default() }],
+        audio_features,
+        ..AddTrackRequest::default()
+    }
+}

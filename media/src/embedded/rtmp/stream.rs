@@ -1,0 +1,215 @@
+//! What becomes of the media of an RTMP stream, without I/O: H.264 passes to receivers as it is, and what they cannot play is
+//! left to a transcoder.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use conclave_rtc::{SourcePacket, packetize};
+
+use super::flv::{self, AudioTag, AvcParameters, Medium, VideoTag};
+use super::timeline::{MediaTime, Timeline};
+
+/// Frames that are looked at before a stream passes: encoders begin with a key frame and the first B picture follows soon.
+const FRAMES_TO_SEE: usize = 8;
+/// Ticks of the RTP clock of video in a millisecond.
+const VIDEO_TICKS: u128 = 90;
+/// The profile without B pictures.
+const BASELINE: u8 = 66;
+
+const UNIT_TYPE: u8 = 0x1f;
+const KEY_SLICE: u8 = 5;
+const SEQUENCE_PARAMETERS: u8 = 7;
+
+/// What has to be done with a message.
+#[derive(Debug)]
+pub enum Action {
+    /// Send a frame of H.264 to the receivers.
+    Send(Vec<SourcePacket>),
+    /// Nothing can be sent of a message without a transcoder of its medium.
+    Transcode(Medium),
+}
+
+/// What receivers cannot play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unplayable {
+    /// H.264 with B pictures, which are sent in another order than they are shown.
+    BPictures,
+    /// Another codec than H.264.
+    Codec,
+}
+
+/// How the video of a stream reaches receivers.
+#[derive(Debug)]
+enum Video {
+    /// It is not known yet. Holds the messages since the first key frame.
+    Unknown(Vec<(MediaTime, Vec<u8>)>),
+    /// As it is.
+    Passes,
+    /// By the transcoder, from the next key frame on, since B pictures have begun late.
+    AwaitsKeyFrame,
+    /// By the transcoder.
+    IsTranscoded,
+}
+
+/// The media of one stream.
+#[derive(Debug)]
+pub struct MediaStream {
+    timeline: Timeline,
+    parameters: Option<AvcParameters>,
+    /// The message with the parameters, for a transcoder that is started later.
+    video_header: Option<(MediaTime, Vec<u8>)>,
+    video: Video,
+    unplayable: Option<Unplayable>,
+}
+
+impl MediaStream {
+    /// Creates a stream that has sent nothing.
+    pub const fn new() -> Self {
+        Self {
+            timeline: Timeline::new(),
+            parameters: None,
+            video_header: None,
+            video: Video::Unknown(Vec::new()),
+            unplayable: None,
+        }
+    }
+
+    /// Returns why the video has to be transcoded; `None` if it does not have to.
+    pub fn unplayable(&self) -> Option<Unplayable> {
+        self.unplayable
+    }
+
+    /// Handles an audio message.
+    pub fn audio(&mut self, timestamp: u32, body: &[u8], now: Instant) -> Vec<Action> {
+        self.timeline.message(timestamp, now);
+        match flv::read_audio(body) {
+            Some(AudioTag::Parameters | AudioTag::Sound) => vec![Action::Transcode(Medium::Audio)],
+            None => Vec::new(),
+        }
+    }
+
+    /// Handles a video message.
+    pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
+        let time = self.timeline.message(timestamp, now);
+        match flv::read_video(&body) {
+            Some(VideoTag::Parameters(parameters)) => {
+                self.parameters = Some(parameters);
+                self.video_header = Some((time, body.clone()));
+                if matches!(self.video, Video::IsTranscoded) { vec![transcode((time, body))] } else { Vec::new() }
+            }
+            Some(VideoTag::Frame { units, .. }) => {
+                let Some(parameters) = &self.parameters else { return Vec::new() };
+                let kind = FrameKind::new(units, parameters.length_size);
+                self.frame(kind, (time, body))
+            }
+            Some(VideoTag::OtherCodec(_)) => {
+                self.unplayable = Some(Unplayable::Codec);
+                self.video = Video::IsTranscoded;
+                vec![transcode((time, body))]
+            }
+            Some(VideoTag::Nothing) | None => Vec::new(),
+        }
+    }
+
+    fn frame(&mut self, kind: FrameKind, message: (MediaTime, Vec<u8>)) -> Vec<Action> {
+        if kind.has_b_slice && self.unplayable.is_none() {
+            self.unplayable = Some(Unplayable::BPictures);
+            if let Video::Passes = self.video {
+                self.video = Video::AwaitsKeyFrame;
+            }
+        }
+        match &mut self.video {
+            Video::Unknown(seen) => {
+                if seen.is_empty() && !kind.is_key {
+                    return Vec::new();
+                }
+                seen.push(message);
+                self.decide()
+            }
+            Video::Passes => vec![self.send(&message)],
+            Video::AwaitsKeyFrame if !kind.is_key => Vec::new(),
+            Video::AwaitsKeyFrame => {
+                self.video = Video::IsTranscoded;
+                self.video_header.clone().into_iter().chain([message]).map(transcode).collect()
+            }
+            Video::IsTranscoded => vec![transcode(message)],
+        }
+    }
+
+    /// Decides how the video is sent, once enough of it has been seen.
+    fn decide(&mut self) -> Vec<Action> {
+        let Video::Unknown(seen) = &mut self.video else { return Vec::new() };
+        let is_decided = self.unplayable.is_some()
+            || seen.len() >= FRAMES_TO_SEE
+            || self.parameters.as_ref().is_some_and(AvcParameters::are_baseline);
+        if !is_decided {
+            return Vec::new();
+        }
+        let seen = std::mem::take(seen);
+        if self.unplayable.is_some() {
+            self.video = Video::IsTranscoded;
+            self.video_header.clone().into_iter().chain(seen).map(transcode).collect()
+        } else {
+            self.video = Video::Passes;
+            seen.iter().map(|message| self.send(message)).collect()
+        }
+    }
+
+    fn send(&self, (time, body): &(MediaTime, Vec<u8>)) -> Action {
+        Action::Send(self.parameters.as_ref().map_or_else(Vec::new, |parameters| packets(parameters, *time, body)))
+    }
+}
+
+/// A video message that a transcoder gets.
+fn transcode(_: (MediaTime, Vec<u8>)) -> Action {
+    Action::Transcode(Medium::Video)
+}
+
+/// Returns the packets of a frame. A key frame comes with its parameters.
+pub fn packets(parameters: &AvcParameters, time: MediaTime, body: &[u8]) -> Vec<SourcePacket> {
+    let Some(VideoTag::Frame { units, .. }) = flv::read_video(body) else { return Vec::new() };
+    let units: Vec<_> = flv::units(units, parameters.length_size).collect();
+    let has = |kind| units.iter().any(|unit| unit_type(unit) == Some(kind));
+    let sets = if has(KEY_SLICE) && !has(SEQUENCE_PARAMETERS) { parameters.sets.as_slice() } else { &[] };
+    let payloads = packetize::h264(sets.iter().map(Vec::as_slice).chain(units));
+    let last = payloads.len().saturating_sub(1);
+    let packet = |(index, payload): (usize, Arc<[u8]>)| SourcePacket {
+        timestamp: time.rtp(VIDEO_TICKS),
+        captured: time.captured,
+        payload,
+        is_last: index == last,
+    };
+    payloads.into_iter().enumerate().map(packet).collect()
+}
+
+fn unit_type(unit: &[u8]) -> Option<u8> {
+    unit.first().map(|header| header & UNIT_TYPE)
+}
+
+/// What the units of a frame are.
+#[derive(Debug, Clone, Copy)]
+struct FrameKind {
+    is_key: bool,
+    has_b_slice: bool,
+}
+
+impl FrameKind {
+    fn new(units: &[u8], length_size: usize) -> Self {
+        let mut kind = Self { is_key: false, has_b_slice: false };
+        for unit in flv::units(units, length_size) {
+            kind.is_key |= unit_type(unit) == Some(KEY_SLICE);
+            kind.has_b_slice |= flv::is_b_slice(unit);
+        }
+        kind
+    }
+}
+
+impl AvcParameters {
+    /// Returns whether the profile has no B pictures.
+    fn are_baseline(&self) -> bool {
+        self.sets.first().and_then(|sequence| sequence.get(1)) == Some(&BASELINE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The times of a stream's messages on the clocks of RTP and of this machine.
+
+use std::time::{Duration, Instant};
+
+/// Where a timeline starts, so that messages from before the first one have a time too.
+const START: Duration = Duration::from_secs(10);
+/// The largest difference between two messages that follow each other. A larger one is a clock that was set.
+const MAX_STEP: u64 = 10_000;
+
+/// Maps the timestamps of messages, in milliseconds, to times.
+#[derive(Debug)]
+pub struct Timeline {
+    /// The last timestamp, and its time.
+    last: Option<(u32, Duration)>,
+    /// The instant of time 0.
+    origin: Option<Instant>,
+}
+
+/// The time of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediaTime {
+    /// Since the start of the timeline.
+    pub time: Duration,
+    /// By the clock of this machine. Sound and pictures of one time have one instant.
+    pub captured: Instant,
+}
+
+impl MediaTime {
+    /// Returns the RTP timestamp for a clock with so many ticks in a millisecond. It wraps.
+    pub fn rtp(&self, ticks: u128) -> u32 {
+        let ticks = self.time.as_millis() * ticks;
+        u32::try_from(ticks & u128::from(u32::MAX)).unwrap_or_default()
+    }
+}
+
+impl Timeline {
+    /// Creates a timeline, which starts with the first message.
+    pub const fn new() -> Self {
+        Self { last: None, origin: None }
+    }
+
+    /// Returns the time of a message that arrives now.
+    pub fn message(&mut self, timestamp: u32, now: Instant) -> MediaTime {
+        let time = match self.last {
+            Some((last, time)) => step(time, last, timestamp),
+            None => START,
+        };
+        self.last = Some((timestamp, time));
+        self.at(time, now)
+    }
+
+    /// Returns the instant of a time that is known now. The message with the shortest way sets the origin, so nothing is
+    /// captured in the future.
+    pub fn at(&mut self, time: Duration, now: Instant) -> MediaTime {
+        let latest = now.checked_sub(time).unwrap_or(now);
+        let origin = self.origin.map_or(latest, |origin| origin.min(latest));
+        self.origin = Some(origin);
+        MediaTime { time, captured: origin + time }
+    }
+}
+
+/// Returns the time of a timestamp, from that of another one. Timestamps wrap.
+fn step(time: Duration, from: u32, to: u32) -> Duration {
+    let (ahead, behind) = (u64::from(to.wrapping_sub(from)), u64::from(from.wrapping_sub(to)));
+    if ahead <= MAX_STEP {
+        time + Duration::from_millis(ahead)
+    } else if behind <= MAX_STEP {
+        time.saturating_sub(Duration::from_millis(behind))
+    } else {
+        time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sound_and_pictures_of_one_timestamp_have_one_time() {
+        let (mut timeline, now) = (Timeline::new(), Instant::now());
+        let first = timeline.message(5_000, now);
+        assert_eq!((first.time, first.captured), (START, now));
+        let late = timeline.message(5_040, now + Duration::from_millis(90));
+        let same = timeline.message(5_040, now + Duration::from_millis(40));
+        assert_eq!((late.time, late.captured), (same.time, same.captured));
+        assert_eq!(late.captured, now + Duration::from_millis(40));
+        assert_eq!(late.rtp(90) - first.rtp(90), 3_600);
+        let earlier = timeline.message(4_990, now + Duration::from_millis(41));
+        assert_eq!(START - earlier.time, Duration::from_millis(10));
+    }
+
+    #[test]
+    fn a_timestamp_wraps_and_a_clock_that_is_set_goes_on() {
+        let (mut timeline, now) = (Timeline::new(), Instant::now());
+        let times = [u32::MAX - 19, 20, 3_600_000, 3_600_040].map(|timestamp| timeline.message(timestamp, now).time);
+        assert_eq!(times.map(|time| (time - START).as_millis()), [0, 40, 40, 80]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_captured_in_the_future(messages in prop::collection::vec((any::<u32>(), 0_u64..5_000), 1..50)) {
+            let (mut timeline, mut now) = (Timeline::new(), Instant::now());
+            for (timestamp, wait) in messages {
+                now += Duration::from_millis(wait);
+                prop_assert!(timeline.message(timestamp, now).captured <= now);
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! RTMP encoders on real sockets, beside a WebRTC client that receives.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rml_rtmp::handshake::{Handshake, HandshakeProcessResult, PeerType};
+use rml_rtmp::sessions::{
+    ClientSession, ClientSessionConfig, ClientSessionEvent, ClientSessionResult, PublishRequestType,
+};
+use rml_rtmp::time::RtmpTimestamp;
+use serde_json::{Value, json};
+
+use super::Call;
+use crate::support::{Receiver, TestApp, WAIT_LIMIT, eventually};
+
+/// How often a frame is sent, in milliseconds.
+const INTERVAL: u32 = 40;
+/// Bytes of a frame, so that it is split into packets.
+const FRAME_BYTES: usize = 3_000;
+
+/// An RTMP encoder.
+pub struct RtmpEncoder {
+    stream: TcpStream,
+    session: ClientSession,
+    events: Vec<ClientSessionEvent>,
+    is_closed: bool,
+    frames: u32,
+    next: Instant,
+    /// Whether its pictures refer to later ones.
+    has_b_pictures: bool,
+}
+
+impl RtmpEncoder {
+    /// Connects and asks to publish with a stream key.
+    fn connect(app: &TestApp, key: &str) -> Self {
+        let address = app.rtmp.expect("the app takes RTMP encoders");
+        let mut stream = TcpStream::connect(address).unwrap();
+        let first = shake_hands(&mut stream);
+        stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let (session, results) = ClientSession::new(ClientSessionConfig::new()).unwrap();
+        let mut encoder = Self {
+            stream,
+            session,
+            events: Vec::new(),
+            is_closed: false,
+            frames: 0,
+            next: Instant::now(),
+            has_b_pictures: false,
+        };
+        encoder.handle(results);
+        encoder.receive(&first);
+        let request = encoder.session.request_connection("live".into()).unwrap();
+        encoder.handle(vec![request]);
+        encoder.wait_for("the connection is accepted", |event| {
+            matches!(event, ClientSessionEvent::ConnectionRequestAccepted)
+        });
+        let request = encoder.session.request_publishing(key.into(), PublishRequestType::Live).unwrap();
+        encoder.handle(vec![request]);
+        encoder
+    }
+
+    /// Connects, and waits until it may publish.
+    #[track_caller]
+    fn publish(app: &TestApp, ingress: &Value) -> Self {
+        let mut encoder = Self::connect(app, ingress["stream_key"].as_str().unwrap());
+        encoder.wait_for("it may publish", |event| matches!(event, ClientSessionEvent::PublishRequestAccepted));
+        encoder.send_video(&[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, 77, 9, 1, 0, 2, 0x68, 8]);
+        encoder
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, what: &str, is_it: impl Fn(&ClientSessionEvent) -> bool) {
+        let end = Instant::now() + WAIT_LIMIT;
+        while !self.events.iter().any(&is_it) {
+            assert!(Instant::now() < end && !self.is_closed, "{what}: {:?}", self.events);
+            self.read();
+        }
+    }
+
+    /// Sends the frames that are due, and reads what there is.
+    pub fn drive(&mut self) {
+        while !self.is_closed && Instant::now() >= self.next {
+            self.next += Duration::from_millis(INTERVAL.into());
+            self.send_frame();
+        }
+        self.read();
+    }
+
+    /// Sends a frame; each tenth one is a key frame.
+    fn send_frame(&mut self) {
+        let unit = match self.frames % 10 {
+            0 => [0x65, 0x88],
+            2 if self.has_b_pictures => [0x01, 0b1010_0000],
+            _ => [0x41, 0b1110_0000],
+        };
+        self.frames += 1;
+        let mut unit = unit.to_vec();
+        unit.resize(FRAME_BYTES, 0xaa);
+        let length = u32::try_from(unit.len()).unwrap().to_be_bytes();
+        self.send_video(&[&[0x27, 1, 0, 0, 0][..], &length, &unit].concat());
+    }
+
+    fn send_video(&mut self, body: &[u8]) {
+        let time = RtmpTimestamp::new(self.frames * INTERVAL);
+        let sent = self.session.publish_video_data(body.to_vec().into(), time, false).unwrap();
+        self.handle(vec![sent]);
+    }
+
+    /// Ends the stream as an encoder does that is stopped.
+    fn stop(&mut self) {
+        let results = self.session.stop_publishing().unwrap();
+        self.handle(results);
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0; 4_096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.is_closed = true,
+            Ok(bytes) => self.receive(&buffer[..bytes]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => self.is_closed = true,
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let results = self.session.handle_input(bytes).unwrap();
+        self.handle(results);
+    }
+
+    fn handle(&mut self, results: Vec<ClientSessionResult>) {
+        for result in results {
+            match result {
+                // The server closes the connection of an encoder that is gone.
+                ClientSessionResult::OutboundResponse(packet) => {
+                    self.is_closed |= self.stream.write_all(&packet.bytes).is_err();
+                }
+                ClientSessionResult::RaisedEvent(event) => self.events.push(event),
+                ClientSessionResult::UnhandleableMessageReceived(_) => {}
+            }
+        }
+    }
+}
+
+/// Shakes hands, and returns what the server has sent behind that.
+fn shake_hands(stream: &mut TcpStream) -> Vec<u8> {
+    let mut handshake = Handshake::new(PeerType::Client);
+    stream.write_all(&handshake.generate_outbound_p0_and_p1().unwrap()).unwrap();
+    let mut buffer = [0; 4_096];
+    loop {
+        let bytes = stream.read(&mut buffer).unwrap();
+        match handshake.process_bytes(&buffer[..bytes]).unwrap() {
+            HandshakeProcessResult::InProgress { response_bytes } => stream.write_all(&response_bytes).unwrap(),
+            HandshakeProcessResult::Completed { response_bytes, remaining_bytes } => {
+                stream.write_all(&response_bytes).unwrap();
+                return remaining_bytes;
+            }
+        }
+    }
+}
+
+fn start() -> Call {
+    let app = TestApp::start_with_webrtc_and(|config| {
+        config.media.rtmp_listen = Some("127.0.0.1:0".parse().unwrap());
+    });
+    app.room("standup");
+    Call::new(app)
+}
+
+impl Call {
+    /// Connects an encoder and waits until it publishes. Returns its endpoint and its video track.
+    #[track_caller]
+    fn publish_by_rtmp(&mut self) -> (Value, String) {
+        let ingress = self.app.ingress("standup", "camera");
+        self.rtmp_encoders.push(RtmpEncoder::publish(&self.app, &ingress));
+        assert_eq!(self.app.ingress_now(&ingress)["status"], "buffering");
+        self.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
+        let camera = self.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
+        let sid = camera["tracks"][0]["sid"].as_str().unwrap().to_owned();
+        (ingress, sid)
+    }
+}
+
+#[test]
+fn an_encoder_publishes_h264_as_a_participant_and_leaves() {
+    let mut call = start();
+    let receiver = Receiver::start();
+    let viewer = call.join("alice", "host");
+    call.app.endpoint(&receiver.url);
+    let (ingress, video) = call.publish_by_rtmp();
+    assert!(ingress["url"].as_str().unwrap().ends_with(&format!("{}/live/REDACTED", call.app.rtmp.unwrap().port())));
+    call.assert_receives(viewer, &video);
+    let camera = call.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
+    assert_eq!((&camera["kind"], &camera["tracks"][0]["mime_type"]), (&json!("ingress"), &json!("video/H264")));
+    // The first packet is that of a key frame, with its parameters.
+    let first = call.clients[viewer].received(&video).next().unwrap().payload.clone();
+    assert_eq!(first[0] & 0x1f, 24, "parameters in an aggregation packet: {first:?}");
+    call.rtmp_encoders[0].stop();
+    call.wait("the endpoint is inactive", |call| call.app.ingress_now(&ingress)["status"] == "inactive");
+    let types = call.app.event_types(&receiver);
+    let expected = [
+        "participant.joined",
+        "track.published",
+        "ingress.started",
+        "track.unpublished",
+        "participant.left",
+        "ingress.ended",
+    ];
+    assert_eq!(types, expected);
+}
+
+#[test]
+fn an_encoder_whose_connection_breaks_is_a_join_that_was_aborted() {
+    let mut call = start();
+    let receiver = Receiver::start();
+    let (ingress, _) = call.publish_by_rtmp();
+    call.app.endpoint(&receiver.url);
+    call.rtmp_encoders.clear();
+    call.wait("the endpoint is inactive", |call| call.app.ingress_now(&ingress)["status"] == "inactive");
+    let types = call.app.event_types(&receiver);
+    assert_eq!(types, ["track.unpublished", "participant.connection_aborted", "ingress.ended"]);
+}
+
+#[test]
+fn moderation_and_the_end_of_its_endpoint_hold_for_an_encoder_at_once() {
+    let mut call = start();
+    let viewer = call.join("alice", "host");
+    let (ingress, video) = call.publish_by_rtmp();
+    call.assert_receives(viewer, &video);
+    let mute = |call: &Call, muted: bool| {
+        let body = json!({"track_sid": video, "muted": muted});
+        call.app.post("/v1/rooms/standup/participants/camera/mute").json(body).send().expect(200)
+    };
+    mute(&call, true);
+    call.assert_silent(viewer, &video);
+    mute(&call, false);
+    call.assert_receives(viewer, &video);
+    call.app.delete("/v1/rooms/standup/participants/camera").send().expect_empty(204);
+    call.assert_silent(viewer, &video);
+    call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
+    call.rtmp_encoders[0] = RtmpEncoder::publish(&call.app, &ingress);
+    call.wait("the encoder publishes again", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
+    call.app.delete(&format!("/v1/ingress/{}", ingress["ingress_id"].as_str().unwrap())).send().expect_empty(204);
+    call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
+}
+
+#[test]
+fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused() {
+    let mut call = start();
+    let (ingress, _) = call.publish_by_rtmp();
+    let body = json!({"input_type": "whip", "participant_identity": "studio"});
+    let whip = call.app.post("/v1/rooms/standup/ingress").json(body).send().expect(201);
+    for key in ["nokey", ingress["stream_key"].as_str().unwrap(), whip["stream_key"].as_str().unwrap()] {
+        let mut refused = RtmpEncoder::connect(&call.app, key);
+        eventually(|| {
+            refused.read();
+            refused.is_closed
+        });
+        let is_accepted = |event: &ClientSessionEvent| matches!(event, ClientSessionEvent::PublishRequestAccepted);
+        assert!(!refused.events.iter().any(is_accepted));
+    }
+    assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
+}
+
+#[test]
+fn a_stream_that_receivers_cannot_play_is_an_error_of_the_endpoint_until_the_next_encoder() {
+    let mut call = start();
+    let ingress = call.app.ingress("standup", "camera");
+    let mut encoder = RtmpEncoder::publish(&call.app, &ingress);
+    encoder.has_b_pictures = true;
+    call.rtmp_encoders.push(encoder);
+    call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
+    call.wait("the endpoint has an error", |call| call.app.ingress_now(&ingress)["status"] == "error");
+    let error = call.app.ingress_now(&ingress)["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("B pictures"), "{error}");
+    call.rtmp_encoders[0] = RtmpEncoder::publish(&call.app, &ingress);
+    call.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
+    assert!(call.app.ingress_now(&ingress).get("error").is_none());
+}
+
+#[test]
+fn bytes_that_are_no_rtmp_close_the_connection_and_nothing_else() {
+    let mut call = start();
+    let (ingress, _) = call.publish_by_rtmp();
+    for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![3; 100_000], Vec::new()] {
+        let mut stream = TcpStream::connect(call.app.rtmp.unwrap()).unwrap();
+        // The server may close the connection before it has read everything.
+        let _ = stream.write_all(&bytes);
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    }
+    assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
+}
