@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use conclave_model::{ProjectId, Timestamp};
 use serde::Serialize;
 
+/// The name of the message that asks for a snapshot. It is counted, and not kept.
+const INSPECT: &str = "inspect";
 /// Number of recent messages kept for each actor.
 const HISTORY: usize = 16;
 
@@ -137,12 +139,14 @@ impl ActorInfo {
     pub fn record_message(&self, at: Timestamp, message: &'static str) {
         self.handled.fetch_add(1, Ordering::Relaxed);
         log::trace!(actor = &*self.id; "handles {message}");
-        let mut diagnostics = self.diagnostics();
-        if diagnostics.history.len() == HISTORY {
-            diagnostics.history.pop_front();
+        // Those who watch an actor would displace what they watch.
+        if message != INSPECT {
+            let mut diagnostics = self.diagnostics();
+            if diagnostics.history.len() == HISTORY {
+                diagnostics.history.pop_front();
+            }
+            diagnostics.history.push_back(HandledMessage { at, message });
         }
-        diagnostics.history.push_back(HandledMessage { at, message });
-        drop(diagnostics);
         #[cfg(feature = "faults")]
         self.reach_fault(message);
     }

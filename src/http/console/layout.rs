@@ -89,7 +89,7 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
 
 fn project_head(project: &Project, tab: &str) -> Markup {
     html! {
-        div.project {
+        section.project aria-label="Project" {
             p.project-name {
                 strong { (project.name) }
                 " " code { (project.id) }

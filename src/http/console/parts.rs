@@ -10,8 +10,8 @@ pub const ROWS: u32 = 50;
 /// A status as a word with the colour of its meaning.
 pub fn badge(word: &str) -> Markup {
     let meaning = match word {
-        "open" | "active" | "ok" | "running" | "delivered" | "complete" | "publishing" | "connected" | "live"
-        | "good" | "excellent" => "good",
+        "open" | "active" | "ok" | "included" | "running" | "delivered" | "complete" | "publishing" | "connected"
+        | "live" | "good" | "excellent" => "good",
         "pending" | "starting" | "ending" | "joining" | "joined" | "busy" | "restarting" | "buffering" | "fair"
         | "exceeded" | "limit_reached" => "warn",
         "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor" | "failing" => "bad",
@@ -102,14 +102,14 @@ pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
     }
 }
 
-/// A button that runs an action. `name` says to readers of the screen what it is about.
-pub fn button(visit: &Visit, path: &str, label: &str, name: &str) -> Markup {
-    form(visit, path, &html! { button type="submit" aria-label=(name) { (label) } })
+/// A button that runs an action. `about` says to those who hear the page what it is about.
+pub fn button(visit: &Visit, path: &str, label: &str, about: &str) -> Markup {
+    form(visit, path, &html! { button type="submit" aria-label={ (label) ": " (about) } { (label) } })
 }
 
 /// A button that runs an action which cannot be undone, after a question.
 pub fn danger(visit: &Visit, path: &str, label: &str, question: &str) -> Markup {
-    let confirmed = html! { button.danger type="submit" aria-label=(question) data-confirm=(question) { (label) } };
+    let confirmed = html! { button.danger type="submit" aria-label={ (label) ": " (question) } data-confirm=(question) { (label) } };
     form(visit, path, &confirmed)
 }
 

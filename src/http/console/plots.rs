@@ -4,6 +4,8 @@ use maud::{Markup, html};
 
 /// Width and height of a small plot, in units of its view box.
 const SMALL: (f64, f64) = (240.0, 48.0);
+/// Points with which a line is plotted.
+const FEWEST: usize = 3;
 /// Width and height of a plot of days.
 const DAYS: (f64, f64) = (720.0, 160.0);
 
@@ -20,15 +22,14 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
     let points: Vec<String> = (0u32..).zip(values.iter().rev()).map(point).collect();
     let (now, highest) = (values.last().copied().unwrap_or(0), values.iter().copied().max().unwrap_or(0));
     let said = format!("{name}, the last day: now {now}, at most {highest}");
+    if points.len() < FEWEST {
+        return html! { p.help { "A plot of the last day comes here, with a point every five minutes." } };
+    }
     html! {
         figure.plot {
             svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(said) preserveAspectRatio="none" {
                 line.axis x1="0" x2=(width) y1=(height - 1.0) y2=(height - 1.0) {}
-                @if points.len() > 1 {
-                    polyline.line points=(points.join(" ")) {}
-                } @else {
-                    circle.point cx=(width - 2.0) cy=(height - 4.0) r="2" {}
-                }
+                polyline.line points=(points.join(" ")) {}
             }
             figcaption { "Last day, at most " (highest) }
         }
@@ -41,21 +42,21 @@ pub fn bars(name: &str, days: &[(String, f64)]) -> Markup {
     let top = days.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let count = f64::from(u32::try_from(days.len().max(1)).unwrap_or(u32::MAX));
     let step = width / count;
-    let bar = |value: f64| if top > 0.0 { value / top * (height - 24.0) } else { 0.0 };
+    let bar = |value: f64| if top > 0.0 { value / top * (height - 4.0) } else { 0.0 };
     html! {
         figure.plot.wide {
-            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label={ (name) ", by day; the table below has the numbers" } {
-                line.axis x1="0" x2=(width) y1=(height - 20.0) y2=(height - 20.0) {}
+            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label={ (name) ", by day; the table below has the numbers" }
+                preserveAspectRatio="none" {
+                line.axis x1="0" x2=(width) y1=(height - 1.0) y2=(height - 1.0) {}
                 @for (at, (day, value)) in (0u32..).zip(days) {
-                    rect.bar x={ (format!("{:.1}", step * f64::from(at) + step * 0.1)) } y={ (format!("{:.1}", height - 20.0 - bar(*value))) }
+                    rect.bar x={ (format!("{:.1}", step * f64::from(at) + step * 0.1)) } y={ (format!("{:.1}", height - 1.0 - bar(*value))) }
                         width={ (format!("{:.1}", step * 0.8)) } height={ (format!("{:.1}", bar(*value))) } {
                         title { (day) ": " (format!("{value:.1}")) }
                     }
                 }
-                @if let (Some((first, _)), Some((last, _))) = (days.first(), days.last()) {
-                    text.label x="0" y=(height - 6.0) { (first) }
-                    text.label.end x=(width) y=(height - 6.0) { (last) }
-                }
+            }
+            @if let (Some((first, _)), Some((last, _))) = (days.first(), days.last()) {
+                div.ends { span { (first) } span { (last) } }
             }
             figcaption { (name) ", at most " (format!("{top:.1}")) " in a day" }
         }

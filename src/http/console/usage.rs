@@ -58,8 +58,9 @@ fn range(days: &[Value], path: &str) -> Markup {
 }
 
 fn plan(plan: &Value, balance_ugx: i64) -> Markup {
-    let limit =
-        |name: &str| plan["limits"][name].as_i64().map_or_else(|| html! { "no limit" }, |cap| html! { (grouped(cap)) });
+    let limit = |name: &str| {
+        plan["limits"][name].as_i64().map_or_else(|| html! { "no limit" }, |cap| html! { "at most " (grouped(cap)) })
+    };
     let feature = |name: &str| badge(if plan["features"].flag(name) { "included" } else { "not included" });
     let left = plan["participant_minutes_remaining"].as_f64();
     facts(&[
@@ -68,7 +69,7 @@ fn plan(plan: &Value, balance_ugx: i64) -> Markup {
         ("Wallet", html! { (grouped(balance_ugx)) " UGX" }),
         ("Minutes this month", html! { (minutes(plan.real("participant_minutes_used"))) }),
         ("Minutes left", left.map_or_else(nothing, |left| html! { (minutes(left)) })),
-        ("Live rooms", html! { (plan.whole("active_rooms")) " of " (limit("concurrent_rooms")) }),
+        ("Live rooms", html! { (plan.whole("active_rooms")) ", " (limit("concurrent_rooms")) }),
         ("Participants in a room", limit("participants_per_room")),
         ("Recording", feature("recording")),
         ("Streaming", feature("streaming")),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, ContentType, HeaderName, HeaderValue, LOCATION};
+use actix_web::http::header::{CACHE_CONTROL, ContentType, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY};
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId};
@@ -145,6 +145,8 @@ pub fn redirect(request: &HttpRequest, to: &str) -> HttpResponse {
 pub fn html(status: StatusCode, page: Markup) -> HttpResponse {
     let mut response = page_response(POLICY);
     response.status(status).content_type(ContentType::html()).insert_header((CACHE_CONTROL, "no-store"));
+    // With `no-referrer`, browsers send forms with the origin `null`.
+    response.insert_header((REFERRER_POLICY, "same-origin"));
     response.body(page.into_string())
 }
 

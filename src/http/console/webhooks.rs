@@ -61,7 +61,7 @@ fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[Value]) -> Ma
             html! { (url) div { small { code { (id) } } } },
             time(endpoint.text("created_at")),
             html! {
-                (button(visit, &format!("{path}/test"), "Send test event", &format!("Send a test event to {url}")))
+                (button(visit, &format!("{path}/test"), "Send test event", url))
                 a href={ "/actors/" (project) "/webhook/" (id) } { "Actor" } " "
                 (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? What is queued for it is dropped.")))
             },
@@ -159,7 +159,7 @@ async fn one(visit: Visit) -> Answer {
             p.note.bad { strong { "The last attempt failed: " } (delivery.text("last_error")) }
         }
         @if delivery.text("status") == "failed" {
-            div.actions { (button(&visit, &path, "Retry", "Retry the delivery")) }
+            div.actions { (button(&visit, &path, "Retry", "the delivery")) }
         }
         h2 { "Payload" }
         pre tabindex="0" aria-label="Payload" { (serde_json::to_string_pretty(&delivery["payload"]).unwrap_or_default()) }

@@ -97,6 +97,9 @@ fn pages_and_files_have_a_strict_policy_and_pages_are_not_kept() {
         assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{path}: {policy}");
         assert!(!policy.contains("unsafe"), "{path}: {policy}");
         assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        if !path.starts_with("/assets/") {
+            assert_eq!(answer.headers["referrer-policy"], "same-origin", "or a form has the origin null");
+        }
         let kept = if path.starts_with("/assets/") { "no-cache" } else { "no-store" };
         assert_eq!(answer.headers["cache-control"], kept, "{path}");
     }

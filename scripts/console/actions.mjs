@@ -1,0 +1,200 @@
+// Every action of the console, by keyboard alone. `tag` tells one run from another.
+import { Keyboard } from './keyboard.mjs';
+
+export async function runActions(page, server, receiver, tag) {
+  const walk = new Walk(page, server, tag);
+  page.on('dialog', (dialog) => dialog.accept());
+  await walk.project();
+  await walk.room();
+  await walk.jobs();
+  await walk.template();
+  await walk.webhooks(receiver);
+  await walk.search();
+  await walk.signOut();
+  return walk.done;
+}
+
+class Walk {
+  constructor(page, server, tag) {
+    Object.assign(this, { page, server, tag, keyboard: new Keyboard(page), done: 0 });
+    this.own = `/projects/${server.project_id}`;
+  }
+
+  async open(path) {
+    await this.page.goto(this.server.admin + path);
+  }
+
+  // An action has been done when the page says so.
+  async says(text) {
+    await this.page.getByText(text).first().waitFor({ timeout: 15_000 }).catch(async () => {
+      const main = await this.page.locator('main').innerText();
+      throw new Error(`${this.page.url()} does not say ${JSON.stringify(text)}, but: ${main.slice(0, 600)}`);
+    });
+    this.done += 1;
+  }
+
+  button(name, within = '') {
+    return `${within} button:has-text("${name}")`.trim();
+  }
+
+  async project() {
+    const { keyboard } = this;
+    await this.open('/projects');
+    await keyboard.type('#name', `shop ${this.tag}`);
+    await keyboard.choose('#env', 'test');
+    await keyboard.press(this.button('Create project'));
+    await this.says('The project was created.');
+    const settings = new URL(this.page.url()).pathname;
+    await keyboard.type('#label', 'backend');
+    await keyboard.press(this.button('Create API key'));
+    await this.says('is shown this once');
+    await this.open(settings);
+    await keyboard.press(this.button('Revoke'));
+    await this.says('The API key is revoked.');
+    await keyboard.choose('#plan', 'Pro');
+    await keyboard.press(this.button('Change plan'));
+    await this.says('The project has moved to the plan.');
+    await keyboard.type('#ugx', '5000');
+    await keyboard.press(this.button('Add to wallet'));
+    await this.says('The amount was added to the wallet.');
+    await keyboard.press(this.button('Suspend project'));
+    await this.says('The project is suspended');
+    await keyboard.press(this.button('Resume project'));
+    await this.says('The project is active again.');
+  }
+
+  async room() {
+    const { keyboard, server } = this;
+    const name = `room-${this.tag}`;
+    await this.open(this.own);
+    await keyboard.type('#room-name', 'a b');
+    await keyboard.press(this.button('Open room'));
+    await this.says('That did not work');
+    await keyboard.type('#room-name', name);
+    await keyboard.press(this.button('Open room'));
+    await this.says('The room is open.');
+    const path = new URL(this.page.url()).pathname;
+    await this.open(path);
+    await this.page.waitForTimeout(500);
+    await server.join(name, 'alice', 'guest', [['audio', 'microphone']]);
+    await this.page.locator('.events').getByText('participant.joined').waitFor();
+    this.done += 1;
+    await this.page.locator('[aria-label="Mute the microphone of alice"]').waitFor({ timeout: 15_000 });
+    await keyboard.press('[aria-label="Mute the microphone of alice"]');
+    await this.says('The track was muted or unmuted.');
+    await keyboard.choose('#role-alice', 'host');
+    await keyboard.press('#change-role-alice');
+    await this.says('The participant has its new role.');
+    await keyboard.type('#text', 'hello');
+    await keyboard.press(this.button('Send message'));
+    await this.says('The message was sent');
+    await keyboard.press('[aria-label="Remove: Disconnect alice?"]');
+    await this.says('The participant was disconnected.');
+    await keyboard.choose('#code-role', 'host');
+    await keyboard.press(this.button('Create room code'));
+    await this.says('is shown this once');
+    await this.page.getByLabel('QR code of the join link').waitFor();
+    const code = await this.page.locator('#secret').innerText();
+    await this.open(path);
+    await keyboard.type('#disable-code', code);
+    await keyboard.press(this.button('Disable'));
+    await this.says('The room code is disabled.');
+    this.path = path;
+  }
+
+  async jobs() {
+    const { keyboard } = this;
+    await this.server.join(`room-${this.tag}`, 'bob', 'host');
+    await this.open(this.path);
+    await keyboard.press(this.button('Start recording'));
+    await this.says('The recording is starting.');
+    await keyboard.press('[aria-label="Stop: Stop the recording?"]');
+    await this.says('The recording is being stopped.');
+    await this.open(this.path);
+    await keyboard.type('#broadcast-url', 'rtmp://127.0.0.1/live/key');
+    await keyboard.press(this.button('Start broadcast'));
+    await this.says('The broadcast is starting.');
+    await keyboard.press('[aria-label="Stop: Stop the broadcast?"]');
+    await this.says('The broadcast is being stopped.');
+    await this.open(this.path);
+    await keyboard.type('#ingress-identity', 'camera');
+    await keyboard.press(this.button('Create ingress endpoint'));
+    await this.says('is shown this once');
+    await this.open(this.path);
+    await keyboard.press('[aria-label^="Delete: Delete the ingress endpoint"]');
+    await this.says('The ingress endpoint was deleted.');
+    await this.open(this.path);
+    await keyboard.press(this.button('End room'));
+    await this.says('The room has ended');
+  }
+
+  async template() {
+    const { keyboard } = this;
+    await this.open(`${this.own}/templates`);
+    await keyboard.type('#name', `course-${this.tag}`);
+    await keyboard.press(this.button('Create template'));
+    await this.says('The template was created.');
+    await keyboard.type('#role-name', 'teacher');
+    await keyboard.press(this.button('Add role'));
+    await this.says('The role was saved.');
+    await keyboard.toggle('[aria-label="Record: teacher"]');
+    await keyboard.press(this.button('Save permissions'));
+    await this.says('The permissions were saved.');
+    if (!(await this.page.locator('[aria-label="Record: teacher"]').isChecked())) throw new Error('the permission is not saved');
+    await keyboard.type('#destination-name', 'live');
+    await keyboard.type('#destination-config', '{"urls": ["rtmp://127.0.0.1/live/key"]}');
+    await keyboard.press(this.button('Create destination'));
+    await this.says('The destination was created.');
+    await keyboard.type('#config-live', '{"urls": ["rtmp://127.0.0.1/live/other"]}');
+    await keyboard.press(this.button('Save live'));
+    await this.says('The destination was changed.');
+    await keyboard.press('[aria-label$="Delete the destination live?"]');
+    await this.says('The destination was deleted.');
+    await keyboard.type('#name', `lecture-${this.tag}`);
+    await keyboard.press('button:text-is("Save")');
+    await this.says('The template was changed.');
+    await keyboard.press('[aria-label$="Delete the role teacher?"]');
+    await this.says('The role was deleted.');
+    await keyboard.press(this.button('Delete template'));
+    await this.says('The template was deleted.');
+  }
+
+  async webhooks(receiver) {
+    const { keyboard } = this;
+    const url = `${receiver.url}/${this.tag}`;
+    await this.open(`${this.own}/webhooks`);
+    await keyboard.type('#url', url);
+    await keyboard.press(this.button('Add webhook endpoint'));
+    await this.says('is shown this once');
+    await this.open(`${this.own}/webhooks`);
+    await keyboard.press(`[aria-label="Send test event: ${url}"]`);
+    await this.says('A test event is queued.');
+    await keyboard.choose('#status', 'failed');
+    await keyboard.choose('#endpoint', url);
+    for (let wait = 0; wait < 20; wait += 1) {
+      await keyboard.press(this.button('Filter'));
+      await this.page.waitForLoadState();
+      if (await this.page.locator('#deliveries a:has-text("webhook.test")').count()) break;
+      await this.page.waitForTimeout(500);
+    }
+    await keyboard.press('#deliveries a:has-text("webhook.test")');
+    await this.says('The last attempt failed');
+    await keyboard.press('[aria-label="Retry: the delivery"]');
+    await this.says('The delivery is queued again.');
+    await keyboard.press(`[aria-label^="Delete: Delete ${url}"]`);
+    await this.says('The webhook endpoint was deleted');
+  }
+
+  async search() {
+    await this.open(this.own);
+    await this.keyboard.type('#q', 'design');
+    await this.page.locator('#rooms:not(:has-text("standup")) a:has-text("design-review")').waitFor();
+    this.done += 1;
+  }
+
+  async signOut() {
+    await this.open('/');
+    await this.keyboard.press(this.button('Sign out'));
+    await this.says('Sign in to Conclave');
+  }
+}

@@ -1,0 +1,169 @@
+// The check of the console: see scripts/check-console.
+import { createRequire } from 'node:module';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { runActions } from './actions.mjs';
+import { Conclave, TOKEN, startReceiver } from './server.mjs';
+
+const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
+const { chromium } = require('playwright-core');
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const LOOKS = ['light', 'dark'].flatMap((colorScheme) => [380, 1440].map((width) => ({ colorScheme, width })));
+const WITH_SCREENSHOTS = process.argv.includes('--screenshots');
+const FOLDER = 'docs/console';
+// All rules of axe-core, its best practices too.
+const AXE_OPTIONS = { resultTypes: ['violations'] };
+
+const problems = [];
+const fail = (what) => {
+  problems.push(what);
+  console.log(`FAILED  ${what}`);
+};
+
+// Every page of the console: its path, a text that it has, and the name of its screenshot.
+const pages = (server) => {
+  const project = `/projects/${server.project_id}`;
+  return [
+    ['/', 'Live participants', 'overview'],
+    ['/projects', 'Create a project', 'projects'],
+    [project, 'Open a room', 'rooms'],
+    [`${project}/rooms/standup`, 'Events as they happen', 'room'],
+    [`${project}/rooms/retro`, 'The room has ended.'],
+    [`${project}/sessions`, 'dora', 'sessions'],
+    [`${project}/sessions?room=standup`, 'Who was in standup when', 'timeline'],
+    [`${project}/recordings`, 'monday.mp4', 'recordings'],
+    [`${project}/recordings/${server.recording}`, 'Download'],
+    [`${project}/broadcasts`, 'REDACTED'],
+    [`${project}/ingress`, 'stage'],
+    [`${project}/templates`, 'lesson'],
+    [`${project}/templates/${server.template}`, 'Save permissions', 'template'],
+    [`${project}/webhooks`, 'Deliveries', 'webhooks'],
+    [`${project}/usage`, 'Participant minutes by day', 'usage'],
+    [`${project}/settings`, 'API keys', 'settings'],
+    ['/actors', 'webhook endpoint', 'actors'],
+    [`/actors/${server.project_id}/room/standup`, 'Recent messages', 'actor'],
+    ['/server', 'Effective settings', 'server'],
+    ['/projects/prj_000000000000', 'no project by that id'],
+  ];
+};
+
+async function signIn(context, server) {
+  const page = await context.newPage();
+  await page.goto(`${server.admin}/sign-in`);
+  await page.locator('#token').fill(TOKEN);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`${server.admin}/`);
+  return page;
+}
+
+async function open(browser, options) {
+  const { width = 1440, ...rest } = options;
+  // axe-core is put into the page by the check; the policy of the pages stays in force for all else.
+  const context = await browser.newContext({ viewport: { width, height: 900 }, ...rest });
+  context.setDefaultTimeout(15_000);
+  return context;
+}
+
+// What the browser complains about, such as a breach of the policy.
+function listen(page, seen) {
+  page.on('console', (message) => {
+    const isStatus = message.text().startsWith('Failed to load resource');
+    if (['error', 'warning'].includes(message.type()) && !isStatus) seen.push(message.text());
+  });
+  page.on('pageerror', (error) => seen.push(error.message));
+}
+
+async function checkPage(page, where, text) {
+  const body = await page.locator('body').innerText();
+  if (!body.includes(text)) fail(`${where} does not say ${JSON.stringify(text)}`);
+  const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  if (wider > 0) fail(`${where} is ${wider} pixels too wide`);
+  const found = await page.evaluate(async (options) => (await axe.run(document, options)).violations, AXE_OPTIONS);
+  for (const { id, help, nodes } of found) fail(`${where}: axe ${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html).join(' ')}`);
+}
+
+async function walk(browser, server, look) {
+  const context = await open(browser, look);
+  await context.addInitScript(AXE);
+  const page = await signIn(context, server);
+  const complaints = [];
+  listen(page, complaints);
+  for (const [path, text, name] of pages(server)) {
+    const where = `${path} (${look.colorScheme}, ${look.width})`;
+    await page.goto(server.admin + path);
+    await page.waitForTimeout(150);
+    await checkPage(page, where, text);
+    if (WITH_SCREENSHOTS && name) await shoot(page, `${name}-${look.colorScheme}-${look.width}`);
+    for (const complaint of complaints.splice(0)) fail(`${where}: ${complaint}`);
+  }
+  await context.close();
+  console.log(`ok      ${pages(server).length} pages, ${look.colorScheme}, ${look.width} pixels wide`);
+}
+
+async function shoot(page, name) {
+  const height = await page.evaluate(() => Math.min(document.documentElement.scrollHeight, 2_000));
+  await page.screenshot({ path: `${FOLDER}/${name}.png`, clip: { x: 0, y: 0, width: page.viewportSize().width, height }, fullPage: true });
+}
+
+async function signInPages(browser, server) {
+  const context = await open(browser, {});
+  await context.addInitScript(AXE);
+  const page = await context.newPage();
+  await page.goto(`${server.admin}/projects`);
+  await checkPage(page, 'the sign-in', 'Sign in to Conclave');
+  await page.locator('#token').fill('wrong');
+  await page.keyboard.press('Enter');
+  await page.getByText('the token is wrong').waitFor();
+  await checkPage(page, 'the refused sign-in', 'the token is wrong');
+  await context.close();
+  console.log('ok      the sign-in and its refusal');
+}
+
+async function withoutScripts(browser, server) {
+  const context = await open(browser, { javaScriptEnabled: false });
+  const page = await signIn(context, server);
+  for (const [path, text] of pages(server)) {
+    await page.goto(server.admin + path);
+    if (!(await page.locator('body').innerText()).includes(text)) fail(`${path} without scripts does not say ${text}`);
+  }
+  await page.goto(`${server.admin}/projects/${server.project_id}`);
+  await page.locator('#room-name').fill('without-scripts');
+  await page.getByRole('button', { name: 'Open room' }).click();
+  await page.getByText('The room is open.').waitFor();
+  await context.close();
+  console.log('ok      every page and an action without scripts');
+}
+
+async function main() {
+  mkdirSync(FOLDER, { recursive: true });
+  const receiver = await startReceiver();
+  const server = await Conclave.start();
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
+  try {
+    await server.fill(receiver);
+    await signInPages(browser, server);
+    for (const look of LOOKS) await walk(browser, server, look);
+    await withoutScripts(browser, server);
+    for (const look of LOOKS) {
+      const context = await open(browser, look);
+      const page = await signIn(context, server);
+      const complaints = [];
+      listen(page, complaints);
+      const done = await runActions(page, server, receiver, `${look.colorScheme}-${look.width}`);
+      for (const complaint of complaints) fail(`actions (${look.colorScheme}, ${look.width}): ${complaint}`);
+      await context.close();
+      console.log(`ok      ${done} actions by keyboard, ${look.colorScheme}, ${look.width} pixels wide`);
+    }
+  } catch (error) {
+    fail(error.stack);
+  } finally {
+    await browser.close();
+    await server.stop();
+    receiver.stop();
+  }
+  console.log(problems.length ? `${problems.length} problems` : 'the console holds');
+  process.exit(problems.length ? 1 : 0);
+}
+
+await main();
