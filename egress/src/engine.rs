@@ -1,25 +1,30 @@
 //! What starts egresses.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use conclave_model::egress::EgressSource;
+use conclave_model::egress::{CompositeMedia, EgressSource};
 use conclave_model::filepath::FilePath;
 use conclave_model::{EgressId, NamespacedRoom, TrackSid};
 use conclave_rtc::Codec;
 
+use crate::encoding::{Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
-use crate::files;
-use crate::job::{EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
+use crate::files::{self, Content};
+use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
 use crate::output::OutputFile;
 use crate::settings::Settings;
+use crate::sink::FileSink;
 
 /// Starts egresses, with the ffmpeg of this machine.
 pub struct Engine {
     settings: Settings,
     /// What was found last.
     ffmpeg: Mutex<Option<Ffmpeg>>,
+    /// Number of egresses that encode.
+    composites: Arc<AtomicUsize>,
 }
 
 /// An egress to start.
@@ -44,9 +49,12 @@ pub enum StartError {
     /// The track that is to be recorded is not published.
     #[error("the room has no such track")]
     NoSuchTrack,
-    /// It cannot be recorded on this server.
+    /// This ffmpeg cannot encode it.
     #[error("{0}")]
     Unsupported(String),
+    /// As many egresses encode as may.
+    #[error("as many recordings and broadcasts are encoded as this server allows")]
+    Busy,
     /// The file cannot be created.
     #[error("the file cannot be created: {0}")]
     File(String),
@@ -55,20 +63,61 @@ pub enum StartError {
 /// An egress that can be started.
 pub struct Prepared {
     settings: Settings,
+    ffmpeg: Ffmpeg,
     work: Work,
+    /// The place of an egress that encodes, until it has ended.
+    place: Option<Place>,
     /// The path of the file, which may differ from the one that was asked for.
     pub filepath: FilePath,
 }
 
 enum Work {
     Track(TrackSid, Codec, OutputFile),
+    Composition(Arrangement, Media, OutputFile),
+}
+
+/// One of the egresses that may encode at once.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// Takes a place; `None` if all are taken.
+    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Self> {
+        let next = |count: usize| (count < places).then_some(count + 1);
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        Some(Self(Arc::clone(taken)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns how a composition is arranged.
+const fn arrangement(source: &EgressSource) -> Arrangement {
+    match source {
+        EgressSource::RoomComposite { layout, .. } => Arrangement::Room(*layout),
+        EgressSource::Participant(_) | EgressSource::Track(_) => Arrangement::Single,
+    }
+}
+
+/// Returns what a composition contains.
+const fn media_of(source: &EgressSource) -> Media {
+    match source {
+        EgressSource::RoomComposite { media, .. } => Media {
+            has_video: !matches!(media, CompositeMedia::AudioOnly),
+            has_audio: !matches!(media, CompositeMedia::VideoOnly),
+        },
+        EgressSource::Participant(_) | EgressSource::Track(_) => Media { has_video: true, has_audio: true },
+    }
 }
 
 impl Engine {
     /// Creates an engine. ffmpeg is looked for when it is needed.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, ffmpeg: Mutex::new(None) }
+        Self { settings, ffmpeg: Mutex::new(None), composites: Arc::default() }
     }
 
     /// Returns the ffmpeg of this machine. Once one was found, it is not looked for again. Blocks for a moment.
@@ -87,20 +136,35 @@ impl Engine {
     /// Creates the file of an egress, and checks that everything is there that it needs. Blocks for a moment.
     ///
     /// # Errors
-    /// Something is missing.
+    /// Something is missing, or too many egresses encode.
     pub fn prepare(&self, plan: &Plan) -> Result<Prepared, StartError> {
-        let EgressSource::Track(track) = &plan.source else {
-            self.ffmpeg()?;
-            return Err(StartError::Unsupported("only single tracks are recorded".into()));
-        };
-        let codec = plan.codec.ok_or(StartError::NoSuchTrack)?;
+        if let EgressSource::Track(track) = &plan.source {
+            let codec = plan.codec.ok_or(StartError::NoSuchTrack)?;
+            let ffmpeg = self.ffmpeg()?;
+            let (file, filepath) = self.reserve(plan, Content::Track(codec), &ffmpeg)?;
+            return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), filepath));
+        }
         let ffmpeg = self.ffmpeg()?;
+        let place = Place::take(&self.composites, self.settings.composites).ok_or(StartError::Busy)?;
+        let media = media_of(&plan.source);
+        let content = if media.has_video { Content::Video } else { Content::Audio };
+        let container = files::container(&plan.filepath, content);
+        arguments(&ffmpeg, container, media, &self.settings.encoding)
+            .map_err(|codec| StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}")))?;
+        let (file, filepath) = self.reserve(plan, content, &ffmpeg)?;
+        Ok(self.prepared(ffmpeg, (Work::Composition(arrangement(&plan.source), media, file), Some(place)), filepath))
+    }
+
+    fn prepared(&self, ffmpeg: Ffmpeg, (work, place): (Work, Option<Place>), filepath: FilePath) -> Prepared {
+        Prepared { settings: self.settings.clone(), ffmpeg, work, place, filepath }
+    }
+
+    fn reserve(&self, plan: &Plan, content: Content, ffmpeg: &Ffmpeg) -> Result<(OutputFile, FilePath), StartError> {
         let project = plan.room.split().0;
-        let file = files::reserve(&self.settings.recordings, &project, &plan.filepath, codec)
+        let file = files::reserve(&self.settings.recordings, &project, &plan.filepath, content)
             .map_err(|error| StartError::File(error.to_string()))?;
         let filepath = file.filepath.clone();
-        let work = Work::Track(track.clone(), codec, OutputFile::new(ffmpeg, file));
-        Ok(Prepared { settings: self.settings.clone(), work, filepath })
+        Ok((OutputFile::new(ffmpeg.clone(), file), filepath))
     }
 }
 
@@ -113,17 +177,26 @@ impl Prepared {
         let (handle, inputs) = channel();
         thread::Builder::new().name("egress".into()).spawn(move || {
             let longest = self.settings.longest;
-            let job = self.job(&egress, &host, &inputs);
-            run(job, &inputs, longest, |event| host.handle(&egress, event));
+            let mut prepared = self;
+            let place = prepared.place.take();
+            let on_event = |event| host.handle(&egress, event);
+            run(|| prepared.job(&egress, &host, &inputs), &inputs, longest, on_event);
+            drop(place);
         })?;
         Ok(handle)
     }
 
-    fn job(self, egress: &EgressId, host: &Arc<dyn EgressHost>, inputs: &Inputs) -> Box<dyn Job> {
-        let (host, progress) = (Arc::clone(host), Arc::clone(&inputs.progress));
+    fn job(self, egress: &EgressId, host: &Arc<dyn EgressHost>, inputs: &Inputs) -> Result<Box<dyn Job>, String> {
+        let (host, progress, egress) = (Arc::clone(host), Arc::clone(&inputs.progress), egress.clone());
         match self.work {
             Work::Track(track, codec, output) => {
-                Box::new(TrackJob::new((egress.clone(), track, codec), output, host, progress))
+                Ok(Box::new(TrackJob::new((egress, track, codec), output, host, progress)))
+            }
+            Work::Composition(arrangement, media, output) => {
+                let encoding = self.settings.encoding;
+                let sink = FileSink::start(&self.ffmpeg, output, media, &encoding)?;
+                let composition = Composition { arrangement, media, encoding, ffmpeg: self.ffmpeg };
+                Ok(Box::new(CompositeJob::new(egress, composition, Box::new(sink), host, progress)))
             }
         }
     }

@@ -24,6 +24,17 @@ pub enum Container {
     Matroska,
 }
 
+/// What a file contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// A track as it is.
+    Track(Codec),
+    /// Composed video, with or without audio.
+    Video,
+    /// Mixed audio alone.
+    Audio,
+}
+
 /// A file that was created empty for a recording.
 #[derive(Debug)]
 pub struct ReservedFile {
@@ -65,19 +76,21 @@ impl Container {
         }
     }
 
-    /// Returns whether the format can have a codec.
-    const fn can_have(self, codec: Codec) -> bool {
-        match (self, codec) {
-            (Self::Matroska, _) | (_, Codec::Opus) | (Self::Mp4, Codec::H264) | (Self::Webm, Codec::Vp8) => true,
-            (Self::Ogg | Self::Mp4 | Self::Webm, _) => false,
+    /// Returns whether the format can have a content.
+    fn can_have(self, content: Content) -> bool {
+        match (self, content) {
+            (Self::Matroska, _) | (_, Content::Audio | Content::Track(Codec::Opus)) => true,
+            (Self::Mp4, content) => content != Content::Track(Codec::Vp8),
+            (Self::Webm, content) => content != Content::Track(Codec::H264),
+            (Self::Ogg, Content::Track(_) | Content::Video) => false,
         }
     }
 
-    const fn default_for(codec: Codec) -> Self {
-        match codec {
-            Codec::Vp8 => Self::Webm,
-            Codec::H264 => Self::Mp4,
-            Codec::Opus => Self::Ogg,
+    const fn default_for(content: Content) -> Self {
+        match content {
+            Content::Track(Codec::Vp8) => Self::Webm,
+            Content::Track(Codec::H264) | Content::Video => Self::Mp4,
+            Content::Track(Codec::Opus) | Content::Audio => Self::Ogg,
         }
     }
 }
@@ -91,29 +104,39 @@ fn split_extension(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns the format that the extension names, if it can have the codec, and otherwise the usual one with its extension in
+/// Returns the format that the extension names, if it can have the content, and otherwise the usual one with its extension in
 /// place of a known one that does not fit, or behind the name.
-fn choose(path: &str, codec: Codec) -> (String, String, Container) {
+fn choose(path: &str, content: Content) -> (String, String, Container) {
     let (stem, extension) = split_extension(path);
     let named = extension.and_then(Container::from_extension);
     match (named, extension) {
-        (Some(container), Some(extension)) if container.can_have(codec) => {
+        (Some(container), Some(extension)) if container.can_have(content) => {
             (stem.to_owned(), extension.to_owned(), container)
         }
         _ => {
-            let container = Container::default_for(codec);
+            let container = Container::default_for(content);
             let stem = if named.is_some() { stem } else { path };
             (stem.to_owned(), container.extension().to_owned(), container)
         }
     }
 }
 
+/// Returns the format of a recording with this path.
+pub fn container(filepath: &FilePath, content: Content) -> Container {
+    choose(filepath.as_str(), content).2
+}
+
 /// Creates an empty file for a recording. A file that exists is never used: `-2`, `-3` and so on are put before the extension.
 ///
 /// # Errors
 /// The directory or the file cannot be created.
-pub fn reserve(recordings: &Path, project: &ProjectId, filepath: &FilePath, codec: Codec) -> io::Result<ReservedFile> {
-    let (stem, extension, container) = choose(filepath.as_str(), codec);
+pub fn reserve(
+    recordings: &Path,
+    project: &ProjectId,
+    filepath: &FilePath,
+    content: Content,
+) -> io::Result<ReservedFile> {
+    let (stem, extension, container) = choose(filepath.as_str(), content);
     let root = recordings.join(project.as_str());
     for number in 1..=NAMES {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
@@ -146,9 +169,9 @@ pub fn unfinished(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn reserved(directory: &Path, filepath: &str, codec: Codec) -> (String, Container) {
+    fn reserved(directory: &Path, filepath: &str, content: Content) -> (String, Container) {
         let project = "prj_0123456789ab".parse().unwrap();
-        let file = reserve(directory, &project, &filepath.parse().unwrap(), codec).unwrap();
+        let file = reserve(directory, &project, &filepath.parse().unwrap(), content).unwrap();
         assert!(file.path.starts_with(directory.join("prj_0123456789ab")) && file.path.exists());
         (file.filepath.to_string(), file.container)
     }
@@ -156,26 +179,26 @@ mod tests {
     #[test]
     fn an_existing_file_is_never_used() {
         let directory = tempfile::tempdir().unwrap();
-        let names = [(); 3].map(|()| reserved(directory.path(), "a.b/c.mp4", Codec::H264).0);
+        let names = [(); 3].map(|()| reserved(directory.path(), "a.b/c.mp4", Content::Video).0);
         assert_eq!(names, ["a.b/c.mp4", "a.b/c-2.mp4", "a.b/c-3.mp4"]);
     }
 
     #[test]
-    fn the_extension_names_the_format_if_that_can_have_the_codec() {
+    fn the_extension_names_the_format_if_that_can_have_the_content() {
         let directory = tempfile::tempdir().unwrap();
-        for (filepath, codec, expected, container) in [
-            ("a.webm", Codec::Vp8, "a.webm", Container::Webm),
-            ("b.ogg", Codec::H264, "b.mp4", Container::Mp4),
-            ("c.mp4", Codec::Vp8, "c.webm", Container::Webm),
-            ("d.mp4", Codec::H264, "d.mp4", Container::Mp4),
-            ("e.webm", Codec::H264, "e.mp4", Container::Mp4),
-            ("f.mp4", Codec::Opus, "f.mp4", Container::Mp4),
-            ("g", Codec::Opus, "g.ogg", Container::Ogg),
-            (".hidden", Codec::H264, ".hidden.mp4", Container::Mp4),
-            ("2.November", Codec::H264, "2.November.mp4", Container::Mp4),
-            ("x/i.MKV", Codec::Vp8, "x/i.MKV", Container::Matroska),
+        for (filepath, content, expected, container) in [
+            ("a.webm", Content::Video, "a.webm", Container::Webm),
+            ("b.ogg", Content::Video, "b.mp4", Container::Mp4),
+            ("c.mp4", Content::Track(Codec::Vp8), "c.webm", Container::Webm),
+            ("d.mp4", Content::Track(Codec::H264), "d.mp4", Container::Mp4),
+            ("e.webm", Content::Track(Codec::H264), "e.mp4", Container::Mp4),
+            ("f.mp4", Content::Track(Codec::Opus), "f.mp4", Container::Mp4),
+            ("g", Content::Audio, "g.ogg", Container::Ogg),
+            (".hidden", Content::Video, ".hidden.mp4", Container::Mp4),
+            ("2.November", Content::Video, "2.November.mp4", Container::Mp4),
+            ("x/i.MKV", Content::Track(Codec::Vp8), "x/i.MKV", Container::Matroska),
         ] {
-            assert_eq!(reserved(directory.path(), filepath, codec), (expected.into(), container), "{filepath}");
+            assert_eq!(reserved(directory.path(), filepath, content), (expected.into(), container), "{filepath}");
         }
     }
 }

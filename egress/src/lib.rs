@@ -3,10 +3,14 @@
 //! Packets come from the media workers through bounded queues; ffmpeg, as child processes, decodes, encodes and writes files.
 //! Each egress has a thread, so that neither a slow disk nor a slow encoder holds anything else up.
 //!
-//! - `rtp`: from packets to frames on one time line; `matroska`: between this process and ffmpeg. Both without I/O.
+//! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
+//!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
-//! - `ffmpeg`, `process`, `output`, `files`: the driver.
+//! - `ffmpeg`, `process`, `decoder`, `sink`, `output`, `files`: the driver.
 
+mod composite;
+mod decoder;
+mod encoding;
 mod engine;
 mod ffmpeg;
 mod files;
@@ -16,8 +20,10 @@ mod output;
 mod process;
 mod rtp;
 mod settings;
+mod sink;
+mod source;
 
 pub use engine::{Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};
-pub use settings::Settings;
+pub use settings::{Encoding, Settings};

@@ -26,6 +26,10 @@ impl OutputFile {
         Self { ffmpeg, file }
     }
 
+    pub const fn container(&self) -> Container {
+        self.file.container
+    }
+
     /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         fs::metadata(&self.file.path).map(|metadata| metadata.len()).unwrap_or_default()
@@ -56,8 +60,6 @@ impl OutputFile {
         let finished =
             process.map(|process| process.finish(ENDING)).transpose().map_err(|error| self.hide_path(&error));
         if self.bytes() == 0 {
-            // Nothing was recorded, and the name is free again.
-            let _ = fs::remove_file(&self.file.path);
             return finished.map(|_| false);
         }
         if self.file.container == Container::Mp4
@@ -89,6 +91,15 @@ impl OutputFile {
     pub fn hide_path(&self, error: &str) -> String {
         let path = self.file.path.to_string_lossy();
         error.replace(&format!("file:{path}"), self.file.filepath.as_str()).replace(&*path, self.file.filepath.as_str())
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.bytes() == 0 {
+            // Nothing was recorded, and the name is free again.
+            let _ = fs::remove_file(&self.file.path);
+        }
     }
 }
 

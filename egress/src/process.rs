@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -19,6 +20,8 @@ const NICENESS: i32 = 10;
 pub struct Process {
     child: Child,
     input: Option<SyncSender<Vec<u8>>>,
+    /// Chunks that the child has not read yet.
+    backlog: Arc<AtomicUsize>,
     complaints: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -48,15 +51,17 @@ impl Process {
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // If a thread cannot be started, dropping this kills the child.
-        let process = Self { child, input: Some(input), complaints: Arc::clone(&complaints) };
+        let backlog = Arc::new(AtomicUsize::new(0));
+        let (unread, kept) = (Arc::clone(&backlog), Arc::clone(&complaints));
+        let process = Self { child, input: Some(input), backlog, complaints };
         if let Some(stdin) = stdin {
-            spawn("egress-write", move || write(stdin, &chunks))?;
+            spawn("egress-write", move || write(stdin, &chunks, &unread))?;
         }
         if let Some((stdout, on_output)) = stdout.zip(on_output) {
             spawn("egress-read", move || read(stdout, on_output))?;
         }
         if let Some(stderr) = stderr {
-            spawn("egress-errors", move || collect(stderr, &complaints))?;
+            spawn("egress-errors", move || collect(stderr, &kept))?;
         }
         Ok(process)
     }
@@ -67,9 +72,13 @@ impl Process {
     /// The queue is full, or the child has ended.
     pub fn try_send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
         let Some(input) = &self.input else { return Err(SendError::Closed) };
-        input.try_send(chunk).map_err(|error| match error {
-            TrySendError::Full(_) => SendError::Full,
-            TrySendError::Disconnected(_) => SendError::Closed,
+        self.backlog.fetch_add(1, Ordering::Relaxed);
+        input.try_send(chunk).map_err(|error| {
+            self.backlog.fetch_sub(1, Ordering::Relaxed);
+            match error {
+                TrySendError::Full(_) => SendError::Full,
+                TrySendError::Disconnected(_) => SendError::Closed,
+            }
         })
     }
 
@@ -79,7 +88,13 @@ impl Process {
     /// The child does not read any more.
     pub fn send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
         let input = self.input.as_ref().ok_or(SendError::Closed)?;
+        self.backlog.fetch_add(1, Ordering::Relaxed);
         input.send(chunk).map_err(|_| SendError::Closed)
+    }
+
+    /// Returns how many chunks the child has not read yet.
+    pub fn backlog(&self) -> usize {
+        self.backlog.load(Ordering::Relaxed)
     }
 
     /// Lets the child know that nothing follows.
@@ -143,11 +158,12 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Writes what comes, until nothing more does or the child does not read any more.
-fn write(mut stdin: ChildStdin, chunks: &Receiver<Vec<u8>>) {
+fn write(mut stdin: ChildStdin, chunks: &Receiver<Vec<u8>>, unread: &AtomicUsize) {
     while let Ok(chunk) = chunks.recv() {
         if stdin.write_all(&chunk).is_err() {
             return;
         }
+        unread.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

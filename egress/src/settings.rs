@@ -12,4 +12,25 @@ pub struct Settings {
     pub recordings: PathBuf,
     /// The longest recording or broadcast. A longer one is `limit_reached`.
     pub longest: Duration,
+    /// Number of egresses that encode at once. Recordings of single tracks do not count.
+    pub composites: usize,
+    /// The encoding of composed pictures and mixed sound.
+    pub encoding: Encoding,
+}
+
+/// The encoding of composed pictures and mixed sound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoding {
+    /// The width of the picture in pixels, even.
+    pub width: u32,
+    /// The height of the picture in pixels, even.
+    pub height: u32,
+    /// Pictures per second.
+    pub frame_rate: u32,
+    /// The bitrate of the video in kilobits a second.
+    pub video_kbps: u32,
+    /// The bitrate of the audio in kilobits a second.
+    pub audio_kbps: u32,
+    /// The preset of x264: the faster, the less processor time and the lower the quality.
+    pub preset: String,
 }

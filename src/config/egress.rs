@@ -19,10 +19,35 @@ pub struct EgressConfig {
     /// The longest recording or broadcast.
     #[serde(with = "text::required")]
     pub max_duration: Duration,
+    /// Number of recordings and broadcasts that are encoded at once. Recordings of single tracks are not encoded.
+    pub max_composites: u32,
+    /// The width of composed pictures in pixels.
+    pub width: u32,
+    /// The height of composed pictures in pixels.
+    pub height: u32,
+    /// Composed pictures per second.
+    pub frame_rate: u32,
+    /// The bitrate of encoded video in kilobits a second.
+    pub video_kbps: u32,
+    /// The bitrate of encoded audio in kilobits a second.
+    pub audio_kbps: u32,
+    /// The preset of x264.
+    pub preset: String,
 }
 
 impl Default for EgressConfig {
     fn default() -> Self {
-        Self { allow_networks: Vec::new(), ffmpeg: "ffmpeg".into(), max_duration: Duration::from_secs(6 * 60 * 60) }
+        Self {
+            allow_networks: Vec::new(),
+            ffmpeg: "ffmpeg".into(),
+            max_duration: Duration::from_secs(6 * 60 * 60),
+            max_composites: 4,
+            width: 1280,
+            height: 720,
+            frame_rate: 30,
+            video_kbps: 3_000,
+            audio_kbps: 128,
+            preset: "veryfast".into(),
+        }
     }
 }

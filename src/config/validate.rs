@@ -9,6 +9,9 @@ use super::{Config, ConfigError, MediaKind, TurnConfig};
 
 /// The largest duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+/// The presets of x264, fastest first.
+const PRESETS: [&str; 9] =
+    ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 const MAX_WORKERS: usize = 1_024;
 /// Largest rate, burst and failure count.
 const MAX_COUNT: u32 = 1_000_000;
@@ -23,6 +26,7 @@ impl Config {
         self.validate_counts()?;
         self.validate_durations()?;
         self.validate_media()?;
+        self.validate_egress()?;
         validate_url("billing.url", self.billing.url.as_deref(), &["http", "https"])
     }
 
@@ -70,6 +74,29 @@ impl Config {
         validate_duration("media.timeout", media.timeout)?;
         validate_duration("media.reconcile", media.reconcile)?;
         validate_duration("media.circuit_open", media.circuit_open)
+    }
+
+    fn validate_egress(&self) -> Result<(), ConfigError> {
+        let egress = &self.egress;
+        validate_count("egress.max_composites", egress.max_composites)?;
+        for (setting, pixels) in [("egress.width", egress.width), ("egress.height", egress.height)] {
+            if !(160..=3_840).contains(&pixels) || pixels % 2 != 0 {
+                return invalid(setting, format!("must be an even number of 160 to 3840, not {pixels}"));
+            }
+        }
+        for (setting, value, range) in [
+            ("egress.frame_rate", egress.frame_rate, 1..=60),
+            ("egress.video_kbps", egress.video_kbps, 100..=50_000),
+            ("egress.audio_kbps", egress.audio_kbps, 16..=510),
+        ] {
+            if !range.contains(&value) {
+                return invalid(setting, format!("must be {} to {}, not {value}", range.start(), range.end()));
+            }
+        }
+        if !PRESETS.contains(&egress.preset.as_str()) {
+            return invalid("egress.preset", format!("must be one of {}", PRESETS.join(", ")));
+        }
+        Ok(())
     }
 
     fn validate_media(&self) -> Result<(), ConfigError> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use conclave_media::embedded::EmbeddedPlane;
-use conclave_media::embedded::egress_engine::{Engine, Settings};
+use conclave_media::embedded::egress_engine::{Encoding, Engine, Settings};
 
 use crate::config::Config;
 
@@ -23,5 +23,14 @@ fn settings(config: &Config, data: &Path) -> Settings {
         ffmpeg: config.egress.ffmpeg.clone(),
         recordings: config.recordings.path(data),
         longest: config.egress.max_duration,
+        composites: usize::try_from(config.egress.max_composites).unwrap_or(usize::MAX),
+        encoding: Encoding {
+            width: config.egress.width,
+            height: config.egress.height,
+            frame_rate: config.egress.frame_rate,
+            video_kbps: config.egress.video_kbps,
+            audio_kbps: config.egress.audio_kbps,
+            preset: config.egress.preset.clone(),
+        },
     }
 }

@@ -73,8 +73,10 @@ pub struct Progress {
     pub bytes: AtomicU64,
     /// Frames of video.
     pub frames: AtomicU64,
-    /// Frames of video that were lost on the way, or left out because the encoder was too slow.
+    /// Frames of video that were left out because this server or the encoder was too slow.
     pub dropped_frames: AtomicU64,
+    /// Frames of video that were lost on the way to this server.
+    pub lost_frames: AtomicU64,
     /// Packets that were lost because the egress was too slow.
     pub dropped_packets: AtomicU64,
 }

@@ -1,10 +1,15 @@
 //! Running egresses. Each has a thread, which takes packets out of a bounded queue and news of the room out of another one.
 
+mod composite;
 mod handle;
+mod input;
 mod run;
+mod scene;
 mod track;
 
+pub(crate) use composite::{CompositeJob, Composition};
 pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};
 pub(crate) use handle::{Inputs, channel};
 pub(crate) use run::{Job, run};
+pub(crate) use scene::Arrangement;
 pub(crate) use track::TrackJob;

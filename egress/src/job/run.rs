@@ -31,8 +31,18 @@ pub trait Job {
 
 /// Runs an egress until it is stopped, fails, or has lasted as long as it may. It begins with the first news, before which
 /// there are no events; the last event is its end.
-pub fn run(mut job: Box<dyn Job>, inputs: &Inputs, longest: Duration, mut on_event: impl FnMut(JobEvent)) {
-    let ended = begin(&mut *job, inputs).and_then(|goes_on| match goes_on {
+pub fn run(
+    make: impl FnOnce() -> Result<Box<dyn Job>, String>,
+    inputs: &Inputs,
+    longest: Duration,
+    mut on_event: impl FnMut(JobEvent),
+) {
+    let Ok(first) = inputs.news.recv() else { return };
+    let mut job = match make() {
+        Ok(job) => job,
+        Err(error) => return on_event(JobEvent::Ended { status: EgressStatus::Failed, error: Some(error) }),
+    };
+    let ended = begin(&mut *job, first).and_then(|goes_on| match goes_on {
         true => run_until_end(&mut *job, inputs, longest, &mut on_event),
         false => Ok(End::Stopped),
     });
@@ -53,11 +63,11 @@ enum End {
     Limit,
 }
 
-/// Waits for the first news. Returns whether the egress goes on.
-fn begin(job: &mut dyn Job, inputs: &Inputs) -> Result<bool, String> {
-    match inputs.news.recv() {
-        Ok(News::Attendance(attendees)) => job.attend(attendees),
-        Ok(News::Stop) | Err(_) => Ok(false),
+/// Takes the first news. Returns whether the egress goes on.
+fn begin(job: &mut dyn Job, first: News) -> Result<bool, String> {
+    match first {
+        News::Attendance(attendees) => job.attend(attendees),
+        News::Stop => Ok(false),
     }
 }
 

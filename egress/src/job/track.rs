@@ -8,10 +8,11 @@ use conclave_rtc::{Codec, RecordedPacket};
 
 use super::handle::{Attendee, EgressHost, Progress};
 use super::run::Job;
-use crate::matroska::{Track, TrackKind, Writer};
+use crate::matroska::Writer;
 use crate::output::OutputFile;
 use crate::process::{Process, SendError};
-use crate::rtp::{Frame, PublisherClock, SILENCE, TrackReader, decoder_configuration, opus_duration};
+use crate::rtp::{Frame, PublisherClock, SILENCE, TrackReader, opus_duration};
+use crate::source::header;
 
 /// How often ffmpeg is looked after.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -131,9 +132,8 @@ impl Job for TrackJob {
         if packet.track != self.track || packet.codec != self.codec {
             return Ok(());
         }
-        let lost = self.reader.lost;
         let frames = self.reader.push(packet, &mut self.publisher);
-        Progress::add(&self.progress.dropped_frames, self.reader.lost - lost);
+        Progress::set(&self.progress.lost_frames, self.reader.lost);
         frames.iter().try_for_each(|frame| self.write(frame))
     }
 
@@ -167,28 +167,4 @@ impl Job for TrackJob {
         Progress::set(&progress.bytes, bytes);
         finished
     }
-}
-
-/// Returns the header of a track that begins with this frame; `None` if the frame does not say what is in the header.
-fn header(codec: Codec, frame: &Frame) -> Option<Track> {
-    match codec {
-        Codec::Opus => Some(Track { kind: TrackKind::Opus, private: opus_head() }),
-        Codec::Vp8 => {
-            let kind = TrackKind::Video { codec: "V_VP8", size: Some(frame.dimensions?) };
-            Some(Track { kind, private: Vec::new() })
-        }
-        Codec::H264 => {
-            let kind = TrackKind::Video { codec: "V_MPEG4/ISO/AVC", size: None };
-            Some(Track { kind, private: decoder_configuration(&frame.data)? })
-        }
-    }
-}
-
-/// Returns the identification header of a stream of two channels (RFC 7845, section 5.1).
-fn opus_head() -> Vec<u8> {
-    let mut head = b"OpusHead\x01\x02".to_vec();
-    head.extend_from_slice(&[0, 0]);
-    head.extend_from_slice(&48_000_u32.to_le_bytes());
-    head.extend_from_slice(&[0, 0, 0]);
-    head
 }

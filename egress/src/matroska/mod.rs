@@ -1,7 +1,9 @@
-//! Matroska (RFC 9559) between this process and ffmpeg: it keeps timestamps, and can be written as a stream.
+//! Matroska (RFC 9559) between this process and ffmpeg: it keeps timestamps, and can be written and read as a stream.
 
+mod reader;
 mod writer;
 
+pub use reader::{Block, Reader};
 pub use writer::{Track, TrackKind, Writer};
 
 /// Ids of elements.
@@ -15,4 +17,6 @@ mod id {
     pub const CLUSTER: u32 = 0x1f43_b675;
     pub const TIMESTAMP: u32 = 0xe7;
     pub const SIMPLE_BLOCK: u32 = 0xa3;
+    pub const BLOCK_GROUP: u32 = 0xa0;
+    pub const BLOCK: u32 = 0xa1;
 }

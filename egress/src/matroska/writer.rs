@@ -25,6 +25,17 @@ pub enum TrackKind {
     },
     /// Opus, decoded as two channels.
     Opus,
+    /// Pictures of planes of Y, U and V, the latter two at half the width and height.
+    Pictures {
+        /// The width in pixels.
+        width: u32,
+        /// The height in pixels.
+        height: u32,
+        /// Pictures per second.
+        rate: u32,
+    },
+    /// Samples of two channels, 48,000 a second, each of 16 bits, least significant byte first.
+    Samples,
 }
 
 /// Writes the header and the frames of a stream.
@@ -91,13 +102,20 @@ fn entry(track: &Track, number: u64) -> Vec<u8> {
     let mut entry = Vec::new();
     unsigned(&mut entry, 0xd7, number);
     unsigned(&mut entry, 0x73c5, number);
-    let is_video = matches!(track.kind, TrackKind::Video { .. });
+    let is_video = matches!(track.kind, TrackKind::Video { .. } | TrackKind::Pictures { .. });
     unsigned(&mut entry, 0x83, if is_video { 1 } else { 2 });
     // Frames are not put together into blocks.
     unsigned(&mut entry, 0x9c, 0);
     let (codec, settings) = match track.kind {
         TrackKind::Video { codec, size } => (codec, video(size)),
-        TrackKind::Opus => ("A_OPUS", audio()),
+        TrackKind::Opus => ("A_OPUS", audio(None)),
+        TrackKind::Samples => ("A_PCM/INT/LIT", audio(Some(16))),
+        TrackKind::Pictures { width, height, rate } => {
+            unsigned(&mut entry, 0x23_e383, 1_000_000_000 / u64::from(rate.max(1)));
+            let mut settings = video(Some((width, height)));
+            element(&mut settings, 0x2e_b524, b"I420");
+            ("V_UNCOMPRESSED", settings)
+        }
     };
     element(&mut entry, 0x86, codec.as_bytes());
     if !track.private.is_empty() {
@@ -116,10 +134,11 @@ fn video(size: Option<(u32, u32)>) -> Vec<u8> {
     settings
 }
 
-fn audio() -> Vec<u8> {
+fn audio(bits: Option<u64>) -> Vec<u8> {
     let mut settings = Vec::new();
     element(&mut settings, 0xb5, &48_000_f32.to_be_bytes());
     unsigned(&mut settings, 0x9f, 2);
+    bits.into_iter().for_each(|bits| unsigned(&mut settings, 0x6264, bits));
     settings
 }
 

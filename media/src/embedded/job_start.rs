@@ -1,6 +1,7 @@
 //! The start of egresses with ffmpeg, and the way from them to the machine.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use conclave_egress::{EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, Plan, StartError};
 use conclave_model::egress::EgressSource;
@@ -13,6 +14,9 @@ use super::jobs::Jobs;
 use super::plane::{EmbeddedPlane, Inner};
 use crate::port::{EgressOutput, EgressRequest, MediaError, StartedEgress};
 use crate::redact::redact_urls;
+
+/// When it is worth another try to start an egress that has to wait for others.
+const BUSY_WAIT: Duration = Duration::from_secs(30);
 
 /// The server around an egress, on the egress's thread.
 struct Host {
@@ -125,6 +129,7 @@ impl From<StartError> for MediaError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::NoSuchTrack => Self::NoSuchTrack,
+            StartError::Busy => Self::Busy { retry_after: BUSY_WAIT },
             StartError::Ffmpeg(_) | StartError::Unsupported(_) | StartError::File(_) => {
                 Self::Refused(error.to_string())
             }

@@ -1,0 +1,96 @@
+//! Where the tiles of a picture are. Tiles do not overlap and fill the picture; all numbers are even, as planes of colour need.
+
+/// A part of a picture, in pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rect {
+    pub x: u32,
+    pub y: u32,
+    pub width: u32,
+    pub height: u32,
+}
+
+/// The most tiles beside the large one.
+const BESIDE: u32 = 6;
+/// The most tiles of a grid.
+const MOST: u32 = 36;
+
+/// Returns tiles of about the same size, row by row. Of more participants than fit, the last ones have none.
+pub fn grid(participants: usize, width: u32, height: u32) -> Vec<Rect> {
+    let tiles = u32::try_from(participants).unwrap_or(MOST).min(MOST);
+    let columns = (1..=tiles).find(|columns| columns * columns >= tiles).unwrap_or(1);
+    let rows = tiles.div_ceil(columns);
+    let mut rects = Vec::new();
+    for row in 0..rows {
+        // The last rows have one tile less, and wider ones.
+        let (begin, end) = (row * tiles / rows, (row + 1) * tiles / rows);
+        let (y, bottom) = (part(height, row, rows), part(height, row + 1, rows));
+        for column in 0..end - begin {
+            let (x, right) = (part(width, column, end - begin), part(width, column + 1, end - begin));
+            rects.push(Rect { x, y, width: right - x, height: bottom - y });
+        }
+    }
+    rects
+}
+
+/// Returns a large tile for the first participant, and small ones in a column at its right for the others.
+pub fn speaker_and_others(participants: usize, width: u32, height: u32) -> Vec<Rect> {
+    let others = u32::try_from(participants.saturating_sub(1)).unwrap_or(BESIDE).min(BESIDE);
+    if participants == 0 {
+        return Vec::new();
+    }
+    let main = if others == 0 { width } else { part(width, 4, 5) };
+    let mut rects = vec![Rect { x: 0, y: 0, width: main, height }];
+    for other in 0..others {
+        let (y, bottom) = (part(height, other, others), part(height, other + 1, others));
+        rects.push(Rect { x: main, y, width: width - main, height: bottom - y });
+    }
+    rects
+}
+
+/// Returns the even number of pixels of the first `count` of `of` equal parts.
+fn part(pixels: u32, count: u32, of: u32) -> u32 {
+    if count == of { pixels } else { pixels * count / of / 2 * 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn overlaps(a: &Rect, b: &Rect) -> bool {
+        a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height
+    }
+
+    fn check(tiles: &[Rect], width: u32, height: u32) {
+        let area: u32 = tiles.iter().map(|tile| tile.width * tile.height).sum();
+        assert_eq!(area, width * height, "the tiles do not fill the picture: {tiles:?}");
+        for (index, tile) in tiles.iter().enumerate() {
+            assert!(tile.x + tile.width <= width && tile.y + tile.height <= height, "{tile:?} is outside");
+            assert!([tile.x, tile.y, tile.width, tile.height].iter().all(|number| number % 2 == 0), "{tile:?}");
+            assert!(tile.width > 0 && tile.height > 0, "{tile:?}");
+            assert!(tiles[..index].iter().all(|other| !overlaps(tile, other)), "{tiles:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn tiles_do_not_overlap_and_fill_the_picture(
+            participants in 1usize..60, half_width in 80u32..2_000, half_height in 80u32..2_000,
+        ) {
+            let (width, height) = (half_width * 2, half_height * 2);
+            let (grid, speaker) = (grid(participants, width, height), speaker_and_others(participants, width, height));
+            check(&grid, width, height);
+            check(&speaker, width, height);
+            prop_assert_eq!(grid.len(), participants.min(36));
+            prop_assert_eq!(speaker.len(), participants.min(7));
+        }
+    }
+
+    #[test]
+    fn nobody_has_no_tile_and_four_have_quarters() {
+        assert!(grid(0, 1280, 720).is_empty() && speaker_and_others(0, 1280, 720).is_empty());
+        let quarters: Vec<_> = grid(4, 1280, 720).iter().map(|tile| (tile.x, tile.y)).collect();
+        assert_eq!(quarters, [(0, 0), (640, 0), (0, 360), (640, 360)]);
+    }
+}

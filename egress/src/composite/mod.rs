@@ -1,0 +1,13 @@
+//! Pictures and sounds of several participants in one, without I/O.
+
+mod layout;
+mod mixer;
+mod picture;
+mod speaker;
+mod text;
+
+pub use layout::{Rect, grid, speaker_and_others};
+pub use mixer::{CHUNK, CHUNK_SAMPLES, Limiter, SampleQueue};
+pub use picture::Picture;
+pub use speaker::ActiveSpeaker;
+pub use text::{draw_initials, draw_tag};

@@ -1,0 +1,143 @@
+//! A picture of planes of Y, U and V, the latter two at half the width and height.
+
+use super::layout::Rect;
+
+/// A color: Y, U and V.
+pub type Color = [u8; 3];
+
+/// A picture. Its width and height are even.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    pub width: u32,
+    pub height: u32,
+    /// The planes, one behind the other.
+    pub data: Vec<u8>,
+}
+
+/// One plane of a picture.
+struct Plane {
+    /// Where it begins.
+    offset: usize,
+    width: usize,
+    /// By how much its coordinates are smaller than those of the picture.
+    divisor: u32,
+}
+
+impl Picture {
+    /// Creates a picture of one color.
+    pub fn new(width: u32, height: u32, color: Color) -> Self {
+        let pixels = to_usize(width) * to_usize(height);
+        let mut data = vec![color[0]; pixels];
+        data.resize(pixels + pixels / 4, color[1]);
+        data.resize(pixels + pixels / 2, color[2]);
+        Self { width, height, data }
+    }
+
+    /// Wraps the planes of a picture; `None` if their size is another one.
+    pub fn from_planes(width: u32, height: u32, data: Vec<u8>) -> Option<Self> {
+        let pixels = to_usize(width) * to_usize(height);
+        (data.len() == pixels + pixels / 2).then_some(Self { width, height, data })
+    }
+
+    fn planes(&self) -> [Plane; 3] {
+        let (width, height) = (to_usize(self.width), to_usize(self.height));
+        [
+            Plane { offset: 0, width, divisor: 1 },
+            Plane { offset: width * height, width: width / 2, divisor: 2 },
+            Plane { offset: width * height * 5 / 4, width: width / 2, divisor: 2 },
+        ]
+    }
+
+    /// Fills a part with a color.
+    pub fn fill(&mut self, rect: Rect, color: Color) {
+        for (plane, value) in self.planes().into_iter().zip(color) {
+            for row in plane.rows(rect) {
+                self.data[row].fill(value);
+            }
+        }
+    }
+
+    /// Copies a picture into a part. One of another size is stretched.
+    pub fn copy(&mut self, from: &Self, rect: Rect) {
+        for (to_plane, from_plane) in self.planes().into_iter().zip(from.planes()) {
+            let rows: Vec<_> = to_plane.rows(rect).collect();
+            let from_height = to_usize(from.height / from_plane.divisor);
+            for (index, row) in rows.iter().enumerate() {
+                let start = from_plane.offset + index * from_height / rows.len() * from_plane.width;
+                let source = &from.data[start..start + from_plane.width];
+                let target = &mut self.data[row.clone()];
+                if target.len() == source.len() {
+                    target.copy_from_slice(source);
+                } else {
+                    let width = target.len();
+                    for (x, pixel) in target.iter_mut().enumerate() {
+                        *pixel = source[x * source.len() / width];
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes a pixel brighter: 0 changes nothing, 255 makes it white.
+    pub fn brighten(&mut self, x: u32, y: u32, intensity: u8) {
+        if x < self.width && y < self.height {
+            let pixel = &mut self.data[to_usize(y) * to_usize(self.width) + to_usize(x)];
+            let (old, white) = (u16::from(*pixel), 235);
+            let mixed = (old * (255 - u16::from(intensity)) + white * u16::from(intensity)) / 255;
+            *pixel = u8::try_from(mixed).unwrap_or(u8::MAX);
+        }
+    }
+}
+
+impl Plane {
+    /// Returns the bytes of each row of a part.
+    fn rows(&self, rect: Rect) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
+        let scaled = |pixels: u32| to_usize(pixels / self.divisor);
+        let (x, y, width, height) = (scaled(rect.x), scaled(rect.y), scaled(rect.width), scaled(rect.height));
+        let (offset, stride) = (self.offset + y * self.width + x, self.width);
+        (0..height).map(move |row| offset + row * stride..offset + row * stride + width)
+    }
+}
+
+/// Every platform of this server has at least 32 bits.
+fn to_usize(pixels: u32) -> usize {
+    usize::try_from(pixels).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RED: Color = [82, 90, 240];
+    const BLACK: Color = [16, 128, 128];
+
+    fn at(picture: &Picture, x: usize, y: usize) -> Color {
+        let (width, height) = (picture.width as usize, picture.height as usize);
+        let chroma = y / 2 * width / 2 + x / 2;
+        [
+            picture.data[y * width + x],
+            picture.data[width * height + chroma],
+            picture.data[width * height * 5 / 4 + chroma],
+        ]
+    }
+
+    #[test]
+    fn a_picture_is_copied_into_its_part_alone_and_stretched_if_need_be() {
+        for (width, height) in [(8, 4), (32, 18), (4, 2)] {
+            let mut canvas = Picture::new(32, 18, BLACK);
+            canvas.copy(&Picture::new(width, height, RED), Rect { x: 8, y: 4, width: 8, height: 4 });
+            for y in 0..18 {
+                for x in 0..32 {
+                    let is_inside = (8..16).contains(&x) && (4..8).contains(&y);
+                    assert_eq!(at(&canvas, x, y), if is_inside { RED } else { BLACK }, "{x} {y}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn planes_of_another_size_are_no_picture() {
+        assert!(Picture::from_planes(4, 2, vec![0; 12]).is_some());
+        assert!(Picture::from_planes(4, 2, vec![0; 11]).is_none());
+    }
+}

@@ -1,0 +1,137 @@
+//! Decoders: a process for each track, which keeps the timestamps.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use conclave_rtc::Codec;
+
+use crate::composite::{Picture, SampleQueue};
+use crate::ffmpeg::Ffmpeg;
+use crate::matroska::{Block, Reader, Writer};
+use crate::process::Process;
+use crate::rtp::Frame;
+use crate::source::header;
+
+/// Frames that wait for a decoder.
+const QUEUE: usize = 128;
+/// Decoded pictures that wait for their time.
+const PICTURES: usize = 64;
+
+/// A decoder of a video, whose pictures are fitted into a size.
+pub struct VideoDecoder {
+    process: Process,
+    /// The size of the pictures.
+    pub size: (u32, u32),
+    pictures: Arc<Mutex<VecDeque<(Duration, Picture)>>>,
+}
+
+/// A decoder of sound.
+pub struct AudioDecoder {
+    process: Process,
+    samples: Arc<Mutex<SampleQueue>>,
+}
+
+impl VideoDecoder {
+    /// Starts with a key frame; `None` if the frame is none.
+    ///
+    /// # Errors
+    /// ffmpeg cannot be started.
+    pub fn start(ffmpeg: &Ffmpeg, codec: Codec, first: &Frame, size: (u32, u32)) -> Result<Option<Self>, String> {
+        let Some(track) = header(codec, first).filter(|_| first.is_key) else { return Ok(None) };
+        let (width, height) = size;
+        let fit = format!(
+            "scale={width}:{height}:force_original_aspect_ratio=decrease:flags=bilinear,\
+             pad={width}:{height}:(ow-iw)/2:(oh-ih)/2:black,setsar=1,format=yuv420p"
+        );
+        let mut command = decoding(ffmpeg);
+        command.args(ffmpeg.keep_timestamps()).args(["-enc_time_base", "-1", "-vf", &fit]);
+        command.args(["-c:v", "rawvideo", "-allow_raw_vfw", "1"]);
+        let pictures = Arc::new(Mutex::new(VecDeque::new()));
+        let decoded = Arc::clone(&pictures);
+        let process = start(command, move |block| {
+            let Some(picture) = Picture::from_planes(width, height, block.data) else { return };
+            let mut waiting = decoded.lock().unwrap_or_else(PoisonError::into_inner);
+            if waiting.len() == PICTURES {
+                waiting.pop_front();
+            }
+            waiting.push_back((block.at, picture));
+        })?;
+        process.send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
+        Ok(Some(Self { process, size, pictures }))
+    }
+
+    /// Decodes a frame. Returns whether the decoder works.
+    pub fn push(&self, frame: &Frame) -> bool {
+        self.process.try_send(Writer::frame(1, frame.at, frame.is_key, &frame.data)).is_ok()
+    }
+
+    /// Returns the newest picture that was captured up to a moment, and forgets it and those before it.
+    pub fn take_picture(&self, until: Duration) -> Option<Picture> {
+        let mut waiting = self.pictures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = None;
+        while waiting.front().is_some_and(|(at, _)| *at <= until) {
+            newest = waiting.pop_front().map(|(_, picture)| picture);
+        }
+        newest
+    }
+
+    /// Returns whether the decoder has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.ended().is_some()
+    }
+}
+
+impl AudioDecoder {
+    /// Starts with a packet.
+    ///
+    /// # Errors
+    /// ffmpeg cannot be started.
+    pub fn start(ffmpeg: &Ffmpeg, first: &Frame) -> Result<Option<Self>, String> {
+        let Some(track) = header(Codec::Opus, first) else { return Ok(None) };
+        let mut command = decoding(ffmpeg);
+        command.args(["-ac", "2", "-ar", "48000", "-c:a", "pcm_s16le"]);
+        let samples = Arc::new(Mutex::new(SampleQueue::default()));
+        let decoded = Arc::clone(&samples);
+        let process = start(command, move |block| {
+            let samples: Vec<_> = block.data.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect();
+            decoded.lock().unwrap_or_else(PoisonError::into_inner).push(block.at, &samples);
+        })?;
+        process.send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
+        Ok(Some(Self { process, samples }))
+    }
+
+    /// Decodes a packet. Returns whether the decoder works.
+    pub fn push(&self, frame: &Frame) -> bool {
+        self.process.try_send(Writer::frame(1, frame.at, true, &frame.data)).is_ok()
+    }
+
+    /// Adds the samples of a chunk to a sum; returns how loud they are.
+    pub fn mix(&self, chunk: u64, sum: &mut [i32]) -> u64 {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).take(chunk, sum)
+    }
+
+    /// Returns whether the decoder has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.ended().is_some()
+    }
+}
+
+/// Returns a command that decodes the track in Matroska of its input as soon as it arrives.
+fn decoding(ffmpeg: &Ffmpeg) -> Command {
+    let mut command = ffmpeg.command();
+    // The first frame is enough to begin.
+    command.args(["-flags", "low_delay", "-fpsprobesize", "0"]);
+    command.args(["-threads", "1", "-copyts", "-f", "matroska", "-i", "pipe:0", "-map", "0"]);
+    command
+}
+
+fn start(mut command: Command, mut on_block: impl FnMut(Block) + Send + 'static) -> Result<Process, String> {
+    // A cluster for each frame, so that none waits for the next one.
+    command.args(["-f", "matroska", "-live", "1", "-cluster_size_limit", "1", "-cluster_time_limit", "0"]);
+    command.args(["-flush_packets", "1", "pipe:1"]);
+    let mut reader = Reader::default();
+    let on_output = Box::new(move |bytes: &[u8]| reader.push(bytes).into_iter().for_each(&mut on_block));
+    Process::start(command, QUEUE, Some(on_output)).map_err(|error| format!("ffmpeg cannot be started: {error}"))
+}

@@ -1,0 +1,264 @@
+//! The composition of a room or of one participant: pictures and samples at regular times, a fixed delay behind the call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_model::{EgressId, ParticipantSid, TrackSid};
+use conclave_rtc::{Codec, RecordedPacket, TrackSettings};
+
+use super::handle::{Attendee, EgressHost, Progress};
+use super::input::TrackInput;
+use super::run::Job;
+use super::scene::{Arrangement, Tile, arrange};
+use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter, Picture, draw_initials, draw_tag};
+use crate::encoding::Media;
+use crate::ffmpeg::Ffmpeg;
+use crate::rtp::PublisherClock;
+use crate::settings::Encoding;
+use crate::sink::Sink;
+
+/// How far the composition is behind the call: enough for repeated packets and for decoders.
+const DELAY: Duration = Duration::from_millis(800);
+/// How often it is looked whether something is due.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// How far the composition may fall behind before it leaves pictures out.
+const LATENESS: Duration = Duration::from_millis(500);
+/// Behind and between the tiles.
+const BLACK: [u8; 3] = [16, 128, 128];
+/// Behind initials.
+const GREY: [u8; 3] = [60, 130, 126];
+
+/// What is composed, and how.
+pub struct Composition {
+    pub arrangement: Arrangement,
+    pub media: Media,
+    pub encoding: Encoding,
+    pub ffmpeg: Ffmpeg,
+}
+
+/// Composes pictures and mixes sound.
+pub struct CompositeJob {
+    egress: EgressId,
+    host: Arc<dyn EgressHost>,
+    progress: Arc<Progress>,
+    composition: Composition,
+    start: Instant,
+    attendees: Vec<Attendee>,
+    tracks: HashMap<TrackSid, TrackInput>,
+    clocks: HashMap<ParticipantSid, PublisherClock>,
+    tiles: Vec<Tile>,
+    /// The picture without videos: names and initials.
+    background: Picture,
+    speaker: ActiveSpeaker,
+    limiter: Limiter,
+    /// The numbers of the next picture and of the next chunk of sound.
+    next_picture: u64,
+    next_chunk: u64,
+    sink: Box<dyn Sink>,
+}
+
+impl CompositeJob {
+    pub fn new(
+        egress: EgressId,
+        composition: Composition,
+        sink: Box<dyn Sink>,
+        host: Arc<dyn EgressHost>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        let background = Picture::new(composition.encoding.width, composition.encoding.height, BLACK);
+        Self {
+            egress,
+            host,
+            progress,
+            composition,
+            start: Instant::now(),
+            attendees: Vec::new(),
+            tracks: HashMap::new(),
+            clocks: HashMap::new(),
+            tiles: Vec::new(),
+            background,
+            speaker: ActiveSpeaker::default(),
+            limiter: Limiter::default(),
+            next_picture: 0,
+            next_chunk: 0,
+            sink,
+        }
+    }
+
+    /// Arranges the tiles anew, and asks for the layers that fit them.
+    fn arrange(&mut self) {
+        if !self.composition.media.has_video {
+            return;
+        }
+        let Encoding { width, height, .. } = self.composition.encoding;
+        let size = (width, height);
+        self.tiles = arrange(self.composition.arrangement, &self.attendees, self.speaker.current(), size);
+        self.background = Picture::new(width, height, BLACK);
+        for tile in &self.tiles {
+            self.background.fill(tile.rect, if tile.video.is_some() { BLACK } else { GREY });
+            if tile.video.is_none() {
+                draw_initials(&mut self.background, tile.rect, &tile.name);
+            }
+        }
+        for (sid, input) in &mut self.tracks {
+            let tile = self.tiles.iter().find(|tile| tile.video.as_ref() == Some(sid));
+            let wanted = tile.map(|tile| (tile.rect.width, tile.rect.height));
+            if input.tile == wanted {
+                continue;
+            }
+            input.set_tile(wanted);
+            let (width, height) = wanted.unwrap_or_default();
+            let settings = TrackSettings { is_disabled: wanted.is_none(), width, height, ..TrackSettings::default() };
+            self.host.set_layer(&self.egress, (&input.publisher, sid), settings);
+        }
+    }
+
+    /// Makes all pictures and chunks that are due at a moment since the start.
+    fn compose_until(&mut self, due: Duration) -> Result<(), String> {
+        loop {
+            let (picture_at, chunk_at) = (self.picture_time(), self.chunk_end());
+            let media = self.composition.media;
+            if media.has_audio && chunk_at <= due && (!media.has_video || chunk_at <= picture_at) {
+                self.mix_chunk()?;
+            } else if media.has_video && picture_at <= due {
+                if due.saturating_sub(picture_at) > LATENESS {
+                    Progress::add(&self.progress.dropped_frames, 1);
+                } else {
+                    self.compose_picture(picture_at)?;
+                }
+                self.next_picture += 1;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn picture_time(&self) -> Duration {
+        let rate = u64::from(self.composition.encoding.frame_rate);
+        Duration::from_micros(self.next_picture * 1_000_000 / rate)
+    }
+
+    /// Returns when the next chunk is complete.
+    fn chunk_end(&self) -> Duration {
+        chunk_time(self.next_chunk + 1)
+    }
+
+    fn compose_picture(&mut self, at: Duration) -> Result<(), String> {
+        let mut canvas = self.background.clone();
+        for tile in &self.tiles {
+            let input = tile.video.as_ref().and_then(|sid| self.tracks.get_mut(sid));
+            if let Some(picture) = input.and_then(|input| input.picture(at)) {
+                canvas.copy(picture, tile.rect);
+            }
+            if self.composition.arrangement != Arrangement::Single {
+                draw_tag(&mut canvas, tile.rect, &tile.name);
+            }
+        }
+        let is_taken = self.sink.write_picture(at, canvas.data)?;
+        let counter = if is_taken { &self.progress.frames } else { &self.progress.dropped_frames };
+        Progress::add(counter, 1);
+        Ok(())
+    }
+
+    fn mix_chunk(&mut self) -> Result<(), String> {
+        let mut sum = vec![0; CHUNK_SAMPLES * 2];
+        let mut heard: HashMap<_, u64> = self.attendees.iter().map(|a| (a.sid.clone(), 0)).collect();
+        for input in self.tracks.values() {
+            let energy = input.mix(self.next_chunk, &mut sum);
+            if let Some(loudness) = heard.get_mut(&input.publisher) {
+                *loudness = energy.max(*loudness);
+            }
+        }
+        let samples = self.limiter.limit(&sum);
+        self.sink.write_samples(chunk_time(self.next_chunk), samples)?;
+        if self.speaker.observe(self.next_chunk, &heard) {
+            self.arrange();
+        }
+        self.next_chunk += 1;
+        Ok(())
+    }
+
+    fn look_after_inputs(&mut self, now: Instant) {
+        let mut lost = 0;
+        for (sid, input) in &mut self.tracks {
+            lost += input.lost();
+            if input.needs_key_frame(now) {
+                self.host.request_key_frame(&self.egress, (&input.publisher, sid));
+            }
+        }
+        Progress::set(&self.progress.lost_frames, lost);
+    }
+
+    fn note_progress(&self) {
+        let done = if self.composition.media.has_video { self.picture_time() } else { chunk_time(self.next_chunk) };
+        Progress::set(&self.progress.media_millis, u64::try_from(done.as_millis()).unwrap_or(u64::MAX));
+        Progress::set(&self.progress.bytes, self.sink.bytes());
+    }
+}
+
+fn chunk_time(chunk: u64) -> Duration {
+    CHUNK * u32::try_from(chunk).unwrap_or(u32::MAX)
+}
+
+impl Job for CompositeJob {
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn packet(&mut self, packet: RecordedPacket) -> Result<(), String> {
+        let Some(input) = self.tracks.get_mut(&packet.track) else { return Ok(()) };
+        let clock = self.clocks.entry(input.publisher.clone()).or_default();
+        input.push(packet, clock, &self.composition.ffmpeg)
+    }
+
+    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String> {
+        self.attendees = attendees;
+        let current: HashMap<_, _> =
+            self.attendees.iter().flat_map(|a| a.tracks.iter().map(|track| (&track.sid, (&a.sid, track)))).collect();
+        self.tracks.retain(|sid, _| current.contains_key(sid));
+        for (sid, (publisher, track)) in current {
+            let new = || TrackInput::new(publisher.clone(), track.codec, self.start);
+            let input = self.tracks.entry(sid.clone()).or_insert_with(new);
+            if track.is_muted && track.codec != Codec::Opus {
+                input.forget_picture();
+            }
+        }
+        let attendees = &self.attendees;
+        self.clocks.retain(|sid, _| attendees.iter().any(|attendee| attendee.sid == *sid));
+        self.arrange();
+        // The recording goes on without anyone.
+        Ok(true)
+    }
+
+    fn tick(&mut self, now: Instant) -> Result<(), String> {
+        self.look_after_inputs(now);
+        self.sink.look_after(now)?;
+        if let Some(due) = now.saturating_duration_since(self.start).checked_sub(DELAY) {
+            self.compose_until(due)?;
+        }
+        self.note_progress();
+        Ok(())
+    }
+
+    fn is_active(&self) -> bool {
+        self.sink.is_active()
+    }
+
+    fn finish(mut self: Box<Self>, now: Instant) -> Result<bool, String> {
+        // What was captured up to now is on its way through the decoders.
+        let end = now.saturating_duration_since(self.start);
+        let mut result = Ok(());
+        while result.is_ok() {
+            let due = self.start.elapsed().saturating_sub(DELAY).min(end);
+            result = self.compose_until(due);
+            if due >= end {
+                break;
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        self.note_progress();
+        let finished = self.sink.finish();
+        result.and(finished)
+    }
+}

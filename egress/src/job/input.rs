@@ -1,0 +1,126 @@
+//! A track of a composition: from its packets to pictures or samples.
+
+use std::time::{Duration, Instant};
+
+use conclave_model::ParticipantSid;
+use conclave_rtc::{Codec, RecordedPacket};
+
+use crate::composite::Picture;
+use crate::decoder::{AudioDecoder, VideoDecoder};
+use crate::ffmpeg::Ffmpeg;
+use crate::rtp::{PublisherClock, TrackReader};
+
+/// The least time between two requests for a key frame.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A track of a composition.
+pub struct TrackInput {
+    /// The publisher.
+    pub publisher: ParticipantSid,
+    codec: Codec,
+    /// The tile of a video in pixels; `None` if it is not shown.
+    pub tile: Option<(u32, u32)>,
+    reader: TrackReader,
+    audio: Option<AudioDecoder>,
+    video: Option<VideoDecoder>,
+    /// The decoder for another size of the tile, until it has a picture.
+    next: Option<VideoDecoder>,
+    /// The picture that is shown.
+    picture: Option<Picture>,
+    requested: Option<Instant>,
+}
+
+impl TrackInput {
+    pub fn new(publisher: ParticipantSid, codec: Codec, start: Instant) -> Self {
+        Self {
+            publisher,
+            codec,
+            tile: None,
+            reader: TrackReader::new(codec, start),
+            audio: None,
+            video: None,
+            next: None,
+            picture: None,
+            requested: None,
+        }
+    }
+
+    /// Takes a packet. A decoder that has died is replaced.
+    pub fn push(&mut self, packet: RecordedPacket, clock: &mut PublisherClock, ffmpeg: &Ffmpeg) -> Result<(), String> {
+        if packet.codec != self.codec {
+            return Ok(());
+        }
+        for frame in self.reader.push(packet, clock) {
+            if self.codec == Codec::Opus {
+                self.audio = match self.audio.take() {
+                    Some(decoder) => Some(decoder),
+                    None => AudioDecoder::start(ffmpeg, &frame)?,
+                };
+                self.audio.take_if(|decoder| !decoder.push(&frame));
+            } else if let Some(size) = self.tile {
+                if frame.is_key && self.newest().is_none_or(|decoder| decoder.size != size) {
+                    let started = VideoDecoder::start(ffmpeg, self.codec, &frame, size)?;
+                    if self.video.is_some() { self.next = started } else { self.video = started }
+                }
+                self.video.take_if(|decoder| !decoder.push(&frame));
+                self.next.take_if(|decoder| !decoder.push(&frame));
+            }
+        }
+        Ok(())
+    }
+
+    fn newest(&self) -> Option<&VideoDecoder> {
+        self.next.as_ref().or(self.video.as_ref())
+    }
+
+    /// Sets the tile of a video; `None` if it is not shown.
+    pub fn set_tile(&mut self, tile: Option<(u32, u32)>) {
+        if tile.is_none() {
+            (self.video, self.next, self.picture) = (None, None, None);
+        }
+        self.tile = tile;
+    }
+
+    /// Returns the picture that is shown at a moment; `None` before the first one.
+    pub fn picture(&mut self, at: Duration) -> Option<&Picture> {
+        let next = self.next.as_ref().and_then(|decoder| decoder.take_picture(at));
+        if next.is_some() {
+            self.video = self.next.take();
+        }
+        let newer = next.or_else(|| self.video.as_ref().and_then(|decoder| decoder.take_picture(at)));
+        if newer.is_some() {
+            self.picture = newer;
+        }
+        self.picture.as_ref()
+    }
+
+    /// Forgets the picture that is shown: the video was muted.
+    pub fn forget_picture(&mut self) {
+        self.picture = None;
+    }
+
+    /// Adds the samples of a chunk to a sum; returns how loud they are.
+    pub fn mix(&self, chunk: u64, sum: &mut [i32]) -> u64 {
+        self.audio.as_ref().map_or(0, |decoder| decoder.mix(chunk, sum))
+    }
+
+    /// Forgets decoders that have died. Returns whether a key frame has to be requested now.
+    pub fn needs_key_frame(&mut self, now: Instant) -> bool {
+        self.audio.take_if(AudioDecoder::has_ended);
+        self.video.take_if(VideoDecoder::has_ended);
+        self.next.take_if(VideoDecoder::has_ended);
+        let Some(size) = self.tile.filter(|_| self.codec != Codec::Opus) else { return false };
+        let lacks_decoder = self.newest().is_none_or(|decoder| decoder.size != size);
+        let is_early = self.requested.is_some_and(|at| now < at + REQUEST_INTERVAL);
+        if is_early || !(lacks_decoder || self.reader.needs_key_frame()) {
+            return false;
+        }
+        self.requested = Some(now);
+        true
+    }
+
+    /// Returns the frames that were lost on the way.
+    pub const fn lost(&self) -> u64 {
+        self.reader.lost
+    }
+}
