@@ -26,4 +26,5 @@ mod source;
 pub use engine::{Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};
+pub use process::{OnOutput, Process, SendError};
 pub use settings::{Encoding, Settings};

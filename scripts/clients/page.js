@@ -9,6 +9,8 @@ let room;
 let received = [];
 let events = [];
 let drawing;
+let encoder;
+let session;
 
 const actions = {
   async join({ url, token, single, adaptive, dynacast }) {
@@ -40,6 +42,45 @@ const actions = {
       await me.setCameraEnabled(true, { resolution }, options);
     }
     return tracks(me);
+  },
+
+  // Publishes the fake camera and microphone by WHIP, as an encoder does. The codec is preferred if one is named.
+  async whip({ url, codec }) {
+    const media = await navigator.mediaDevices.getUserMedia({ audio: true, video: { width: 640, height: 360 } });
+    encoder = new RTCPeerConnection();
+    for (const track of media.getTracks()) {
+      const sender = encoder.addTransceiver(track, { direction: 'sendonly', streams: [media] });
+      if (codec && track.kind === 'video') {
+        const { codecs } = RTCRtpSender.getCapabilities('video');
+        sender.setCodecPreferences(codecs.filter(({ mimeType }) => mimeType.toLowerCase().endsWith(codec)));
+      }
+    }
+    await encoder.setLocalDescription();
+    const answer = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/sdp' }, body: encoder.localDescription.sdp });
+    if (answer.status !== 201) throw new Error(`${answer.status}: ${await answer.text()}`);
+    session = new URL(answer.headers.get('location'), url).href;
+    await encoder.setRemoteDescription({ type: 'answer', sdp: await answer.text() });
+    return answer.headers.get('etag');
+  },
+
+  // Restarts ICE of the encoder.
+  async whipRestart() {
+    await encoder.setLocalDescription(await encoder.createOffer({ iceRestart: true }));
+    const own = encoder.localDescription.sdp.split('\r\n').filter((line) => /^a=ice-(ufrag|pwd):/.test(line)).slice(0, 2);
+    const headers = { 'content-type': 'application/trickle-ice-sdpfrag', 'if-match': '*' };
+    const answer = await fetch(session, { method: 'PATCH', headers, body: `${own.join('\r\n')}\r\n` });
+    if (answer.status !== 200) throw new Error(`${answer.status}: ${await answer.text()}`);
+    const fragment = await answer.text();
+    const value = (name) => fragment.match(new RegExp(`a=${name}:(.*)`))[1].trim();
+    const before = encoder.currentRemoteDescription.sdp;
+    const sdp = before.replace(/a=ice-ufrag:.*/g, `a=ice-ufrag:${value('ice-ufrag')}`).replace(/a=ice-pwd:.*/g, `a=ice-pwd:${value('ice-pwd')}`);
+    await encoder.setRemoteDescription({ type: 'answer', sdp });
+  },
+
+  async whipStop() {
+    const { status } = await fetch(session, { method: 'DELETE' });
+    encoder.close();
+    return status;
   },
 
   async unpublish() {

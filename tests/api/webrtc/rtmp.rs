@@ -89,16 +89,16 @@ impl RtmpEncoder {
 
     /// Sends a frame; each tenth one is a key frame.
     fn send_frame(&mut self) {
-        let unit = match self.frames % 10 {
-            0 => [0x65, 0x88],
-            2 if self.has_b_pictures => [0x01, 0b1010_0000],
-            _ => [0x41, 0b1110_0000],
+        let (kind, unit) = match self.frames % 10 {
+            0 => (0x17, [0x65, 0x88]),
+            2 if self.has_b_pictures => (0x27, [0x01, 0b1010_0000]),
+            _ => (0x27, [0x41, 0b1110_0000]),
         };
         self.frames += 1;
         let mut unit = unit.to_vec();
         unit.resize(FRAME_BYTES, 0xaa);
         let length = u32::try_from(unit.len()).unwrap().to_be_bytes();
-        self.send_video(&[&[0x27, 1, 0, 0, 0][..], &length, &unit].concat());
+        self.send_video(&[&[kind, 1, 0, 0, 0][..], &length, &unit].concat());
     }
 
     fn send_video(&mut self, body: &[u8]) {
@@ -107,10 +107,18 @@ impl RtmpEncoder {
         self.handle(vec![sent]);
     }
 
+    fn send_audio(&mut self, milliseconds: u32, body: &[u8]) {
+        let time = RtmpTimestamp::new(milliseconds);
+        let sent = self.session.publish_audio_data(body.to_vec().into(), time, false).unwrap();
+        self.handle(vec![sent]);
+    }
+
     /// Ends the stream as an encoder does that is stopped.
     fn stop(&mut self) {
         let results = self.session.stop_publishing().unwrap();
         self.handle(results);
+        // No frame follows.
+        self.next += Duration::from_secs(3_600);
     }
 
     fn read(&mut self) {
@@ -162,6 +170,8 @@ fn shake_hands(stream: &mut TcpStream) -> Vec<u8> {
 fn start() -> Call {
     let app = TestApp::start_with_webrtc_and(|config| {
         config.media.rtmp_listen = Some("127.0.0.1:0".parse().unwrap());
+        // The same on machines with ffmpeg and without.
+        config.egress.ffmpeg = "/nowhere/ffmpeg".into();
     });
     app.room("standup");
     Call::new(app)
@@ -272,10 +282,24 @@ fn a_stream_that_receivers_cannot_play_is_an_error_of_the_endpoint_until_the_nex
     call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
     call.wait("the endpoint has an error", |call| call.app.ingress_now(&ingress)["status"] == "error");
     let error = call.app.ingress_now(&ingress)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("B pictures"), "{error}");
+    assert!(error.contains("B pictures") && error.contains("ffmpeg is not installed"), "{error}");
     call.rtmp_encoders[0] = RtmpEncoder::publish(&call.app, &ingress);
     call.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
     assert!(call.app.ingress_now(&ingress).get("error").is_none());
+}
+
+#[test]
+fn a_stream_of_sound_alone_is_an_error_without_ffmpeg() {
+    let call = start();
+    let ingress = call.app.ingress("standup", "camera");
+    let mut encoder = RtmpEncoder::connect(&call.app, ingress["stream_key"].as_str().unwrap());
+    encoder.wait_for("it may publish", |event| matches!(event, ClientSessionEvent::PublishRequestAccepted));
+    for number in 0..150 {
+        encoder.send_audio(number * 20, &[0xaf, u8::from(number > 0), 0x12, 0x10]);
+    }
+    eventually(|| call.app.ingress_now(&ingress)["status"] == "error");
+    let error = call.app.ingress_now(&ingress)["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("only sound") && error.contains("ffmpeg is not installed"), "{error}");
 }
 
 #[test]

@@ -11,12 +11,14 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{self, timeout};
 
-use super::flv::Medium;
+use super::flv::{self, AvcParameters, Medium, VideoTag};
 use super::publisher::RtmpPublisher;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
-use super::stream::{Action, MediaStream, Unplayable};
+use super::stream::{self, Action, MediaStream, Unplayable};
+use super::transcoder::Transcoded;
+use super::transcoding::{TranscodeError, Transcoding};
 use crate::embedded::encoder_refusal::EncoderRefusal;
-use crate::embedded::plane::{Inner, await_answers};
+use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::driver::conclude;
 use crate::embedded::signal::registry::Input;
@@ -27,6 +29,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to read what it is sent.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Ticks of the RTP clock of Opus in a millisecond.
+const SOUND_TICKS: u128 = 48;
+/// Messages of sound, of two seconds or so, after which a stream that had no pictures has none.
+const SOUND_WITHOUT_PICTURES: u32 = 100;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -50,7 +56,7 @@ enum End {
     Protocol(#[from] RtmpError),
     /// Receivers cannot play the stream.
     #[error("{0}")]
-    Unplayable(&'static str),
+    Unplayable(String),
 }
 
 impl From<io::Error> for End {
@@ -61,13 +67,19 @@ impl From<io::Error> for End {
 
 /// One connection of an RTMP encoder.
 pub(super) struct Connection {
-    inner: Arc<Inner>,
+    plane: EmbeddedPlane,
     stream: TcpStream,
     session: RtmpSession,
     media: MediaStream,
     publisher: Option<(RtmpPublisher, mpsc::Receiver<Input>)>,
-    /// Whether it was said that the sound is not carried.
-    lacks_sound: bool,
+    sound: Transcoding,
+    pictures: Transcoding,
+    /// The parameters of the pictures that are transcoded.
+    made_parameters: Option<AvcParameters>,
+    /// Why the sound is not carried.
+    sound_error: Option<TranscodeError>,
+    /// Messages of sound that were not carried.
+    lost_sound: u32,
     /// Whether the join was reported.
     was_connected: bool,
 }
@@ -75,20 +87,26 @@ pub(super) struct Connection {
 /// What woke a connection.
 enum Wake {
     Read(io::Result<usize>),
+    Sound(Result<Transcoded, TranscodeError>),
+    Pictures(Result<Transcoded, TranscodeError>),
     Input(Option<Input>),
     Deadline,
 }
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(inner: Arc<Inner>, stream: TcpStream) -> Self {
+    pub fn new(plane: EmbeddedPlane, stream: TcpStream) -> Self {
         Self {
-            inner,
+            plane,
             stream,
             session: RtmpSession::new(),
             media: MediaStream::new(),
             publisher: None,
-            lacks_sound: false,
+            sound: Transcoding::new(Medium::Audio),
+            pictures: Transcoding::new(Medium::Video),
+            made_parameters: None,
+            sound_error: None,
+            lost_sound: 0,
             was_connected: false,
         }
     }
@@ -102,7 +120,7 @@ impl Connection {
             log::debug!("an RTMP connection ended before it published: {end}");
             return;
         };
-        let (sid, inner) = (publisher.sid().clone(), &self.inner);
+        let (sid, inner) = (publisher.sid().clone(), self.plane.inner());
         log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
         inner.call(|machine, now| match &end {
             End::Done => publisher.end(machine, true, now),
@@ -123,6 +141,8 @@ impl Connection {
             let wake = tokio::select! {
                 input = next_input(&mut self.publisher) => Wake::Input(input),
                 read = self.stream.read(&mut buffer) => Wake::Read(read),
+                made = self.sound.next() => Wake::Sound(made),
+                made = self.pictures.next() => Wake::Pictures(made),
                 () = time::sleep_until(heard_at + patience) => Wake::Deadline,
             };
             match wake {
@@ -138,6 +158,9 @@ impl Connection {
                     self.receive(buffer.get(..bytes).unwrap_or_default()).await?;
                 }
                 Wake::Input(input) => self.handle_input(input.ok_or(End::Lost)?)?,
+                Wake::Sound(Ok(made)) | Wake::Pictures(Ok(made)) => self.forward_made(made),
+                Wake::Sound(Err(error)) => self.give_up_sound(error),
+                Wake::Pictures(Err(error)) => return Err(self.unplayable(&error)),
                 Wake::Deadline => return Err(End::Silent),
             }
         }
@@ -152,11 +175,11 @@ impl Connection {
                 RtmpEvent::Publish(key) => self.publish(key).await?,
                 RtmpEvent::Video(timestamp, body) => {
                     let actions = self.media.video(timestamp, body, Instant::now());
-                    self.handle_actions(actions)?;
+                    self.handle_actions(actions).await?;
                 }
                 RtmpEvent::Audio(timestamp, body) => {
-                    let actions = self.media.audio(timestamp, &body, Instant::now());
-                    self.handle_actions(actions)?;
+                    let actions = self.media.audio(timestamp, body, Instant::now());
+                    self.handle_actions(actions).await?;
                 }
                 RtmpEvent::Finished => return Err(End::Done),
             }
@@ -166,14 +189,14 @@ impl Connection {
 
     /// Lets the encoder publish, if the control plane does.
     async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
-        match admit(&self.inner, &key).await {
+        match admit(self.plane.inner(), &key).await {
             Ok(admitted) => {
                 self.publisher = Some(admitted);
                 self.session.accept()?;
                 self.flush().await
             }
             Err(refusal) => {
-                self.inner.record(|metrics| metrics.record_join(JoinOutcome::Refused));
+                self.plane.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
                 self.session.refuse(&refusal.to_string());
                 self.flush().await?;
                 Err(refusal.into())
@@ -186,27 +209,72 @@ impl Connection {
         timeout(WRITE_TIMEOUT, self.stream.write_all(&output)).await.map_err(|_| End::Lost)?.map_err(End::from)
     }
 
-    fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
+    async fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
         for action in actions {
             match action {
                 Action::Send(packets) => self.forward(Codec::H264, packets),
-                Action::Transcode(Medium::Audio) => self.say_that_sound_is_missing(),
-                Action::Transcode(Medium::Video) => {
-                    return Err(End::Unplayable(match self.media.unplayable() {
-                        Some(Unplayable::BPictures) => "the video has B pictures: turn them off in the encoder",
-                        Some(Unplayable::Codec) | None => "the video must be H.264",
-                    }));
+                Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => self.require_pictures()?,
+                Action::Transcode(Medium::Audio, time, body) => {
+                    if let Err(error) = self.sound.push(&self.plane, time, body).await {
+                        self.give_up_sound(error);
+                    }
+                }
+                Action::Transcode(Medium::Video, time, body) => {
+                    if let Err(error) = self.pictures.push(&self.plane, time, body).await {
+                        return Err(self.unplayable(&error));
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn say_that_sound_is_missing(&mut self) {
-        if !std::mem::replace(&mut self.lacks_sound, true)
-            && let Some((publisher, _)) = &self.publisher
-        {
-            log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried");
+    /// Goes on without sound.
+    fn give_up_sound(&mut self, error: TranscodeError) {
+        if let Some((publisher, _)) = &self.publisher {
+            log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried: {error}");
+        }
+        self.sound_error = Some(error);
+    }
+
+    /// Ends a stream of which nothing can be carried: no pictures have come with its sound.
+    fn require_pictures(&mut self) -> Result<(), End> {
+        self.lost_sound += 1;
+        match &self.sound_error {
+            Some(error) if self.lost_sound >= SOUND_WITHOUT_PICTURES && !self.media.has_video() => {
+                Err(End::Unplayable(format!("the stream has only sound, which cannot be transcoded: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unplayable(&self, error: &TranscodeError) -> End {
+        let reason = match self.media.unplayable() {
+            Some(Unplayable::BPictures) => "the video has B pictures, which have to be transcoded or turned off",
+            Some(Unplayable::Codec) | None => "the video is not H.264, and has to be transcoded",
+        };
+        End::Unplayable(format!("{reason}: {error}"))
+    }
+
+    /// Forwards what ffmpeg has made.
+    fn forward_made(&mut self, made: Transcoded) {
+        let now = Instant::now();
+        match made {
+            Transcoded::Sound(time, packet) => {
+                let time = self.media.timeline().at(time, now);
+                let (timestamp, captured) = (time.rtp(SOUND_TICKS), time.captured);
+                let packet = SourcePacket { timestamp, captured, payload: packet.into(), is_last: false };
+                self.forward(Codec::Opus, vec![packet]);
+            }
+            Transcoded::Video(time, body) => {
+                let time = self.media.timeline().at(time, now);
+                if let Some(VideoTag::Parameters(parameters)) = flv::read_video(&body) {
+                    self.made_parameters = Some(parameters);
+                } else if let Some(parameters) = &self.made_parameters {
+                    let packets = stream::packets(parameters, time, &body);
+                    self.forward(Codec::H264, packets);
+                }
+            }
         }
     }
 
@@ -215,10 +283,10 @@ impl Connection {
         let Some((publisher, _)) = &mut self.publisher else { return };
         let medium = codec.medium();
         if !publisher.publishes(medium) {
-            self.inner.call(|machine, _| publisher.publish(machine, codec));
+            self.plane.inner().call(|machine, _| publisher.publish(machine, codec));
         }
         if let Some(command) = publisher.forward(medium, packets) {
-            self.inner.send_command(publisher.room(), command);
+            self.plane.inner().send_command(publisher.room(), command);
         }
     }
 
@@ -236,8 +304,8 @@ impl Connection {
             Input::PublishRate(kbps) => {
                 if let Some((publisher, _)) = &self.publisher {
                     // A rate that comes before the join is accepted, or after its end, is dropped.
-                    let _ = self.inner.call(|machine, now| machine.set_bitrate(publisher.sid(), kbps, now));
-                    self.inner.watch_deadlines();
+                    let _ = self.plane.inner().call(|machine, now| machine.set_bitrate(publisher.sid(), kbps, now));
+                    self.plane.inner().watch_deadlines();
                 }
             }
             // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
@@ -248,10 +316,10 @@ impl Connection {
 
     fn handle_media(&mut self, event: PeerEvent) {
         let Some((publisher, _)) = &self.publisher else { return };
-        let (is_joining, answers) = self.inner.call(|machine, now| publisher.handle_media(machine, event, now));
+        let (is_joining, answers) = self.plane.inner().call(|machine, now| publisher.handle_media(machine, event, now));
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(&self.inner), publisher.sid().clone(), answers));
+            tokio::spawn(conclude(Arc::clone(self.plane.inner()), publisher.sid().clone(), answers));
         }
     }
 }

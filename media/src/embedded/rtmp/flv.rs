@@ -1,6 +1,9 @@
-//! The media in RTMP messages: bodies of FLV tags (Video File Format Specification 10.1, annex E).
+//! The media in RTMP messages: bodies of FLV tags (Video File Format Specification 10.1, annex E), and FLV files for ffmpeg.
 
 use std::iter;
+
+/// The largest number of bytes of a tag that is written. The format allows 24 bits.
+const MAX_TAG: usize = 0x00ff_ffff;
 
 /// What a video message holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,13 +155,77 @@ pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
     Some(if header >> 4 == FORMAT_AAC && *first == 0 { AudioTag::Parameters } else { AudioTag::Sound })
 }
 
-/// Sound or pictures.
+/// Sound or pictures, as FLV numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
     /// Sound.
-    Audio,
+    Audio = 8,
     /// Pictures.
-    Video,
+    Video = 9,
+}
+
+/// Returns the beginning of an FLV file with one medium.
+pub fn file_header(medium: Medium) -> Vec<u8> {
+    let flags = match medium {
+        Medium::Audio => 4,
+        Medium::Video => 1,
+    };
+    vec![b'F', b'L', b'V', 1, flags, 0, 0, 0, 9, 0, 0, 0, 0]
+}
+
+/// Returns a tag of an FLV file: a message with its time in milliseconds. `None` if it is too large.
+pub fn file_tag(medium: Medium, milliseconds: u32, body: &[u8]) -> Option<Vec<u8>> {
+    if body.len() > MAX_TAG {
+        return None;
+    }
+    let [_, size @ ..] = u32::try_from(body.len()).ok()?.to_be_bytes();
+    let [extension, time @ ..] = milliseconds.to_be_bytes();
+    let header = [&[medium as u8], &size[..], &time[..], &[extension, 0, 0, 0]].concat();
+    let length = u32::try_from(header.len() + body.len()).ok()?.to_be_bytes();
+    Some([&header, body, &length[..]].concat())
+}
+
+/// A video message with its time in milliseconds.
+pub type TimedMessage = (u32, Vec<u8>);
+
+/// Reads the tags of an FLV file that comes in pieces.
+#[derive(Debug, Default)]
+pub struct FileReader {
+    buffer: Vec<u8>,
+    has_header: bool,
+}
+
+/// Bytes before the first tag, and of the header of each tag and the length behind it.
+const FILE_HEADER: usize = 13;
+const TAG_HEADER: usize = 11;
+const TAG_TRAILER: usize = 4;
+
+impl FileReader {
+    /// Takes the next piece. Returns the video messages that are complete.
+    pub fn read(&mut self, piece: &[u8]) -> Vec<TimedMessage> {
+        self.buffer.extend_from_slice(piece);
+        let mut read = if self.has_header { 0 } else { FILE_HEADER };
+        if self.buffer.len() < read {
+            return Vec::new();
+        }
+        self.has_header = true;
+        let mut tags = Vec::new();
+        while let Some((length, tag)) = self.buffer.get(read..).and_then(read_tag) {
+            tags.extend(tag);
+            read += length;
+        }
+        self.buffer.drain(..read);
+        tags
+    }
+}
+
+/// Reads a tag: its length, and what it holds if that is video.
+fn read_tag(bytes: &[u8]) -> Option<(usize, Option<TimedMessage>)> {
+    let [kind, s0, s1, s2, t0, t1, t2, extension, _, _, _, rest @ ..] = bytes else { return None };
+    let size = usize::try_from(u32::from_be_bytes([0, *s0, *s1, *s2])).ok()?;
+    let body = rest.get(..size + TAG_TRAILER)?.get(..size)?;
+    let time = u32::from_be_bytes([*extension, *t0, *t1, *t2]);
+    Some((TAG_HEADER + size + TAG_TRAILER, (*kind == Medium::Video as u8).then(|| (time, body.to_vec()))))
 }
 
 #[cfg(test)]
@@ -220,6 +287,22 @@ mod tests {
             }
             is_b_slice(&body);
             read_audio(&body);
+            FileReader::default().read(&body);
+        }
+
+        #[test]
+        fn a_file_that_comes_in_pieces_has_the_tags_that_were_written(
+            tags in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..300)), 0..6),
+            piece in 1_usize..50,
+        ) {
+            let mut file = file_header(Medium::Video);
+            for (time, body) in &tags {
+                file.extend(file_tag(Medium::Audio, *time, body).unwrap());
+                file.extend(file_tag(Medium::Video, *time, body).unwrap());
+            }
+            let mut reader = FileReader::default();
+            let read: Vec<_> = file.chunks(piece).flat_map(|piece| reader.read(piece)).collect();
+            prop_assert_eq!(read, tags);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -11,7 +10,7 @@ use tokio::time::sleep;
 
 use super::connection::Connection;
 use super::limits::ConnectionLimits;
-use crate::embedded::plane::{EmbeddedPlane, Inner};
+use crate::embedded::plane::EmbeddedPlane;
 
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -48,11 +47,11 @@ impl EmbeddedPlane {
         let address = listener.local_addr()?;
         // The listener is started once.
         let _ = self.inner().rtmp_port.set(address.port());
-        Ok(RtmpListener { address, task: tokio::spawn(accept(Arc::clone(self.inner()), listener)) })
+        Ok(RtmpListener { address, task: tokio::spawn(accept(self.clone(), listener)) })
     }
 }
 
-async fn accept(inner: Arc<Inner>, listener: TcpListener) {
+async fn accept(plane: EmbeddedPlane, listener: TcpListener) {
     let limits = ConnectionLimits::default();
     loop {
         let (stream, address) = match listener.accept().await {
@@ -65,7 +64,7 @@ async fn accept(inner: Arc<Inner>, listener: TcpListener) {
         };
         // One too many is closed.
         let Some(permit) = limits.admit(address.ip()) else { continue };
-        let connection = Connection::new(Arc::clone(&inner), stream);
+        let connection = Connection::new(plane.clone(), stream);
         tokio::spawn(async move {
             let _permit = permit;
             connection.run().await;

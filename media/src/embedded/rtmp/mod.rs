@@ -2,19 +2,23 @@
 //!
 //! - [`session`]: the protocol of one connection, around the crate `rml_rtmp`. [`flv`]: the media in its messages.
 //! - [`stream`]: what becomes of the media. H.264 passes to receivers as it is. [`timeline`]: its times.
+//! - [`transcoding`] and [`transcoder`]: what receivers cannot play goes through ffmpeg, AAC in any case.
 //! - [`publisher`]: the participant, its tracks and its end.
 //! - [`connection`] and [`listener`]: the sockets.
 //!
-//! All but the last are state machines without I/O. An encoder is a participant without a connection of WebRTC: the media worker
+//! Session, stream and publisher are state machines without I/O. An encoder is a participant without a connection of WebRTC: the media worker
 //! gets its packets from here. Its join has the two phases of every client's.
 
 mod connection;
 mod flv;
 mod limits;
 mod listener;
+mod ogg_packets;
 mod publisher;
 mod session;
 mod stream;
 mod timeline;
+mod transcoder;
+mod transcoding;
 
 pub use listener::RtmpListener;

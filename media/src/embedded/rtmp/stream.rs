@@ -25,8 +25,8 @@ const SEQUENCE_PARAMETERS: u8 = 7;
 pub enum Action {
     /// Send a frame of H.264 to the receivers.
     Send(Vec<SourcePacket>),
-    /// Nothing can be sent of a message without a transcoder of its medium.
-    Transcode(Medium),
+    /// Give a message with its time to the transcoder of its medium.
+    Transcode(Medium, MediaTime, Vec<u8>),
 }
 
 /// What receivers cannot play.
@@ -79,11 +79,21 @@ impl MediaStream {
         self.unplayable
     }
 
+    /// Returns whether video has come, so that sound is not all there is.
+    pub const fn has_video(&self) -> bool {
+        self.video_header.is_some() || self.unplayable.is_some()
+    }
+
+    /// Returns the clock of the stream.
+    pub fn timeline(&mut self) -> &mut Timeline {
+        &mut self.timeline
+    }
+
     /// Handles an audio message.
-    pub fn audio(&mut self, timestamp: u32, body: &[u8], now: Instant) -> Vec<Action> {
-        self.timeline.message(timestamp, now);
-        match flv::read_audio(body) {
-            Some(AudioTag::Parameters | AudioTag::Sound) => vec![Action::Transcode(Medium::Audio)],
+    pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
+        let time = self.timeline.message(timestamp, now);
+        match flv::read_audio(&body) {
+            Some(AudioTag::Parameters | AudioTag::Sound) => vec![Action::Transcode(Medium::Audio, time, body)],
             None => Vec::new(),
         }
     }
@@ -161,8 +171,8 @@ impl MediaStream {
 }
 
 /// A video message that a transcoder gets.
-fn transcode(_: (MediaTime, Vec<u8>)) -> Action {
-    Action::Transcode(Medium::Video)
+fn transcode((time, body): (MediaTime, Vec<u8>)) -> Action {
+    Action::Transcode(Medium::Video, time, body)
 }
 
 /// Returns the packets of a frame. A key frame comes with its parameters.

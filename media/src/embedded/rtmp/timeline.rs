@@ -28,7 +28,7 @@ pub struct MediaTime {
 impl MediaTime {
     /// Returns the RTP timestamp for a clock with so many ticks in a millisecond. It wraps.
     pub fn rtp(&self, ticks: u128) -> u32 {
-        let ticks = self.time.as_millis() * ticks;
+        let ticks = self.time.as_micros() * ticks / 1_000;
         u32::try_from(ticks & u128::from(u32::MAX)).unwrap_or_default()
     }
 }

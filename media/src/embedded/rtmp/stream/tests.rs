@@ -96,8 +96,8 @@ fn another_codec_is_transcoded_and_so_is_sound() {
     let actions = encoder.video(vec![0x12, 1, 2]);
     assert!(matches!(actions.as_slice(), [Action::Transcode(Medium::Video, ..)]));
     assert_eq!(encoder.stream.unplayable(), Some(Unplayable::Codec));
-    let actions = encoder.stream.audio(0, &[0xaf, 1, 9], encoder.now);
+    let actions = encoder.stream.audio(0, vec![0xaf, 1, 9], encoder.now);
     assert!(matches!(actions.as_slice(), [Action::Transcode(Medium::Audio, ..)]));
-    assert!(encoder.stream.audio(0, &[], encoder.now).is_empty());
+    assert!(encoder.stream.audio(0, Vec::new(), encoder.now).is_empty());
     assert!(encoder.video(vec![0x17, 0]).is_empty(), "a message that is cut off");
 }

@@ -1,0 +1,183 @@
+//! A child process of ffmpeg that makes what receivers can play: Opus from any sound, H.264 without B pictures from any video.
+//!
+//! It reads an FLV file from its standard input, so it ends when the encoder or this process is gone, however that ends.
+
+use std::io;
+use std::time::Duration;
+
+use conclave_egress::{Ffmpeg, Process, SendError};
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use super::flv::{self, FileReader, Medium};
+use super::ogg_packets::OggPackets;
+use super::timeline::MediaTime;
+
+/// Messages that wait for ffmpeg: some seconds.
+const QUEUE: usize = 512;
+/// Packets and frames that wait for the connection.
+const OUTPUT: usize = 256;
+/// Sound before the first sample that an Opus decoder gives out (RFC 7845, section 4.2).
+const PRE_SKIP: Duration = Duration::from_micros(6_500);
+/// The sound in a packet.
+const PACKET: Duration = Duration::from_millis(20);
+
+/// What ffmpeg has made.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Transcoded {
+    /// A packet of Opus, with its time.
+    Sound(Duration, Vec<u8>),
+    /// A video message, with its time.
+    Video(Duration, Vec<u8>),
+}
+
+/// What ffmpeg makes in this process.
+pub struct Transcoder {
+    medium: Medium,
+    /// The time of the first message.
+    start: Duration,
+    /// `None` while it is being dropped.
+    process: Option<Process>,
+    output: mpsc::Receiver<Transcoded>,
+}
+
+impl Transcoder {
+    /// Starts ffmpeg for a medium whose first message has this time. Blocks for a moment.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub fn start(ffmpeg: &Ffmpeg, medium: Medium, start: Duration) -> io::Result<Self> {
+        let (sender, output) = mpsc::channel(OUTPUT);
+        let mut reader = Reader::new(medium, start);
+        let on_output = move |bytes: &[u8]| {
+            for made in reader.read(bytes) {
+                // Waits for the connection; one that is gone kills the process.
+                let _ = sender.blocking_send(made);
+            }
+        };
+        let process = Process::start(command(ffmpeg, medium), QUEUE, Some(Box::new(on_output)))?;
+        // The queue is empty.
+        let _ = process.try_send(flv::file_header(medium));
+        Ok(Self { medium, start, process: Some(process), output })
+    }
+
+    /// Gives ffmpeg a message, without waiting.
+    ///
+    /// # Errors
+    /// ffmpeg does not read fast enough, or has ended.
+    pub fn send(&self, time: MediaTime, body: &[u8]) -> Result<(), SendError> {
+        let since = time.time.saturating_sub(self.start).as_millis();
+        let tag = flv::file_tag(self.medium, u32::try_from(since).unwrap_or(u32::MAX), body);
+        let process = self.process.as_ref().ok_or(SendError::Closed)?;
+        // A message that does not fit into a tag is larger than what an encoder may send.
+        tag.map_or(Ok(()), |tag| process.try_send(tag))
+    }
+
+    /// Returns what ffmpeg makes next; `None` once it has ended.
+    pub async fn next(&mut self) -> Option<Transcoded> {
+        self.output.recv().await
+    }
+
+    /// Returns why ffmpeg has ended, as it says.
+    pub async fn failure(mut self) -> String {
+        let Some(mut process) = self.process.take() else { return String::new() };
+        let failure = spawn_blocking(move || match process.ended() {
+            Some(status) => process.failure(status),
+            None => "ffmpeg closed its output".into(),
+        });
+        // The only error is a panic.
+        failure.await.unwrap_or_default()
+    }
+}
+
+impl Drop for Transcoder {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            // Its end is waited for.
+            drop(spawn_blocking(move || drop(process)));
+        }
+    }
+}
+
+fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
+    let mut command = ffmpeg.command();
+    // It begins with what has come first, and decodes each frame at once.
+    command.args(["-threads", "1", "-probesize", "2048", "-analyzeduration", "1000", "-copyts"]);
+    command.args(["-f", "flv", "-i", "pipe:0"]);
+    match medium {
+        Medium::Audio => {
+            // Gaps are filled, so that each packet has its time.
+            command.args(["-vn", "-af", "aresample=48000:async=1:first_pts=0", "-ac", "2"]);
+            command.args(["-c:a", "libopus", "-b:a", "128k", "-application", "audio", "-frame_duration", "20"]);
+            command.args(["-f", "ogg", "-page_duration", "20000"]);
+        }
+        Medium::Video => {
+            command.arg("-an").args(ffmpeg.keep_timestamps());
+            command.args(["-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-profile:v", "baseline"]);
+            command.args(["-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M"]);
+            command.args(["-f", "flv", "-flvflags", "no_duration_filesize"]);
+        }
+    }
+    command.args(["-flush_packets", "1", "pipe:1"]);
+    command
+}
+
+/// Reads what ffmpeg writes.
+struct Reader {
+    start: Duration,
+    /// Packets of sound until now.
+    packets: u32,
+    format: Format,
+}
+
+enum Format {
+    Ogg(OggPackets),
+    Flv(FileReader),
+}
+
+impl Reader {
+    fn new(medium: Medium, start: Duration) -> Self {
+        let format = match medium {
+            Medium::Audio => Format::Ogg(OggPackets::default()),
+            Medium::Video => Format::Flv(FileReader::default()),
+        };
+        Self { start, packets: 0, format }
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Vec<Transcoded> {
+        match &mut self.format {
+            Format::Ogg(ogg) => {
+                let packets = ogg.read(bytes);
+                packets.into_iter().map(|packet| self.sound(packet)).collect()
+            }
+            Format::Flv(flv) => {
+                let time = |milliseconds: u32| self.start + Duration::from_millis(milliseconds.into());
+                flv.read(bytes).into_iter().map(|(at, body)| Transcoded::Video(time(at), body)).collect()
+            }
+        }
+    }
+
+    fn sound(&mut self, packet: Vec<u8>) -> Transcoded {
+        let time = (self.start + PACKET * self.packets).saturating_sub(PRE_SKIP);
+        self.packets += 1;
+        Transcoded::Sound(time, packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_packet_of_sound_and_each_frame_has_its_time() {
+        let start = Duration::from_secs(10);
+        let mut reader = Reader::new(Medium::Audio, start);
+        let times: Vec<_> = (0..2).map(|_| reader.sound(vec![1])).collect();
+        let time = |micros| start + Duration::from_micros(micros) - PRE_SKIP;
+        assert_eq!(times, [Transcoded::Sound(time(0), vec![1]), Transcoded::Sound(time(20_000), vec![1])]);
+        let mut reader = Reader::new(Medium::Video, start);
+        let file = [flv::file_header(Medium::Video), flv::file_tag(Medium::Video, 40, &[7]).unwrap()].concat();
+        let made = reader.read(&file);
+        assert_eq!(made, [Transcoded::Video(start + Duration::from_millis(40), vec![7])]);
+    }
+}
