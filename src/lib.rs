@@ -5,7 +5,7 @@
 //! - [`cli`], [`config`], [`error`]: the command line, the settings, and the error that both the commands and the server's
 //!   start return.
 //! - [`server`], [`data_dir`], [`runtime`]: start and stop of the server, the files it uses, the runtime it needs.
-//! - [`http`]: the API and the admin listener.
+//! - [`http`], [`tls`]: the API and the admin listener, and the encryption of the former.
 //! - [`billing`], [`livekit_config`]: the client of an external billing service, and the check of LiveKit's configuration.
 //!
 //! The actors are in `conclave-actors`, the media planes in `conclave-media`, the database in `conclave-db`, and types and
@@ -20,3 +20,4 @@ pub mod http;
 pub mod livekit_config;
 pub mod runtime;
 pub mod server;
+pub mod tls;

@@ -1,8 +1,9 @@
 //! `conclave check`: tests whether everything that a server needs is present and works, and prints one line for each part.
 //! It creates nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_db::{OlderSchema, Store, StoreOptions, Vault};
 use conclave_media::embedded::egress_engine::Ffmpeg;
@@ -18,6 +19,10 @@ use crate::data_dir::database_path;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 use crate::server::{buffer_problem, client_addresses, connections_problem, livekit_settings};
+use crate::tls::files::CertificateFiles;
+
+/// The rest of a certificate's time in which it should have been renewed.
+const RENEWAL_DUE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// The result for one part of the deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,9 +67,10 @@ pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<()
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
+    let tls = config.tls.files().map(|files| PartResult::new("tls", check_tls(files)));
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
         .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress.ffmpeg) });
-    let results: Vec<_> = results.into_iter().chain(egress).collect();
+    let results: Vec<_> = results.into_iter().chain(tls).chain(egress).collect();
     show(&results)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
@@ -160,6 +166,18 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         (MediaKind::Livekit, None) => Err(CliError::failed("media.api_key and media.api_secret are not set")),
         (MediaKind::Livekit, Some(credentials)) => check_livekit(config, data, credentials),
     }
+}
+
+/// Checks that the certificate and its key can be used, and for how long.
+fn check_tls(files: (PathBuf, PathBuf)) -> Result<Verdict, CliError> {
+    let certificate = CertificateFiles::new(files).load()?;
+    let summary = format!("{} until {}", certificate.names.join(", "), certificate.not_after);
+    let now = Clock::system().now();
+    Ok(match (certificate.not_after <= now, certificate.not_after <= now.after(RENEWAL_DUE)) {
+        (true, _) => Verdict::Failure(format!("the certificate has expired: {summary}")),
+        (_, true) => Verdict::Warning(format!("the certificate expires soon: {summary}")),
+        _ => Verdict::Ok(summary),
+    })
 }
 
 /// Says with which ffmpeg recordings are made.

@@ -1,5 +1,6 @@
 //! Hosts as they are written in a `Host` header.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use url::Host;
@@ -31,6 +32,13 @@ impl HostName {
     }
 }
 
+impl fmt::Display for HostName {
+    /// Writes the host as in a url: an IPv6 address in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl TextSetting for HostName {
     const EXPECTED: &'static str = "a host without a port such as \"conclave.internal\" or \"10.0.0.5\"";
 
@@ -39,7 +47,7 @@ impl TextSetting for HostName {
     }
 
     fn format(&self) -> String {
-        self.0.to_string()
+        self.to_string()
     }
 }
 

@@ -20,6 +20,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tls;
 mod validate;
 mod webhooks;
 
@@ -38,6 +39,7 @@ pub use plans::{DEFAULT_PLAN, Plans};
 pub use report::{SettingOrigins, SettingReport};
 pub use rtc::{PortRange, RtcConfig, TurnConfig};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
+pub use tls::TlsConfig;
 pub use webhooks::WebhooksConfig;
 
 /// All settings. `Debug` and `Serialize` output contain no secret.
@@ -46,6 +48,8 @@ pub use webhooks::WebhooksConfig;
 pub struct Config {
     /// Section `http`: the API listener.
     pub http: HttpConfig,
+    /// Section `tls`: TLS on the API listener.
+    pub tls: TlsConfig,
     /// Section `admin`: the admin listener.
     pub admin: AdminConfig,
     /// Section `limits`: request rates.

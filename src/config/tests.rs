@@ -272,6 +272,18 @@ fn settings_that_depend_on_each_other_are_validated_together() {
 }
 
 #[test]
+fn a_certificate_needs_its_key_and_a_redirect_needs_both() {
+    let (cert, key) = (("CONCLAVE_TLS__CERT", "/a.pem"), ("CONCLAVE_TLS__KEY", "/b.pem"));
+    let redirect = |address| ("CONCLAVE_TLS__REDIRECT_LISTEN", address);
+    assert!(message(from_environment(&[cert])).starts_with("tls.key: must be set"));
+    assert!(message(from_environment(&[key])).starts_with("tls.cert: must be set"));
+    assert!(message(from_environment(&[redirect("127.0.0.1:80")])).starts_with("tls.redirect_listen"));
+    assert!(message(from_environment(&[cert, key, redirect("127.0.0.1:8080")])).starts_with("tls.redirect_listen"));
+    let config = from_environment(&[cert, key, redirect("127.0.0.1:80")]).unwrap();
+    assert_eq!(config.tls.files(), Some(("/a.pem".into(), "/b.pem".into())));
+}
+
+#[test]
 fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     let (_dir, file) = file("[webhooks]\ntick = '7s'\ntimeout = '8s'\n[billing]\nurl = 'http://me:hush@127.0.0.1'\n");
     let environment = [("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"), ("CONCLAVE_ADMIN__TOKEN", "hush")];

@@ -23,6 +23,7 @@ impl Config {
     /// A setting is out of range or contradicts another one. Only the first is reported.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_listeners()?;
+        self.validate_tls()?;
         self.validate_counts()?;
         self.validate_durations()?;
         self.validate_media()?;
@@ -42,6 +43,19 @@ impl Config {
             return invalid("admin.token", format!("must be set, since admin.listen is {admin} and not loopback"));
         }
         Ok(())
+    }
+
+    fn validate_tls(&self) -> Result<(), ConfigError> {
+        let (tls, http) = (&self.tls, self.http.listen);
+        match (&tls.cert, &tls.key, tls.redirect_listen) {
+            (Some(_), None, _) => invalid("tls.key", "must be set, since tls.cert is"),
+            (None, Some(_), _) => invalid("tls.cert", "must be set, since tls.key is"),
+            (None, None, Some(_)) => invalid("tls.redirect_listen", "must not be set without tls.cert and tls.key"),
+            (_, _, Some(redirect)) if redirect == http && http.port() != 0 => {
+                invalid("tls.redirect_listen", format!("must differ from http.listen, which is {http} too"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn validate_counts(&self) -> Result<(), ConfigError> {

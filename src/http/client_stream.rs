@@ -16,14 +16,14 @@ use std::time::Duration;
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::connections::ConnectionPermit;
+use crate::tls::Socket;
 
-/// A TCP connection with a deadline.
+/// A connection with a deadline.
 pub struct ClientStream {
-    tcp: TcpStream,
+    socket: Socket,
     activity: Rc<Activity>,
     timeouts: ClientTimeouts,
     /// Fires at the deadline or before it.
@@ -118,15 +118,15 @@ impl Activity {
 impl ClientStream {
     /// Wraps a connection that has just been accepted.
     #[must_use]
-    pub fn new(tcp: TcpStream, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
+    pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
         let timer = Box::pin(sleep(timeouts.request));
-        Self { tcp, activity: Activity::new(), timeouts, timer, _permit: permit }
+        Self { socket, activity: Activity::new(), timeouts, timer, _permit: permit }
     }
 
     /// The client's address.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.tcp.peer_addr().ok()
+        self.socket.peer_addr().ok()
     }
 
     /// What requests share with the connection, see [`Handling::begin`].
@@ -157,7 +157,7 @@ impl AsyncRead for ClientStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.tcp).poll_read(context, buffer) {
+        match Pin::new(&mut self.socket).poll_read(context, buffer) {
             Poll::Pending => self.poll_deadline(context),
             ready @ Poll::Ready(_) => {
                 self.activity.end_idle_time();
@@ -169,7 +169,7 @@ impl AsyncRead for ClientStream {
 
 impl AsyncWrite for ClientStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match Pin::new(&mut self.tcp).poll_write(context, bytes) {
+        match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Pending => {
                 self.activity.end_idle_time();
                 self.poll_deadline(context)
@@ -182,10 +182,10 @@ impl AsyncWrite for ClientStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(context)
+        Pin::new(&mut self.socket).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(context)
+        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }

@@ -28,7 +28,7 @@ impl AllowedHosts {
         if PROBED.contains(&request.path()) {
             return Ok(());
         }
-        if !host(request.headers()).is_some_and(|host| self.allows(&host)) {
+        if !requested_host(request.headers()).is_some_and(|host| self.allows(&host)) {
             let message = "the request was sent to a host that is neither loopback nor in admin.hosts";
             return Err(Problem::new(ErrorCode::OriginRejected, message));
         }
@@ -40,8 +40,8 @@ impl AllowedHosts {
     }
 }
 
-/// The host that the client names; `None` if it names none, or several.
-fn host(headers: &HeaderMap) -> Option<HostName> {
+/// Returns the host that the client names; `None` if it names none, or several.
+pub(super) fn requested_host(headers: &HeaderMap) -> Option<HostName> {
     let mut values = headers.get_all(HOST);
     let authority: Authority = values.next()?.to_str().ok()?.parse().ok()?;
     let has_user = authority.as_str().contains('@');

@@ -36,6 +36,7 @@ pub mod origins;
 pub mod page;
 pub mod quota;
 pub mod readiness;
+pub mod redirect;
 pub mod resource;
 pub mod response;
 pub mod signalling;

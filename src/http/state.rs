@@ -47,6 +47,8 @@ pub struct AppState {
     pub signalling: Option<EmbeddedPlane>,
     /// The LiveKit plane, which receives webhooks, when that is the configured one.
     pub livekit: Option<LivekitPlane>,
+    /// The port of the API listener.
+    pub api_port: u16,
     /// The call page, where there is one.
     pub call_page: Option<CallPage>,
     /// The check of LiveKit's own configuration, when that is the configured plane.

@@ -1,7 +1,6 @@
-//! The API listener and the admin listener. Both sockets are bound before the data directory is changed; actix workers
+//! The API listener, the admin listener, and the one that redirects to `https`. All sockets are bound before the data directory is changed; actix workers
 //! serve them.
 
-use std::future::ready;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -25,12 +24,15 @@ use crate::http::client_stream::{ClientStream, ClientTimeouts};
 use crate::http::connections::Connections;
 use crate::http::state::AppState;
 use crate::http::trace::trace;
-use crate::http::{admin, app};
+use crate::http::{admin, app, redirect};
+use crate::tls::{Socket, TlsAcceptor};
 
 /// Seconds that requests in flight have to finish when the server stops.
 const SHUTDOWN_TIMEOUT_SECONDS: u64 = 10;
 /// The most connections that are accepted while a worker has not looked at them.
 const QUEUED_CONNECTIONS: usize = 32;
+/// The most connections of the listener that redirects.
+const REDIRECT_MAX_CONNECTIONS: usize = 256;
 /// Time that a client has to send the head of its first request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a client has to close a connection whose request was not read to its end, so that it gets the response.
@@ -44,8 +46,11 @@ pub struct BoundListeners {
     pub admin: SocketAddr,
     /// The socket of RTMP encoders, if they can connect.
     pub rtmp_socket: Option<TcpListener>,
+    /// Address of the listener that redirects to `https`.
+    pub redirect: Option<SocketAddr>,
     api_socket: TcpListener,
     admin_socket: TcpListener,
+    redirect_socket: Option<TcpListener>,
 }
 
 /// Binds the sockets.
@@ -56,7 +61,9 @@ pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let (api_socket, api) = listen("http.listen", config.http.listen)?;
     let (admin_socket, admin) = listen("admin.listen", config.admin.listen)?;
     let rtmp_socket = bind_rtmp(config, mode)?;
-    Ok(BoundListeners { api, admin, rtmp_socket, api_socket, admin_socket })
+    let redirect = config.tls.redirect_listen.map(|address| listen("tls.redirect_listen", address)).transpose()?;
+    let (redirect_socket, redirect) = redirect.unzip();
+    Ok(BoundListeners { api, admin, redirect, rtmp_socket, api_socket, admin_socket, redirect_socket })
 }
 
 /// Binds the socket of RTMP encoders. A development server starts without it if the address is in use.
@@ -81,11 +88,16 @@ fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr
     })
 }
 
-/// Starts serving both sockets.
+/// Starts serving the sockets, the API with TLS if there is an acceptor.
 ///
 /// # Errors
 /// The workers cannot be started.
-pub fn serve(bound: BoundListeners, config: &Config, state: &Arc<AppState>) -> Result<[ServerHandle; 2], CliError> {
+pub fn serve(
+    bound: BoundListeners,
+    config: &Config,
+    state: &Arc<AppState>,
+    tls: Option<TlsAcceptor>,
+) -> Result<Vec<ServerHandle>, CliError> {
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
     let connections = |max| Connections::new(max, proxies.clone(), state.metrics.connections_refused.clone());
     let timeouts = ClientTimeouts { request: config.http.request_timeout, keep_alive: config.http.keep_alive };
@@ -95,6 +107,7 @@ pub fn serve(bound: BoundListeners, config: &Config, state: &Arc<AppState>) -> R
         shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
         connections: connections(descriptors::max_connections(config.http.max_connections)),
         timeouts,
+        tls,
     };
     let admin = Listener {
         configure: admin::configure,
@@ -103,11 +116,21 @@ pub fn serve(bound: BoundListeners, config: &Config, state: &Arc<AppState>) -> R
         shutdown_timeout: 0,
         connections: connections(ADMIN_MAX_CONNECTIONS),
         timeouts,
+        tls: None,
+    };
+    let redirect = || Listener {
+        configure: redirect::configure,
+        workers: 1,
+        shutdown_timeout: 0,
+        connections: connections(REDIRECT_MAX_CONNECTIONS),
+        timeouts,
+        tls: None,
     };
     let failed = |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
-    let api = api.serve(bound.api_socket, state).map_err(failed)?;
-    let admin = admin.serve(bound.admin_socket, state).map_err(failed)?;
-    Ok([spawn(api), spawn(admin)])
+    let sockets = [(api, bound.api_socket), (admin, bound.admin_socket)];
+    let redirect = bound.redirect_socket.map(|socket| (redirect(), socket));
+    let served = sockets.into_iter().chain(redirect).map(|(listener, socket)| listener.serve(socket, state));
+    served.map(|server| server.map(spawn).map_err(failed)).collect()
 }
 
 /// How a socket is served.
@@ -119,6 +142,8 @@ struct Listener {
     connections: Arc<Connections>,
     /// See [`ClientStream`].
     timeouts: ClientTimeouts,
+    /// Does the handshake, if connections are encrypted.
+    tls: Option<TlsAcceptor>,
 }
 
 impl Listener {
@@ -126,7 +151,7 @@ impl Listener {
     /// close one that is too slow.
     fn serve(self, socket: TcpListener, state: &Arc<AppState>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
-        let Self { configure, connections, timeouts, .. } = self;
+        let Self { configure, connections, timeouts, tls, .. } = self;
         // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
         let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
         let server = ActixServer::build().workers(self.workers).max_concurrent_connections(of_worker);
@@ -142,8 +167,8 @@ impl Listener {
                 .graceful_shutdown_signal(move || notified(stopping.clone()))
                 .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
                 .h1(map_config(app, |()| AppConfig::default()));
-            let connections = Arc::clone(&connections);
-            fn_service(move |stream| ready(accept(stream, timeouts, &connections))).and_then(http)
+            let (connections, tls) = (Arc::clone(&connections), tls.clone());
+            fn_service(move |stream| accept(stream, timeouts, Arc::clone(&connections), tls.clone())).and_then(http)
         })?;
         Ok(server.run())
     }
@@ -153,15 +178,20 @@ async fn notified(stopping: GracefulShutdownSignal) {
     stopping.notified().await;
 }
 
-/// Counts a connection. One that is refused is closed, since it is dropped.
-fn accept(
+/// Counts a connection, and does its handshake. One that is refused is closed, since it is dropped.
+async fn accept(
     stream: TcpStream,
     timeouts: ClientTimeouts,
-    connections: &Arc<Connections>,
+    connections: Arc<Connections>,
+    tls: Option<TlsAcceptor>,
 ) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
     let peer = stream.peer_addr()?;
     let permit = connections.admit(peer.ip()).map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-    Ok((ClientStream::new(stream, timeouts, permit), Some(peer)))
+    let socket = match tls {
+        Some(tls) => tls.accept(stream).await?,
+        None => Socket::Plain(stream),
+    };
+    Ok((ClientStream::new(socket, timeouts, permit), Some(peer)))
 }
 
 fn spawn(server: ActixServer) -> ServerHandle {

@@ -12,6 +12,7 @@ mod media;
 mod parts;
 mod plane;
 mod run;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane};
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
+use futures_util::future::join_all;
 use serde::Serialize;
 
 use crate::config::{Config, MediaCredentials, Mode, Plans, SettingOrigins};
@@ -41,6 +43,7 @@ pub(crate) use media::{buffer_problem, client_addresses};
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
 pub use run::run;
+use tls::PublicUrls;
 
 /// Options of a server's start.
 pub struct ServerOptions {
@@ -62,13 +65,17 @@ pub struct Server {
     pub api: SocketAddr,
     /// Address of the admin listener.
     pub admin: SocketAddr,
+    /// Address of the listener that redirects to `https`, if there is one.
+    pub redirect: Option<SocketAddr>,
+    /// URL of the API.
+    pub api_url: String,
     /// WebSocket URL of the media plane, for clients.
     pub media_url: String,
     /// The credentials of a development server; absent for `serve`.
     pub dev: Option<DevAccess>,
     /// Address of the call page, if there is one.
     pub call_page: Option<String>,
-    listeners: [ServerHandle; 2],
+    listeners: Vec<ServerHandle>,
     /// The embedded media plane, if WebRTC clients can connect.
     signalling: Option<EmbeddedPlane>,
     /// The listener of RTMP encoders, if they can connect.
@@ -83,7 +90,7 @@ pub struct Server {
 #[derive(Serialize)]
 struct ReadyLine<'a> {
     ready: bool,
-    api: String,
+    api: &'a str,
     admin: String,
     media_url: &'a str,
     /// The address of RTMP encoders; absent if they cannot connect.
@@ -124,7 +131,9 @@ impl Server {
         };
         let credentials = MediaCredentials::load_or_create(&config, &data)?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-        let media_url = plane::client_url(&config, bound.api);
+        let tls = tls::prepare(&config.tls)?;
+        let urls = PublicUrls::new(bound.api, tls.as_ref());
+        let media_url = plane::client_url(&config, &urls);
         let plane = Plane::new(&config, &data, (&clock, &signer), &media_url);
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
@@ -152,6 +161,7 @@ impl Server {
             sandbox: plane.embedded().filter(|_| config.media.sandbox),
             signalling: signalling.clone(),
             livekit: plane.livekit(),
+            api_port: bound.api.port(),
             call_page: parts::call_page(&config, dev.as_ref()),
             livekit_config,
             signer,
@@ -177,10 +187,24 @@ impl Server {
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
         clock_watch::spawn(state.clock.clone());
-        let (api, admin) = (bound.api, bound.admin);
-        let listeners = listeners::serve(bound, &config, &state)?;
-        let call_page = config.http.call_page.then(|| format!("http://{api}/call"));
-        Ok(Self { api, admin, media_url, dev, call_page, listeners, signalling, rtmp, tree, store, _lock: lock })
+        let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
+        let listeners = listeners::serve(bound, &config, &state, tls.map(|tls| tls.acceptor))?;
+        let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
+        Ok(Self {
+            api,
+            admin,
+            redirect,
+            api_url: urls.http,
+            media_url,
+            dev,
+            call_page,
+            listeners,
+            signalling,
+            rtmp,
+            tree,
+            store,
+            _lock: lock,
+        })
     }
 
     /// Returns the address on which RTMP encoders connect, if they can.
@@ -196,7 +220,7 @@ impl Server {
             self.dev.as_ref().map(|dev| (dev.project_id.as_str(), dev.api_key.reveal())).unzip();
         let line = ReadyLine {
             ready: true,
-            api: format!("http://{}", self.api),
+            api: &self.api_url,
             admin: format!("http://{}", self.admin),
             media_url: &self.media_url,
             rtmp: self.rtmp().map(|address| address.to_string()),
@@ -217,11 +241,10 @@ impl Server {
 
     /// Stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
     pub async fn stop(self) {
-        let [api, admin] = self.listeners;
         drop(self.rtmp);
         // Their websockets would keep the listeners from stopping.
         self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
-        tokio::join!(api.stop(true), admin.stop(true));
+        join_all(self.listeners.iter().map(|listener| listener.stop(true))).await;
         self.tree.stop().await;
         let store = self.store;
         if let Err(error) = store.end_run().await {

@@ -1,6 +1,5 @@
 //! The configured media plane. Only this module distinguishes between the kinds.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use conclave_media::token::TokenSigner;
 use conclave_media::{CircuitSettings, MediaPlane};
 use conclave_model::Clock;
 
+use super::tls::PublicUrls;
 use crate::config::{Config, MediaKind};
 
 /// A media plane of either kind. Clones share it.
@@ -92,11 +92,11 @@ pub(crate) fn livekit_settings(config: &Config, data: &Path) -> LivekitSettings 
 
 /// Returns the WebSocket URL of the media plane that clients receive with a room token: `media.public_url`, or else
 /// LiveKit's `media.url`, or else the address of the API listener.
-pub(super) fn client_url(config: &Config, api: SocketAddr) -> String {
+pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
     let media = &config.media;
     let livekit_url = media.url.as_ref().filter(|_| media.kind == MediaKind::Livekit);
     // `http` becomes `ws`, and `https` becomes `wss`.
     let websocket_url = |url: &String| url.replacen("http", "ws", usize::from(url.starts_with("http")));
     let public_url = media.public_url.clone().or_else(|| livekit_url.map(websocket_url));
-    public_url.unwrap_or_else(|| format!("ws://{api}"))
+    public_url.unwrap_or_else(|| urls.websocket.clone())
 }

@@ -27,6 +27,7 @@ mod reference;
 mod scenarios;
 mod signalling;
 mod snapshot;
+mod tls;
 mod tools;
 mod v1;
 mod webrtc;

@@ -49,6 +49,8 @@ pub struct TestApp {
     pub admin: String,
     /// Where RTMP encoders connect, if they can.
     pub rtmp: Option<SocketAddr>,
+    /// The listener that redirects to `https`, if there is one.
+    pub redirect: Option<SocketAddr>,
     pub key: String,
     pub project: String,
     pub clock: Clock,
@@ -67,6 +69,7 @@ struct Ready {
     api: String,
     admin: String,
     rtmp: Option<SocketAddr>,
+    redirect: Option<SocketAddr>,
     key: String,
     project: String,
 }
@@ -139,6 +142,7 @@ impl TestApp {
             api: ready.api,
             admin: ready.admin,
             rtmp: ready.rtmp,
+            redirect: ready.redirect,
             key: ready.key,
             project: ready.project,
             clock,
@@ -320,9 +324,10 @@ fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot
         let server = Server::start(options).await?;
         let dev = server.dev.as_ref().expect("a development server has a key");
         let ready = Ready {
-            api: format!("http://{}", server.api),
+            api: server.api_url.clone(),
             admin: format!("http://{}", server.admin),
             rtmp: server.rtmp(),
+            redirect: server.redirect,
             key: dev.api_key.reveal().to_owned(),
             project: dev.project_id.to_string(),
         };

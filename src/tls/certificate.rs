@@ -1,0 +1,143 @@
+//! Certificates, and the one that new connections get.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use conclave_model::Timestamp;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// A certificate with its private key.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    key: Arc<CertifiedKey>,
+    /// When it expires.
+    pub not_after: Timestamp,
+    /// The host names and addresses that it is for.
+    pub names: Vec<String>,
+}
+
+/// Why a certificate and a key cannot be used. No message holds any of their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// The first file has no certificate.
+    #[error("no certificate in PEM")]
+    NoCertificate,
+    /// The certificate is not understood.
+    #[error("the certificate cannot be parsed")]
+    Malformed,
+    /// The second file has no private key.
+    #[error("no private key in PEM")]
+    NoKey,
+    /// The key is of a kind that is not supported.
+    #[error("the private key is not RSA, ECDSA (P-256, P-384) or Ed25519")]
+    UnsupportedKey,
+    /// The key does not belong to the certificate.
+    #[error("the private key does not belong to the certificate")]
+    KeyMismatch,
+}
+
+impl Certificate {
+    /// Reads a certificate with those of its issuers, and its private key.
+    ///
+    /// # Errors
+    /// One of them cannot be used, or they do not belong together.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(|_| CertificateError::NoCertificate)?;
+        let first = chain.first().ok_or(CertificateError::NoCertificate)?;
+        let (not_after, names) = validity_and_names(first)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
+        let key = ring::sign::any_supported_type(&key).map_err(|_| CertificateError::UnsupportedKey)?;
+        let certified = CertifiedKey::new(chain, key);
+        certified.keys_match().map_err(|_| CertificateError::KeyMismatch)?;
+        Ok(Self { key: Arc::new(certified), not_after, names })
+    }
+}
+
+fn validity_and_names(certificate: &CertificateDer<'_>) -> Result<(Timestamp, Vec<String>), CertificateError> {
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::Malformed)?;
+    let not_after = Timestamp::from_millis(parsed.validity().not_after.timestamp().saturating_mul(1000));
+    let alternatives = parsed.subject_alternative_name().map_err(|_| CertificateError::Malformed)?;
+    let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
+    Ok((not_after, names.filter_map(host_name).collect()))
+}
+
+fn host_name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let v4 = <[u8; 4]>::try_from(*bytes).map(std::net::IpAddr::from);
+            v4.or_else(|_| <[u8; 16]>::try_from(*bytes).map(std::net::IpAddr::from)).map(|ip| ip.to_string()).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The certificate that new connections get, whatever name they ask for. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Certificates(Arc<RwLock<Certificate>>);
+
+impl Certificates {
+    /// Starts with a certificate.
+    #[must_use]
+    pub fn new(certificate: Certificate) -> Self {
+        Self(Arc::new(RwLock::new(certificate)))
+    }
+
+    /// Replaces the certificate. Open connections keep theirs.
+    pub fn replace(&self, certificate: Certificate) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+    }
+
+    /// Returns the present certificate.
+    #[must_use]
+    pub fn current(&self) -> Certificate {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current().key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(names: &[&str]) -> (String, String) {
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn a_certificate_is_read_with_its_names() {
+        let (chain, key) = pem(&["meet.example.org", "192.0.2.1", "2001:db8::1"]);
+        let certificate = Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        assert_eq!(certificate.names, ["meet.example.org", "192.0.2.1", "2001:db8::1"]);
+        // The default of rcgen.
+        assert_eq!(certificate.not_after.to_string()[..4], *"4096");
+    }
+
+    #[test]
+    fn files_that_do_not_fit_are_refused_with_the_reason() {
+        let ((chain, key), (_, other)) = (pem(&["a.example"]), pem(&["a.example"]));
+        let error = |chain: &str, key: &str| Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err();
+        assert_eq!(error("", &key), CertificateError::NoCertificate);
+        assert_eq!(error(&key, &key), CertificateError::NoCertificate);
+        assert_eq!(error(&chain, ""), CertificateError::NoKey);
+        assert_eq!(error(&chain, &chain), CertificateError::NoKey);
+        assert_eq!(error(&chain, &other), CertificateError::KeyMismatch);
+        let half = &chain[..chain.len() / 2];
+        assert_eq!(error(half, &key), CertificateError::NoCertificate);
+        let malformed = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert_eq!(error(malformed, &key), CertificateError::Malformed);
+    }
+}
