@@ -5,6 +5,9 @@ use crate::files::Container;
 use crate::matroska::{Track, TrackKind};
 use crate::settings::Encoding;
 
+/// The format whose codecs a broadcast has: FLV has those of MP4.
+pub const BROADCAST: Container = Container::Mp4;
+
 /// What an egress contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Media {

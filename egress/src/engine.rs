@@ -10,13 +10,14 @@ use conclave_model::filepath::FilePath;
 use conclave_model::{EgressId, NamespacedRoom, TrackSid};
 use conclave_rtc::Codec;
 
-use crate::encoding::{Media, arguments};
+use crate::broadcast::StreamSink;
+use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content};
 use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
 use crate::output::OutputFile;
 use crate::settings::Settings;
-use crate::sink::FileSink;
+use crate::sink::{FileSink, Sink};
 
 /// Starts egresses, with the ffmpeg of this machine.
 pub struct Engine {
@@ -28,7 +29,7 @@ pub struct Engine {
 }
 
 /// An egress to start.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Plan {
     /// The room.
     pub room: NamespacedRoom,
@@ -36,8 +37,17 @@ pub struct Plan {
     pub source: EgressSource,
     /// The codec of the track, if a single track is recorded and published.
     pub codec: Option<Codec>,
-    /// The path of the file within the directory of the project.
-    pub filepath: FilePath,
+    /// Where it goes.
+    pub destination: Destination,
+}
+
+/// Where an egress goes.
+#[derive(Clone)]
+pub enum Destination {
+    /// A file: its path within the directory of the project.
+    File(FilePath),
+    /// Receivers of a broadcast: their RTMP urls, with stream keys.
+    Streams(Vec<String>),
 }
 
 /// Why an egress cannot be started.
@@ -67,13 +77,18 @@ pub struct Prepared {
     work: Work,
     /// The place of an egress that encodes, until it has ended.
     place: Option<Place>,
-    /// The path of the file, which may differ from the one that was asked for.
-    pub filepath: FilePath,
+    /// The path of the file, which may differ from the one that was asked for; `None` for a broadcast.
+    pub filepath: Option<FilePath>,
 }
 
 enum Work {
     Track(TrackSid, Codec, OutputFile),
-    Composition(Arrangement, Media, OutputFile),
+    Composition(Arrangement, Media, Output),
+}
+
+enum Output {
+    File(OutputFile),
+    Streams(Vec<String>),
 }
 
 /// One of the egresses that may encode at once.
@@ -140,28 +155,47 @@ impl Engine {
     pub fn prepare(&self, plan: &Plan) -> Result<Prepared, StartError> {
         if let EgressSource::Track(track) = &plan.source {
             let codec = plan.codec.ok_or(StartError::NoSuchTrack)?;
+            let Destination::File(filepath) = &plan.destination else {
+                return Err(StartError::Unsupported("a single track is not broadcast".into()));
+            };
             let ffmpeg = self.ffmpeg()?;
-            let (file, filepath) = self.reserve(plan, Content::Track(codec), &ffmpeg)?;
-            return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), filepath));
+            let (file, filepath) = self.reserve(plan, filepath, Content::Track(codec), &ffmpeg)?;
+            return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
         }
         let ffmpeg = self.ffmpeg()?;
         let place = Place::take(&self.composites, self.settings.composites).ok_or(StartError::Busy)?;
         let media = media_of(&plan.source);
         let content = if media.has_video { Content::Video } else { Content::Audio };
-        let container = files::container(&plan.filepath, content);
+        let container = match &plan.destination {
+            Destination::File(filepath) => files::container(filepath, content),
+            Destination::Streams(_) => BROADCAST,
+        };
         arguments(&ffmpeg, container, media, &self.settings.encoding)
             .map_err(|codec| StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}")))?;
-        let (file, filepath) = self.reserve(plan, content, &ffmpeg)?;
-        Ok(self.prepared(ffmpeg, (Work::Composition(arrangement(&plan.source), media, file), Some(place)), filepath))
+        let (output, filepath) = match &plan.destination {
+            Destination::File(filepath) => {
+                let (file, filepath) = self.reserve(plan, filepath, content, &ffmpeg)?;
+                (Output::File(file), Some(filepath))
+            }
+            Destination::Streams(urls) => (Output::Streams(urls.clone()), None),
+        };
+        let work = Work::Composition(arrangement(&plan.source), media, output);
+        Ok(self.prepared(ffmpeg, (work, Some(place)), filepath))
     }
 
-    fn prepared(&self, ffmpeg: Ffmpeg, (work, place): (Work, Option<Place>), filepath: FilePath) -> Prepared {
+    fn prepared(&self, ffmpeg: Ffmpeg, (work, place): (Work, Option<Place>), filepath: Option<FilePath>) -> Prepared {
         Prepared { settings: self.settings.clone(), ffmpeg, work, place, filepath }
     }
 
-    fn reserve(&self, plan: &Plan, content: Content, ffmpeg: &Ffmpeg) -> Result<(OutputFile, FilePath), StartError> {
+    fn reserve(
+        &self,
+        plan: &Plan,
+        filepath: &FilePath,
+        content: Content,
+        ffmpeg: &Ffmpeg,
+    ) -> Result<(OutputFile, FilePath), StartError> {
         let project = plan.room.split().0;
-        let file = files::reserve(&self.settings.recordings, &project, &plan.filepath, content)
+        let file = files::reserve(&self.settings.recordings, &project, filepath, content)
             .map_err(|error| StartError::File(error.to_string()))?;
         let filepath = file.filepath.clone();
         Ok((OutputFile::new(ffmpeg.clone(), file), filepath))
@@ -194,9 +228,15 @@ impl Prepared {
             }
             Work::Composition(arrangement, media, output) => {
                 let encoding = self.settings.encoding;
-                let sink = FileSink::start(&self.ffmpeg, output, media, &encoding)?;
+                let sink: Box<dyn Sink> = match output {
+                    Output::File(file) => Box::new(FileSink::start(&self.ffmpeg, file, media, &encoding)?),
+                    Output::Streams(urls) => {
+                        let progress = Arc::clone(&progress);
+                        Box::new(StreamSink::start(&self.ffmpeg, urls, media, &encoding, progress)?)
+                    }
+                };
                 let composition = Composition { arrangement, media, encoding, ffmpeg: self.ffmpeg };
-                Ok(Box::new(CompositeJob::new(egress, composition, Box::new(sink), host, progress)))
+                Ok(Box::new(CompositeJob::new(egress, composition, sink, host, progress)))
             }
         }
     }

@@ -6,14 +6,16 @@
 //! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
 //!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
-//! - `ffmpeg`, `process`, `decoder`, `sink`, `output`, `files`: the driver.
+//! - `ffmpeg`, `process`, `decoder`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
 
+mod broadcast;
 mod composite;
 mod decoder;
 mod encoding;
 mod engine;
 mod ffmpeg;
 mod files;
+mod flv;
 mod job;
 mod matroska;
 mod output;
@@ -22,9 +24,11 @@ mod rtp;
 mod settings;
 mod sink;
 mod source;
+mod target;
 
-pub use engine::{Engine, Plan, Prepared, StartError};
+pub use engine::{Destination, Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};
 pub use process::{OnOutput, Process, SendError};
 pub use settings::{Encoding, Settings};
+pub use target::TargetState;

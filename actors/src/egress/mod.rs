@@ -18,7 +18,7 @@ use conclave_model::egress::{Egress, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, Timestamp};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
@@ -99,13 +99,14 @@ pub struct EgressActorState {
 }
 
 impl EgressActorState {
-    fn inspect(&self) -> Inspection {
+    fn inspect(&self, progress: Option<Value>) -> Inspection {
         let state = json!({
             "kind": self.egress.kind().as_str(),
             "room": self.egress.room,
             "room_open": self.room_open,
             "status": self.egress.status,
             "last_answer": self.last_answer,
+            "progress": progress,
         });
         Inspection { timers: self.settle.iter().map(Timer::view).collect(), state }
     }
@@ -154,7 +155,8 @@ impl Actor for EgressActor {
             EgressMsg::RoomEnded => state.room_open = false,
             EgressMsg::Poll => self.poll(state).await,
             EgressMsg::Inspect(reply) => {
-                let _ = reply.send(state.inspect());
+                let progress = self.context.media.inspect_egress(&self.id).await;
+                let _ = reply.send(state.inspect(progress));
                 return Ok(());
             }
         }

@@ -1,13 +1,16 @@
 //! The interface of a running egress.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel as unbounded, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use conclave_model::egress::EgressStatus;
 use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, PacketSink, RecordedPacket, TrackSettings};
+
+use crate::target::TargetState;
 
 /// Packets of all tracks of an egress that wait for its thread: about a second of a large room.
 const QUEUE: usize = 8_192;
@@ -64,9 +67,10 @@ pub trait EgressHost: Send + Sync + 'static {
     fn request_key_frame(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid));
 }
 
-/// What an egress has done. Read at any time, without a lock.
-#[derive(Debug, Default)]
+/// What an egress has done. Read at any time.
+#[derive(Debug)]
 pub struct Progress {
+    start: Instant,
     /// Media that was written or sent, in milliseconds.
     pub media_millis: AtomicU64,
     /// Bytes that were written or sent.
@@ -79,9 +83,42 @@ pub struct Progress {
     pub lost_frames: AtomicU64,
     /// Packets that were lost because the egress was too slow.
     pub dropped_packets: AtomicU64,
+    /// The receivers of a broadcast, in the order of its urls.
+    targets: Mutex<Vec<TargetState>>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            media_millis: AtomicU64::default(),
+            bytes: AtomicU64::default(),
+            frames: AtomicU64::default(),
+            dropped_frames: AtomicU64::default(),
+            lost_frames: AtomicU64::default(),
+            dropped_packets: AtomicU64::default(),
+            targets: Mutex::default(),
+        }
+    }
 }
 
 impl Progress {
+    /// Returns how long the egress has run.
+    #[must_use]
+    pub fn runs_for(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Returns the states of the receivers of a broadcast, in the order of its urls.
+    #[must_use]
+    pub fn targets(&self) -> Vec<TargetState> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_targets(&self, states: Vec<TargetState>) {
+        *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = states;
+    }
+
     pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conclave_egress::{EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, Plan, StartError};
+use conclave_egress::{Destination, EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, Plan, StartError};
 use conclave_model::egress::EgressSource;
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, TrackSettings};
@@ -66,9 +66,15 @@ impl Inner {
     pub async fn start_job(self: &Arc<Self>, request: EgressRequest) -> Result<StartedEgress, MediaError> {
         let Some(jobs) = self.jobs.get() else { return Err(MediaError::Refused("nothing can be recorded".into())) };
         let EgressRequest { room, source, output, .. } = request;
-        let EgressOutput::File { filepath, destination: None } = output else {
-            let missing = "the embedded media plane sends no recordings to destinations, and no broadcasts";
-            return Err(MediaError::Refused(missing.into()));
+        let destination = match output {
+            EgressOutput::File { filepath, destination: None } => Destination::File(filepath),
+            EgressOutput::Streams(urls) => {
+                Destination::Streams(urls.iter().map(|url| url.reveal().to_owned()).collect())
+            }
+            EgressOutput::File { destination: Some(_), .. } => {
+                let missing = "the embedded media plane uploads no recordings to destinations";
+                return Err(MediaError::Refused(missing.into()));
+            }
         };
         let (id, codec) = self.call_by_port(|machine, _| {
             let codec = match &source {
@@ -77,11 +83,11 @@ impl Inner {
             };
             (machine.unused_egress_id(), codec)
         })?;
-        let plan = Plan { room: room.clone(), source: source.clone(), codec, filepath };
+        let plan = Plan { room: room.clone(), source: source.clone(), codec, destination };
         let engine = Arc::clone(jobs.engine());
         let prepared = tokio::task::spawn_blocking(move || engine.prepare(&plan)).await;
         let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
-        let filepath = Some(prepared.filepath.clone());
+        let filepath = prepared.filepath.clone();
         let host = Host { plane: Arc::downgrade(self), room: room.clone(), runtime: Handle::current() };
         jobs.start(&id, room.clone(), prepared, Arc::new(host))
             .map_err(|error| MediaError::Refused(format!("a thread cannot be started: {error}")))?;

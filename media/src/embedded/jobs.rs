@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, Prepared};
+use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, Prepared, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, NewRecorder, TrackSettings};
+use serde_json::{Value, json};
 
 /// The egresses that run.
 pub(super) struct Jobs {
@@ -72,6 +74,29 @@ impl Jobs {
         let job = running.get(id)?;
         let recorder = NewRecorder { egress: id.clone(), settings, sink: job.handle.sink() };
         Some((job.room.clone(), Command::AttachRecorder { peer: peer.clone(), track: track.clone(), recorder }))
+    }
+
+    /// Returns what an egress has done so far; `None` if it does not run.
+    pub fn inspect(&self, id: &EgressId) -> Option<Value> {
+        let running = self.lock();
+        let progress = running.get(id)?.handle.progress();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (media, run) = (read(&progress.media_millis), u64::try_from(progress.runs_for().as_millis()).unwrap_or(1));
+        let targets = progress.targets().into_iter().map(|state| match state {
+            TargetState::Connected => "connected",
+            TargetState::Connecting => "connecting",
+            TargetState::Waiting => "waiting",
+        });
+        Some(json!({
+            "media_ms": media,
+            "bytes": read(&progress.bytes),
+            "frames": read(&progress.frames),
+            "dropped_frames": read(&progress.dropped_frames),
+            "lost_frames": read(&progress.lost_frames),
+            "dropped_packets": read(&progress.dropped_packets),
+            "speed": media as f64 / run.max(1) as f64,
+            "targets": targets.collect::<Vec<_>>(),
+        }))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<EgressId, Job>> {

@@ -381,6 +381,10 @@ impl MediaPlane for EmbeddedPlane {
         self.0.call_by_port(survey)
     }
 
+    async fn inspect_egress(&self, id: &EgressId) -> Option<Value> {
+        self.0.jobs.get()?.inspect(id)
+    }
+
     async fn inspect_room(&self, room: &NamespacedRoom) -> Option<Value> {
         self.0.inspect_room(room).await
     }

@@ -193,6 +193,10 @@ impl MediaPlane for MonitoredPlane {
         self.call("survey", self.0.plane.survey()).await
     }
 
+    async fn inspect_egress(&self, id: &EgressId) -> Option<serde_json::Value> {
+        self.0.plane.inspect_egress(id).await
+    }
+
     async fn inspect_room(&self, room: &NamespacedRoom) -> Option<serde_json::Value> {
         self.0.plane.inspect_room(room).await
     }

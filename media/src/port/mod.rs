@@ -114,6 +114,11 @@ pub trait MediaPlane: Send + Sync + 'static {
         None
     }
 
+    /// Returns what an egress has done so far, for inspection; `None` if the plane does not show it.
+    async fn inspect_egress(&self, _id: &EgressId) -> Option<serde_json::Value> {
+        None
+    }
+
     /// Sets what each role of a room receives (`role.subscribe`). A role that is not in the map receives
     /// all. Replaces the previous rules. The plane keeps the rules of a room before its first join, and removes them when the
     /// room is closed.

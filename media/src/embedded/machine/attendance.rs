@@ -146,3 +146,6 @@ fn recordable(local: &LocalParticipant) -> impl Iterator<Item = AttendeeTrack> {
         Some(AttendeeTrack { sid: track.sid.clone(), source: track.source, codec, is_muted: track.muted })
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! A broadcast: one encoder, and a connection for each receiver.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::encoding::{BROADCAST, Media, arguments};
+use crate::ffmpeg::Ffmpeg;
+use crate::flv::{Splitter, Tag, TagKind};
+use crate::job::Progress;
+use crate::process::Process;
+use crate::settings::Encoding;
+use crate::sink::{Encoder, Sink};
+use crate::target::{Target, TargetState};
+
+/// Chunks that wait for the encoder.
+const QUEUE: usize = 512;
+/// How long no receiver may be connected before the broadcast has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the encoder may take to end.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// What the encoder has written.
+#[derive(Default)]
+struct Encoded {
+    splitter: Splitter,
+    tags: Vec<Tag>,
+}
+
+/// A broadcast to some receivers.
+pub struct StreamSink {
+    ffmpeg: Ffmpeg,
+    media: Media,
+    encoder: Encoder,
+    encoded: Arc<Mutex<Encoded>>,
+    /// What each connection begins with.
+    headers: Vec<u8>,
+    /// Whether media has followed, so that the headers are complete.
+    has_media: bool,
+    targets: Vec<Target>,
+    progress: Arc<Progress>,
+    bytes: u64,
+    was_connected: bool,
+    last_connected: Instant,
+}
+
+impl StreamSink {
+    /// Starts the encoder.
+    ///
+    /// # Errors
+    /// It cannot be started, or an encoder is missing.
+    pub fn start(
+        ffmpeg: &Ffmpeg,
+        urls: Vec<String>,
+        media: Media,
+        encoding: &Encoding,
+        progress: Arc<Progress>,
+    ) -> Result<Self, String> {
+        let arguments = arguments(ffmpeg, BROADCAST, media, encoding)
+            .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
+        let mut command = ffmpeg.command();
+        command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(arguments);
+        command.args(["-flush_packets", "1", "-flvflags", "no_duration_filesize", "-f", "flv", "pipe:1"]);
+        let encoded = Arc::new(Mutex::new(Encoded::default()));
+        let written = Arc::clone(&encoded);
+        let on_output = Box::new(move |bytes: &[u8]| {
+            let mut encoded = lock(&written);
+            let tags = encoded.splitter.push(bytes);
+            encoded.tags.extend(tags);
+        });
+        let process = Process::start(command, QUEUE, Some(on_output))
+            .map_err(|error| format!("ffmpeg cannot be started: {error}"))?;
+        let now = Instant::now();
+        Ok(Self {
+            ffmpeg: ffmpeg.clone(),
+            media,
+            encoder: Encoder::new(process, media, encoding)?,
+            encoded,
+            headers: Vec::new(),
+            has_media: false,
+            targets: urls.into_iter().map(|url| Target::new(url, now)).collect(),
+            progress,
+            bytes: 0,
+            was_connected: false,
+            last_connected: now,
+        })
+    }
+
+    /// Passes on what the encoder has written.
+    fn pass_on(&mut self, now: Instant) {
+        let mut encoded = lock(&self.encoded);
+        let tags = std::mem::take(&mut encoded.tags);
+        if self.headers.is_empty() {
+            self.headers.extend_from_slice(encoded.splitter.header().unwrap_or_default());
+        }
+        drop(encoded);
+        for tag in tags {
+            self.bytes += u64::try_from(tag.bytes.len()).unwrap_or_default();
+            if tag.kind == TagKind::Header {
+                self.headers.extend_from_slice(&tag.bytes);
+            } else {
+                self.has_media = true;
+            }
+            self.targets.iter_mut().for_each(|target| target.send(&tag, now));
+        }
+    }
+}
+
+fn lock(encoded: &Mutex<Encoded>) -> MutexGuard<'_, Encoded> {
+    encoded.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sink for StreamSink {
+    fn write_picture(&mut self, at: Duration, planes: Vec<u8>) -> Result<bool, String> {
+        Ok(self.encoder.write_picture(at, &planes))
+    }
+
+    fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String> {
+        self.encoder.write_samples(at, &samples)
+    }
+
+    fn look_after(&mut self, now: Instant) -> Result<(), String> {
+        if let Some(failure) = self.encoder.failure() {
+            return Err(failure);
+        }
+        self.pass_on(now);
+        if !self.has_media {
+            return Ok(());
+        }
+        for target in &mut self.targets {
+            target.look_after(&self.ffmpeg, &self.headers, self.media.has_video, now);
+        }
+        let states: Vec<_> = self.targets.iter().map(Target::state).collect();
+        if states.contains(&TargetState::Connected) {
+            (self.was_connected, self.last_connected) = (true, now);
+        }
+        self.progress.set_targets(states);
+        if now < self.last_connected + PATIENCE {
+            return Ok(());
+        }
+        let failures: Vec<_> = self.targets.iter().filter_map(|target| target.failure.clone()).collect();
+        Err(format!("no receiver has been connected for a minute: {}", failures.join("; ")))
+    }
+
+    fn is_active(&self) -> bool {
+        self.was_connected
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<bool, String> {
+        // What the encoder still has is passed on once it has ended.
+        let (encoded, encoder) = (Arc::clone(&self.encoded), self.encoder.into_process().finish(ENDING));
+        let rest = std::mem::take(&mut lock(&encoded).tags);
+        let now = Instant::now();
+        for mut target in self.targets.drain(..) {
+            rest.iter().for_each(|tag| target.send(tag, now));
+            target.finish();
+        }
+        encoder.map(|()| self.was_connected)
+    }
+}

@@ -1,0 +1,115 @@
+use std::time::Duration;
+
+use conclave_model::ParticipantSid;
+use conclave_model::egress::Layout;
+use conclave_model::participant::TrackSource;
+
+use super::*;
+use crate::embedded::machine::tests::{NOW, claims, joined, room};
+use crate::port::MediaEvent;
+
+const COMPOSITE: EgressSource = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both };
+
+fn begin(machine: &mut Machine, source: EgressSource) -> EgressId {
+    let id = machine.unused_egress_id();
+    machine.begin_job(id.clone(), &room(), source, NOW);
+    id
+}
+
+fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Codec) {
+    let is_audio = codec == Codec::Opus;
+    let publisher = machine.participants.get_mut(sid).unwrap();
+    publisher.add_track(Track {
+        sid: track.parse().unwrap(),
+        kind: if is_audio { TrackKind::Audio } else { TrackKind::Video },
+        source: if is_audio { TrackSource::Microphone } else { TrackSource::Camera },
+        muted: false,
+        name: None,
+        width: None,
+        height: None,
+        simulcast: None,
+        mime_type: Some(codec.mime_type().into()),
+    });
+    machine.notify_changed(sid);
+}
+
+/// What egresses and media workers are told since the last call: `attend` with the participants, `+` and `-` with tracks.
+fn told(machine: &mut Machine) -> Vec<String> {
+    let effects = machine.take_effects().into_iter().filter_map(|effect| match effect {
+        Effect::Job { effect: JobEffect::Attend(attendees), .. } => {
+            let names: Vec<_> = attendees.iter().map(|attendee| attendee.identity.as_str()).collect();
+            Some(format!("attend {}", names.join(" ")).trim().to_owned())
+        }
+        Effect::Job { effect: JobEffect::Attach { track, .. }, .. } => Some(format!("+{track}")),
+        Effect::Job { effect: JobEffect::Stop, .. } => Some("stop".into()),
+        Effect::Command { command: Command::DetachRecorder { track, .. }, .. } => Some(format!("-{track}")),
+        Effect::Command { .. } | Effect::Notify { .. } => None,
+    });
+    effects.collect()
+}
+
+#[test]
+fn an_egress_follows_participants_and_tracks_and_knows_of_them_before_their_packets() {
+    let mut machine = Machine::default();
+    begin(&mut machine, COMPOSITE);
+    assert_eq!(told(&mut machine), ["attend"]);
+    let alice = joined(&mut machine, "alice");
+    assert_eq!(told(&mut machine), ["attend alice"]);
+    publish(&mut machine, &alice, "TR_camera", Codec::Vp8);
+    assert_eq!(told(&mut machine), ["attend alice", "+TR_camera"]);
+    machine.mute(&alice, &"TR_camera".parse().unwrap(), true, NOW).unwrap();
+    assert_eq!(told(&mut machine), ["attend alice"], "a muted track is shown as muted");
+    machine.unpublish(&alice, &"TR_camera".parse().unwrap(), NOW).unwrap();
+    assert_eq!(told(&mut machine), ["attend alice", "-TR_camera"]);
+    machine.leave(&alice, true, NOW).unwrap();
+    assert_eq!(told(&mut machine), ["attend"]);
+}
+
+#[test]
+fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    let mut hidden = claims(&room(), "ghost", None);
+    hidden.grants.hidden = true;
+    let ghost = machine.begin_join(hidden, NOW).unwrap();
+    machine.complete_join(&ghost, NOW);
+    for (sid, track, codec) in
+        [(&alice, "TR_a", Codec::Opus), (&alice, "TR_v", Codec::Vp8), (&ghost, "TR_g", Codec::Opus)]
+    {
+        publish(&mut machine, sid, track, codec);
+    }
+    machine.take_effects();
+    let audio_only = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::AudioOnly };
+    let track = EgressSource::Track("TR_v".parse().unwrap());
+    let nobody = EgressSource::Participant("ghost".parse().unwrap());
+    for (source, expected) in
+        [(audio_only, &["attend alice", "+TR_a"][..]), (track, &["attend alice", "+TR_v"]), (nobody, &["attend"])]
+    {
+        begin(&mut machine, source);
+        assert_eq!(told(&mut machine), expected);
+    }
+    assert_eq!(machine.codec_of(&room(), &"TR_g".parse().unwrap()), None);
+}
+
+#[test]
+fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    publish(&mut machine, &alice, "TR_a", Codec::Opus);
+    let id = begin(&mut machine, COMPOSITE);
+    machine.tick(NOW.after(Duration::from_secs(60)));
+    let status = |machine: &Machine| machine.egress(&room(), &id).unwrap().status;
+    assert_eq!(status(&machine), EgressStatus::Starting, "time changes nothing");
+    machine.handle_job_event(&id, JobEvent::Active, NOW);
+    assert_eq!(status(&machine), EgressStatus::Active);
+    told(&mut machine);
+    machine.close_room(&room(), NOW);
+    assert_eq!((status(&machine), machine.next_deadline()), (EgressStatus::Ending, None));
+    assert!(told(&mut machine).contains(&"stop".to_owned()));
+    machine.take_reports();
+    let failed = JobEvent::Ended { status: EgressStatus::Failed, error: Some("No space left on device".into()) };
+    machine.handle_job_event(&id, failed, NOW);
+    let reports = machine.take_reports();
+    let Some(MediaEvent::Egress(state)) = reports.last().map(|report| &report.event) else { panic!("{reports:?}") };
+    assert_eq!((state.status, state.error.as_deref()), (EgressStatus::Failed, Some("No space left on device")));
+}

@@ -1,0 +1,417 @@
+"""What is recorded and broadcast of a call, and what must hold."""
+
+import array
+import asyncio
+import json
+import math
+import os
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+from deployment import free_port
+from livekit import rtc
+
+WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
+SAMPLES_PER_SECOND, SAMPLES = 48_000, 480
+RED, GREEN, BLUE = (200, 40, 40), (40, 160, 40), (40, 40, 200)
+FINAL = ("complete", "failed", "aborted", "limit_reached")
+# Every so many seconds there is a white picture with a tone, for so long.
+BEAT, BEAT_LENGTH = 2, 0.2
+# The most that a duration may differ, and audio and video may be apart, in seconds.
+DURATION, APART = 0.5, 0.08
+
+
+class Participant:
+    """A participant of one color and one tone. With a beat, the camera flashes while the tone sounds."""
+
+    def __init__(self, conclave, room, identity, color, tone, beat=False, codec="vp8"):
+        self.conclave, self.room_name, self.identity = conclave, room, identity
+        self.color, self.tone, self.beat, self.codec, self.loudness = color, tone, beat, codec, 8_000
+        self.tasks = []
+
+    async def join(self):
+        token = await asyncio.to_thread(self.conclave.token, self.room_name, self.identity)
+        self.room = rtc.Room()
+        await self.room.connect(token["url"], token["token"], rtc.RoomOptions(auto_subscribe=False))
+        return self
+
+    async def publish(self, camera=True, microphone=True):
+        local = self.room.local_participant
+        if camera:
+            source = rtc.VideoSource(WIDTH, HEIGHT)
+            self.camera_track = rtc.LocalVideoTrack.create_video_track("camera", source)
+            codec = rtc.VideoCodec.H264 if self.codec == "h264" else rtc.VideoCodec.VP8
+            options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_CAMERA, simulcast=True, video_codec=codec)
+            self.camera = await local.publish_track(self.camera_track, options)
+            self.tasks.append(asyncio.create_task(self.film(source)))
+        if microphone:
+            # A long queue would delay the sound.
+            source = rtc.AudioSource(SAMPLES_PER_SECOND, 1, queue_size_ms=40)
+            track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
+            options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+            self.microphone = await local.publish_track(track, options)
+            self.tasks.append(asyncio.create_task(self.speak(source)))
+        return self
+
+    def is_beating(self):
+        return time.time() % BEAT < BEAT_LENGTH
+
+    async def film(self, source):
+        plain, white = (bytes([*color, 255]) * (WIDTH * HEIGHT) for color in (self.color, (255, 255, 255)))
+        due = time.monotonic()
+        while True:
+            picture = white if self.beat and self.is_beating() else plain
+            source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, picture))
+            due += 1 / FRAMES_PER_SECOND
+            await asyncio.sleep(max(0, due - time.monotonic()))
+
+    async def speak(self, source):
+        sent = 0
+        while True:
+            loudness = self.loudness if not self.beat or self.is_beating() else 0
+            phase = lambda sample: 2 * math.pi * self.tone * (sent + sample) / SAMPLES_PER_SECOND
+            wave = b"".join(struct.pack("<h", int(loudness * math.sin(phase(sample)))) for sample in range(SAMPLES))
+            sent += SAMPLES
+            await source.capture_frame(rtc.AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES))
+
+    async def leave(self):
+        for task in self.tasks:
+            task.cancel()
+        await self.room.disconnect()
+
+
+class Call:
+    """A room with participants that have published."""
+
+    def __init__(self, conclave, *participants):
+        self.conclave, self.room = conclave, f"files-{time.monotonic_ns()}"
+        self.participants = [Participant(conclave, self.room, *participant) for participant in participants]
+
+    async def __aenter__(self):
+        for participant in self.participants:
+            await (await participant.join()).publish()
+        await asyncio.sleep(1.5)
+        return self
+
+    async def __aexit__(self, *_):
+        for participant in self.participants:
+            await participant.leave()
+        await self.request("DELETE", f"/v1/rooms/{self.room}")
+
+    def request(self, *arguments):
+        return asyncio.to_thread(self.conclave.request, *arguments)
+
+    def start(self, kind="recordings", **body):
+        return self.request("POST", f"/v1/rooms/{self.room}/{kind}", body)
+
+    async def record(self, seconds, **body):
+        """Records for a while, and returns the file and its record."""
+        recording = await self.start(**body)
+        await asyncio.sleep(seconds)
+        ended = await self.stop(recording)
+        assert ended["status"] == "complete", ended
+        return path(self.conclave, ended), ended
+
+    async def stop(self, egress, kind="recordings"):
+        await self.request("POST", f"/v1/{kind}/{egress['egress_id']}/stop")
+        return await self.end(egress, kind)
+
+    async def end(self, egress, kind="recordings", seconds=30):
+        return await self.status(egress, FINAL, kind, seconds)
+
+    async def status(self, egress, statuses, kind="recordings", seconds=30):
+        for _ in range(seconds * 5):
+            now = await self.request("GET", f"/v1/{kind}/{egress['egress_id']}")
+            if now["status"] in statuses:
+                return now
+            await asyncio.sleep(0.2)
+        raise AssertionError(f"not {statuses} within {seconds} s: {now}")
+
+
+def path(conclave, recording):
+    return Path(conclave.directory.name) / "data" / "recordings" / recording["project_id"] / recording["filepath"]
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr.decode()[-300:]}"
+    return done.stdout
+
+
+def streams(file):
+    """The codecs of a file, and its duration."""
+    probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=duration:stream=codec_name", "-of", "json", file))
+    return [stream["codec_name"] for stream in probed["streams"]], float(probed["format"]["duration"])
+
+
+def color(file, at, x, y):
+    """The color of a place of the picture, given in shares of its width and height."""
+    place = f"crop=16:16:iw*{x}-8:ih*{y}-8,scale=1:1,format=rgb24"
+    pixel = run("ffmpeg", "-v", "error", "-ss", at, "-i", file, "-frames:v", "1", "-vf", place, "-f", "rawvideo", "-")
+    return tuple(pixel[:3])
+
+
+def assert_color(file, at, x, y, expected):
+    seen = color(file, at, x, y)
+    assert all(abs(one - other) < 40 for one, other in zip(seen, expected)), f"{seen} at {at} s, not {expected}"
+
+
+def samples(file, begin=0, seconds=None):
+    limit = ["-t", seconds] if seconds else []
+    return array.array("h", run("ffmpeg", "-v", "error", "-ss", begin, "-i", file, *limit, "-ac", "1", "-ar", "48000", "-f", "s16le", "-"))
+
+
+def strength(sound, tone):
+    """How strong a tone is in a sound (Goertzel)."""
+    factor, before, last = 2 * math.cos(2 * math.pi * tone / SAMPLES_PER_SECOND), 0.0, 0.0
+    for sample in sound:
+        before, last = last, sample + factor * last - before
+    return math.sqrt(max(0, before**2 + last**2 - factor * before * last)) / max(1, len(sound))
+
+
+def assert_tone(file, at, tone, others=(1234,)):
+    sound = samples(file, at, 0.5)
+    heard, noise = strength(sound, tone), max(strength(sound, other) for other in others)
+    assert heard > 200 and heard > 5 * noise, f"no tone of {tone} Hz at {at} s: {heard:.0f}, others {noise:.0f}"
+
+
+def onsets(file):
+    """When white pictures begin, and when tones do."""
+    movie = f"movie={file},crop=iw/4:ih/4,signalstats"
+    frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", "frame=pts_time:frame_tags=lavfi.signalstats.YAVG", "-of", "csv=p=0")
+    flashes, was_white = [], False
+    for line in frames.decode().splitlines():
+        at, brightness = map(float, line.split(",")[:2])
+        is_white = brightness > 170
+        flashes += [at] if is_white and not was_white else []
+        was_white = is_white
+    tones, quiet, sound = [], 0, samples(file)
+    for begin in range(0, len(sound) - 240, 240):
+        if max(map(abs, sound[begin : begin + 240])) > 1_500:
+            tones += [begin / SAMPLES_PER_SECOND] if quiet > 40 else []
+            quiet = 0
+        else:
+            quiet += 1
+    return flashes, tones
+
+
+def ffmpegs(server):
+    """The children of a server that run."""
+    found = subprocess.run(["pgrep", "-P", str(server), "ffmpeg"], capture_output=True, text=True).stdout.split()
+    return [int(pid) for pid in found]
+
+
+async def tracks_are_recorded_as_they_are(conclave):
+    """VP8 in WebM, H264 in MP4, Opus in Ogg, and a name that exists is not used again."""
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
+        alice, bob = call.participants
+        kinds = {"vp8": (alice.camera.sid, "a.webm"), "h264": (bob.camera.sid, "b.mp4"), "opus": (alice.microphone.sid, "a.ogg")}
+        record = lambda sid, name: call.record(5, type="track", track_id=sid, filepath=f"{call.room}/{name}")
+        done = await asyncio.gather(*(record(*kind) for kind in kinds.values()), record(alice.camera.sid, "a.webm"))
+        for codec, (file, _) in zip(kinds, done):
+            codecs, duration = streams(file)
+            assert codecs == [codec] and abs(duration - 5) < DURATION, (codec, codecs, duration)
+        names = sorted(record["filepath"].split("/")[1] for _, record in done)
+        assert names == ["a-2.webm", "a.ogg", "a.webm", "b.mp4"], names
+        assert_color(done[0][0], 3, 0.5, 0.5, RED)
+        assert_color(done[1][0], 3, 0.5, 0.5, BLUE)
+        assert_tone(done[2][0], 2, 440)
+    return "VP8, H264 and Opus"
+
+
+async def a_grid_is_recorded(conclave):
+    """Tiles with the right colors, all tones, and a participant who joins in the middle."""
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
+        late = Participant(conclave, call.room, "carol", GREEN, 1320)
+
+        async def join_late():
+            await asyncio.sleep(6)
+            call.participants.append(await (await late.join()).publish())
+
+        joining = asyncio.create_task(join_late())
+        file, record = await call.record(12, type="room_composite", layout="grid")
+        await joining
+        codecs, duration = streams(file)
+        assert codecs == ["h264", "aac"] and abs(duration - 12) < DURATION, (codecs, duration)
+        assert_color(file, 4, 0.25, 0.5, RED)
+        assert_color(file, 4, 0.75, 0.5, BLUE)
+        # Three participants are in two rows.
+        assert_color(file, 11, 0.5, 0.25, RED)
+        assert_color(file, 11, 0.25, 0.75, BLUE)
+        assert_color(file, 11, 0.75, 0.75, GREEN)
+        for tone in (440, 880, 1320):
+            assert_tone(file, 11, tone, (1000,))
+    return record["filepath"].split(".")[-1]
+
+
+async def audio_and_video_are_together(conclave, seconds=64):
+    """A flash and its tone are less than 80 ms apart, also after a minute."""
+    async with Call(conclave, ("alice", RED, 440, True)) as call:
+        file, _ = await call.record(seconds, type="participant", identity="alice", filepath=f"{call.room}.webm")
+        flashes, tones = onsets(file)
+        apart = [min((flash - tone for tone in tones), key=abs) for flash in flashes]
+        assert len(flashes) >= seconds / BEAT - 2, f"only {len(flashes)} flashes"
+        assert all(abs(difference) < APART for difference in apart), apart
+    return f"at most {max(map(abs, apart)) * 1000:.0f} ms apart in {len(apart)} beats"
+
+
+async def the_speaker_is_large(conclave):
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
+        alice, bob = call.participants
+        bob.loudness = 0
+
+        async def take_turns():
+            await asyncio.sleep(7)
+            alice.loudness, bob.loudness = 0, 8_000
+
+        turns = asyncio.create_task(take_turns())
+        file, _ = await call.record(14, type="room_composite")
+        await turns
+        assert_color(file, 5, 0.4, 0.5, RED)
+        assert_color(file, 5, 0.9, 0.5, BLUE)
+        assert_color(file, 13, 0.4, 0.5, BLUE)
+        assert_color(file, 13, 0.9, 0.5, RED)
+    return "and changes with who speaks"
+
+
+async def a_participant_is_recorded_across_mutes_and_new_tracks(conclave):
+    async with Call(conclave, ("alice", RED, 440)) as call:
+        (alice,) = call.participants
+
+        async def change():
+            await asyncio.sleep(4)
+            alice.camera_track.mute()
+            await asyncio.sleep(3)
+            alice.camera_track.unmute()
+            await asyncio.sleep(3)
+            await alice.room.local_participant.unpublish_track(alice.camera.sid)
+            alice.color = GREEN
+            await alice.publish(microphone=False)
+
+        changes = asyncio.create_task(change())
+        file, _ = await call.record(15, type="participant", identity="alice")
+        await changes
+        _, duration = streams(file)
+        assert abs(duration - 15) < DURATION, duration
+        assert_color(file, 3, 0.5, 0.2, RED)
+        assert_color(file, 9, 0.5, 0.2, RED)
+        assert_color(file, 14, 0.5, 0.2, GREEN)
+        seen = color(file, 6, 0.5, 0.2)
+        assert max(seen) - min(seen) < 60, f"the muted camera is shown: {seen}"
+        for at in (2, 6, 14):
+            assert_tone(file, at, 440)
+    return "one file"
+
+
+async def audio_alone_is_ogg(conclave):
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
+        file, record = await call.record(5, type="room_composite", audio_only=True)
+        codecs, duration = streams(file)
+        assert codecs == ["opus"] and abs(duration - 5) < DURATION and record["filepath"].endswith(".ogg"), (codecs, duration)
+        assert_tone(file, 3, 440)
+        assert_tone(file, 3, 880)
+    return "two tones in it"
+
+
+class Receiver:
+    """An RTMP server for one connection: ffmpeg, which writes what it receives to a file."""
+
+    def __init__(self, directory, name):
+        self.port, self.files, self.directory, self.name = free_port(), [], directory, name
+        self.url = f"rtmp://127.0.0.1:{self.port}/live/secret-key"
+        self.listen()
+
+    def listen(self):
+        self.files.append(Path(self.directory) / f"{self.name}-{len(self.files)}.flv")
+        command = ["ffmpeg", "-nostdin", "-v", "error", "-listen", "1", "-i", self.url, "-c", "copy", "-y", self.files[-1]]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+async def broadcasts_arrive(conclave):
+    """Each receiver gets the stream; one that is killed and comes back gets it again, and holds up no other."""
+    one, two = (Receiver(conclave.directory.name, name) for name in ("one", "two"))
+    async with Call(conclave, ("alice", RED, 440)) as call:
+        broadcast = await call.start("broadcasts", urls=[one.url, two.url])
+        await call.status(broadcast, ["active"], "broadcasts")
+        await asyncio.sleep(6)
+        one.kill()
+        await asyncio.sleep(3)
+        one.listen()
+        await asyncio.sleep(12)
+        ended = await call.stop(broadcast, "broadcasts")
+        assert ended["status"] == "complete", ended
+        await asyncio.to_thread(two.process.wait, 20)
+        one.process.terminate()
+        await asyncio.to_thread(one.process.wait, 20)
+        codecs, duration = streams(two.files[0])
+        assert sorted(codecs) == ["aac", "h264"] and duration > 18, (codecs, duration)
+        assert_color(two.files[0], 15, 0.5, 0.2, RED)
+        assert_tone(two.files[0], 15, 440)
+        assert streams(one.files[1])[1] > 3, "the receiver that came back has nothing"
+        assert "secret-key" not in (Path(conclave.directory.name) / "conclave.log").read_text()
+    return f"{duration:.0f} s"
+
+
+async def the_death_of_ffmpeg_fails_the_recording(conclave):
+    """What was recorded plays, and the record says why it failed. The death of a decoder fails nothing."""
+    async with Call(conclave, ("alice", RED, 440)) as call:
+        recording = await call.start(type="room_composite")
+        await asyncio.sleep(6)
+        command = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes()
+        encoder = [pid for pid in ffmpegs(conclave.process.pid) if b"frag_keyframe" in command(pid)]
+        decoders = [pid for pid in ffmpegs(conclave.process.pid) if b"rawvideo" in command(pid)]
+        os.kill(decoders[0], signal.SIGKILL)
+        await asyncio.sleep(3)
+        await call.status(recording, ["active"])
+        os.kill(encoder[0], signal.SIGKILL)
+        ended = await call.end(recording)
+        assert ended["status"] == "failed" and "ffmpeg" in ended["error"], ended
+        file = path(conclave, ended)
+        assert streams(file)[1] > 4, streams(file)
+        assert_color(file, 4, 0.5, 0.2, RED)
+        await asyncio.sleep(1)
+        assert not ffmpegs(conclave.process.pid), "ffmpeg is left"
+    return ended["error"]
+
+
+async def the_death_of_the_server_leaves_a_file_that_plays(conclave):
+    """After a start the record has failed, and no ffmpeg is left."""
+    call = Call(conclave, ("alice", RED, 440))
+    await call.__aenter__()
+    recording = await call.start(type="room_composite")
+    await asyncio.sleep(8)
+    children = ffmpegs(conclave.process.pid)
+    assert children
+    conclave.kill()
+    await asyncio.sleep(3)
+    left = [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert not left, f"ffmpeg is left: {left}"
+    await asyncio.to_thread(conclave.start)
+    ended = await call.end(recording)
+    assert ended["status"] == "failed" and "restarted" in ended["error"], ended
+    file = path(conclave, ended)
+    assert streams(file)[1] > 5, streams(file)
+    assert_color(file, 4, 0.5, 0.2, RED)
+    for task in call.participants[0].tasks:
+        task.cancel()
+    return ended["error"]
+
+
+STORIES = [
+    tracks_are_recorded_as_they_are,
+    a_grid_is_recorded,
+    the_speaker_is_large,
+    a_participant_is_recorded_across_mutes_and_new_tracks,
+    audio_alone_is_ogg,
+    broadcasts_arrive,
+    the_death_of_ffmpeg_fails_the_recording,
+    audio_and_video_are_together,
+    the_death_of_the_server_leaves_a_file_that_plays,
+]
