@@ -1,6 +1,7 @@
 //! Runs a server as the process: ready line, signals, exit.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use conclave_model::Clock;
@@ -24,7 +25,9 @@ pub fn run(mode: Mode, (config, origins): (Config, SettingOrigins), data: PathBu
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let server = Server::start(options).await?;
         print_ready_line(&server);
-        if let Some(page) = &server.call_page {
+        if std::io::stderr().is_terminal() {
+            eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
+        } else if let Some(page) = &server.call_page {
             log::info!("calls can be joined at {page}");
         }
         let failure = tokio::select! {
@@ -43,4 +46,28 @@ pub fn run(mode: Mode, (config, origins): (Config, SettingOrigins), data: PathBu
 fn print_ready_line(server: &Server) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
+}
+
+/// Returns what to open in a browser, for a person at a terminal.
+fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
+    let admin = [("console", format!("http://{admin}/")), ("API docs", format!("http://{admin}/docs"))];
+    let call_page = call_page.map(|page| ("call page", page.to_owned()));
+    let lines = admin.into_iter().chain(call_page).map(|(name, url)| format!("  {name:<10} {url}\n"));
+    format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_at_a_terminal_learns_what_to_open() {
+        let admin = "127.0.0.1:8081".parse().unwrap();
+        let all = pages(&admin, Some("http://127.0.0.1:8080/call"));
+        for page in ["console    http://127.0.0.1:8081/\n", "API docs   http://127.0.0.1:8081/docs\n"] {
+            assert!(all.contains(page), "{all}");
+        }
+        assert!(all.contains("call page  http://127.0.0.1:8080/call\n"), "{all}");
+        assert!(!pages(&admin, None).contains("call page"));
+    }
 }
