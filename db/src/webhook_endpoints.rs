@@ -25,11 +25,16 @@ const INSERT: &str = "INSERT INTO webhook_endpoints (id, project_id, url, secret
 const DELETE: &str = "UPDATE webhook_endpoints SET active = 0, secret = ?3, secret_key_id = NULL
      WHERE id = ?1 AND project_id = ?2 AND active = 1";
 const SELECT_DELETED: &str = "SELECT id, project_id FROM webhook_endpoints WHERE active = 0 LIMIT 1";
-/// Active endpoints with a delivery that failed and will be attempted again.
+/// Active endpoints with a delivery that failed and will be attempted again, and those whose last final delivery failed.
 pub(crate) const SELECT_FAILING: &str = "SELECT id, project_id, url FROM webhook_endpoints
-     WHERE active = 1 AND EXISTS (SELECT 1 FROM webhook_deliveries
-                                  WHERE endpoint_id = webhook_endpoints.id AND status = 'pending' AND attempts > 0
-                                    AND next_attempt_at > 0)
+     WHERE active = 1
+       AND (EXISTS (SELECT 1 FROM webhook_deliveries
+                    WHERE endpoint_id = webhook_endpoints.id AND status = 'pending' AND attempts > 0
+                      AND next_attempt_at > 0)
+            OR coalesce((SELECT max(seq) FROM webhook_deliveries
+                         WHERE endpoint_id = webhook_endpoints.id AND status = 'failed'), 0)
+             > coalesce((SELECT max(seq) FROM webhook_deliveries
+                         WHERE endpoint_id = webhook_endpoints.id AND status = 'delivered'), 0))
      LIMIT ?1";
 const IS_ACTIVE: &str =
     "SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 1)";
@@ -156,7 +161,8 @@ impl Store {
         self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get(0))).await
     }
 
-    /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again.
+    /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again, or
+    /// whose last final delivery failed.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

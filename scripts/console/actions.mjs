@@ -33,6 +33,19 @@ class Walk {
     this.done += 1;
   }
 
+  // What is read again does not take the focus away.
+  async keepsFocus(selector) {
+    await this.keyboard.reach(selector);
+    const before = await this.page.locator(selector).elementHandle();
+    for (let wait = 0; await before.evaluate((button) => button.isConnected); wait += 1) {
+      if (wait === 50) throw new Error('the page is not read again');
+      await this.page.waitForTimeout(200);
+    }
+    const focused = await this.page.locator(selector).evaluate((button) => document.activeElement === button);
+    if (!focused) throw new Error(`${selector} has lost the focus`);
+    this.done += 1;
+  }
+
   button(name, within = '') {
     return `${within} button:has-text("${name}")`.trim();
   }
@@ -88,6 +101,7 @@ class Walk {
     await keyboard.type('#text', 'hello');
     await keyboard.press(this.button('Send message'));
     await this.says('The message was sent');
+    await this.keepsFocus('[aria-label="Remove: Disconnect alice?"]');
     await keyboard.press('[aria-label="Remove: Disconnect alice?"]');
     await this.says('The participant was disconnected.');
     await keyboard.choose('#code-role', 'host');

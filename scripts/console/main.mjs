@@ -26,24 +26,24 @@ const pages = (server) => {
   const project = `/projects/${server.project_id}`;
   return [
     ['/', 'Live participants', 'overview'],
-    ['/projects', 'Create a project', 'projects'],
-    [project, 'Open a room', 'rooms'],
+    ['/projects', 'Create a project'],
+    [project, 'Open a room'],
     [`${project}/rooms/standup`, 'Events as they happen', 'room'],
     [`${project}/rooms/retro`, 'The room has ended.'],
-    [`${project}/sessions`, 'dora', 'sessions'],
+    [`${project}/sessions`, 'dora'],
     [`${project}/sessions?room=standup`, 'Who was in standup when', 'timeline'],
-    [`${project}/recordings`, 'monday.mp4', 'recordings'],
+    [`${project}/recordings`, 'monday.mp4'],
     [`${project}/recordings/${server.recording}`, 'Download'],
     [`${project}/broadcasts`, 'REDACTED'],
     [`${project}/ingress`, 'stage'],
     [`${project}/templates`, 'lesson'],
     [`${project}/templates/${server.template}`, 'Save permissions', 'template'],
     [`${project}/webhooks`, 'Deliveries', 'webhooks'],
-    [`${project}/usage`, 'Participant minutes by day', 'usage'],
-    [`${project}/settings`, 'API keys', 'settings'],
+    [`${project}/usage`, 'Participant minutes by day'],
+    [`${project}/settings`, 'API keys'],
     ['/actors', 'webhook endpoint', 'actors'],
-    [`/actors/${server.project_id}/room/standup`, 'Recent messages', 'actor'],
-    ['/server', 'Effective settings', 'server'],
+    [`/actors/${server.project_id}/room/standup`, 'Recent messages'],
+    ['/server', 'Effective settings'],
     ['/projects/prj_000000000000', 'no project by that id'],
   ];
 };
@@ -94,15 +94,20 @@ async function walk(browser, server, look) {
     await page.goto(server.admin + path);
     await page.waitForTimeout(150);
     await checkPage(page, where, text);
-    if (WITH_SCREENSHOTS && name) await shoot(page, `${name}-${look.colorScheme}-${look.width}`);
+    if (WITH_SCREENSHOTS && name && isShown(look)) await shoot(page, look.width === 380 ? `${name}-narrow` : name);
     for (const complaint of complaints.splice(0)) fail(`${where}: ${complaint}`);
   }
   await context.close();
   console.log(`ok      ${pages(server).length} pages, ${look.colorScheme}, ${look.width} pixels wide`);
 }
 
+// The screenshots: wide and light, and narrow and dark.
+function isShown({ colorScheme, width }) {
+  return (colorScheme === 'dark') === (width === 380);
+}
+
 async function shoot(page, name) {
-  const height = await page.evaluate(() => Math.min(document.documentElement.scrollHeight, 2_000));
+  const height = await page.evaluate(() => Math.min(document.documentElement.scrollHeight, 1_100));
   await page.screenshot({ path: `${FOLDER}/${name}.png`, clip: { x: 0, y: 0, width: page.viewportSize().width, height }, fullPage: true });
 }
 

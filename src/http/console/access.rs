@@ -187,3 +187,52 @@ fn random() -> Result<[u8; 32], getrandom::Error> {
 fn hex(bytes: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*bytes).to_hex().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use conclave_model::Timestamp;
+
+    use super::*;
+
+    fn access(gate: Gate) -> ConsoleAccess {
+        ConsoleAccess::new(gate, Clock::manual(Timestamp::from_millis(0)), TrustedProxies::default()).unwrap()
+    }
+
+    fn request(peer: &str, cookie: &str) -> HttpRequest {
+        let peer = peer.parse().unwrap();
+        TestRequest::default().peer_addr(peer).insert_header((COOKIE, cookie)).to_http_request()
+    }
+
+    #[test]
+    fn a_closed_console_lets_nobody_in() {
+        let (closed, request) = (access(Gate::Closed), request("127.0.0.1:1", "conclave_session="));
+        assert!(closed.operator(&request).is_none());
+        assert_eq!(closed.sign_in(&request, "").unwrap_err().code, ErrorCode::NotFound);
+    }
+
+    #[test]
+    fn wrong_tokens_of_one_address_do_not_lock_out_another() {
+        let access = access(Gate::Token(Secret::new("token")));
+        let (here, elsewhere) = (request("203.0.113.1:1", ""), request("203.0.113.2:1", ""));
+        for _ in 0..MOST_TRIES {
+            assert_eq!(access.sign_in(&here, "guess").unwrap_err().code, ErrorCode::Unauthorized);
+        }
+        assert_eq!(access.sign_in(&here, "token").unwrap_err().code, ErrorCode::RateLimited);
+        assert!(access.sign_in(&elsewhere, "token").is_ok());
+    }
+
+    #[test]
+    fn a_bounded_number_of_sessions_is_kept_and_only_the_hashes_of_their_cookies() {
+        let access = access(Gate::Token(Secret::new("token")));
+        let open = request("127.0.0.1:1", "");
+        let cookies: Vec<String> = (0..=MOST_KEPT).map(|_| access.sign_in(&open, "token").unwrap()).collect();
+        let kept = lock(&access.sessions);
+        assert_eq!(kept.len(), MOST_KEPT);
+        assert!(kept.contains_key(&hash(cookies.last().unwrap())));
+        drop(kept);
+        let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MOST_KEPT]);
+        assert!(access.operator(&request("127.0.0.1:1", &cookie)).is_some_and(|operator| operator.has_session));
+        assert!(access.operator(&request("127.0.0.1:1", &format!("{COOKIE_NAME}=0"))).is_none());
+    }
+}

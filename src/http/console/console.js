@@ -4,11 +4,10 @@
 (() => {
   const SECOND = 1000;
 
-  // A part that somebody works in is left alone until they are done.
+  // A part that somebody works in is left alone until they are done. A button with an id keeps the focus when it is read again.
   const isBusy = (part) => {
     const active = document.activeElement;
-    const edits = active && part.contains(active) && active.matches('input, select, textarea');
-    return edits || part.querySelector('details[open]') !== null;
+    return part.contains(active) && !(active.matches('button') && active.id);
   };
 
   let seconds = 0;
@@ -34,9 +33,12 @@
     }
   };
 
-  document.addEventListener('visibilitychange', () => {
-    if (document.hidden) return;
+  const readAgain = () => {
     for (const part of document.querySelectorAll('[data-every]')) if (!isBusy(part)) htmx.trigger(part, 'refresh');
+  };
+
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) readAgain();
   });
 
   document.addEventListener('click', (event) => {
@@ -53,10 +55,17 @@
     }
   }, true);
 
-  // The stream of events of a room keeps its newest only.
+  // The list of a room's events keeps its newest only. What the room shows is read again, once for events that come together.
+  let isPlanned = false;
   document.addEventListener('htmx:sseMessage', (event) => {
     const list = event.target.closest('[data-most]');
     while (list && list.children.length > Number(list.dataset.most)) list.lastElementChild.remove();
+    if (isPlanned) return;
+    isPlanned = true;
+    setTimeout(() => {
+      isPlanned = false;
+      if (!document.hidden) readAgain();
+    }, SECOND);
   });
 
   document.addEventListener('DOMContentLoaded', countDown);

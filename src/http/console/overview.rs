@@ -110,13 +110,10 @@ fn tile(name: &str, value: &str, below: &Markup) -> Markup {
 
 fn receivers(failing: &[FailingEndpoint]) -> Markup {
     if failing.is_empty() {
-        return empty(
-            "Every webhook receiver accepts what it is sent.",
-            "One that does not is shown here until it does.",
-        );
+        return empty("Every webhook receiver has accepted what it was sent last.", "One that has not is shown here.");
     }
     let row = |endpoint: &FailingEndpoint| {
-        let path = format!("/projects/{}/webhooks?status=pending&endpoint_id={}", endpoint.project_id, endpoint.id);
+        let path = format!("/projects/{}/webhooks?endpoint_id={}", endpoint.project_id, endpoint.id);
         vec![html! { a href=(path) { (endpoint.url) } }, html! { code { (endpoint.project_id) } }, badge("failing")]
     };
     let rows: Vec<_> = failing.iter().map(row).collect();

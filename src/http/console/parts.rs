@@ -102,15 +102,20 @@ pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
     }
 }
 
-/// A button that runs an action. `about` says to those who hear the page what it is about.
+/// A button that runs an action. By its id it keeps the focus when it is read again. `about` says to those who hear the page what it is about.
 pub fn button(visit: &Visit, path: &str, label: &str, about: &str) -> Markup {
-    form(visit, path, &html! { button type="submit" aria-label={ (label) ": " (about) } { (label) } })
+    form(visit, path, &html! { button type="submit" id=(path) aria-label={ (label) ": " (about) } { (label) } })
 }
 
 /// A button that runs an action which cannot be undone, after a question.
 pub fn danger(visit: &Visit, path: &str, label: &str, question: &str) -> Markup {
-    let confirmed = html! { button.danger type="submit" aria-label={ (label) ": " (question) } data-confirm=(question) { (label) } };
-    form(visit, path, &confirmed)
+    form(
+        visit,
+        path,
+        &html! {
+            button.danger type="submit" id=(path) aria-label={ (label) ": " (question) } data-confirm=(question) { (label) }
+        },
+    )
 }
 
 /// A labelled input.

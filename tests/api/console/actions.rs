@@ -239,6 +239,7 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
     assert!(browser.page("/").contains(&receiver.url), "a failing receiver is on the overview");
     app.advance(std::time::Duration::from_secs(65));
     eventually(|| newest()["status"] == "failed");
+    assert!(browser.page("/").contains(&receiver.url), "also when nothing is attempted again");
     let id: Value = newest()["id"].clone();
     let page = browser.page(&format!("{own}/deliveries/{}", id.as_str().unwrap()));
     assert!(page.contains("500") && page.contains("Retry"), "{page}");
@@ -246,6 +247,12 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
     browser.act(&format!("{own}/deliveries/{}/retry", id.as_str().unwrap()), &[]);
     app.advance(std::time::Duration::from_secs(5));
     eventually(|| newest()["status"] == "delivered");
+    let others = || app.get("/v1/webhook-deliveries?status=failed").send().json()["webhook_deliveries"].clone();
+    for delivery in others().as_array().unwrap() {
+        browser.act(&format!("{own}/deliveries/{}/retry", delivery["id"].as_str().unwrap()), &[]);
+    }
+    app.advance(std::time::Duration::from_secs(5));
+    eventually(|| !browser.page("/").contains(&receiver.url));
     let endpoint = app.get("/v1/webhook-endpoints").send().json()["webhook_endpoints"][0]["id"].clone();
     browser.act(&format!("{own}/webhooks/{}/delete", endpoint.as_str().unwrap()), &[]);
     assert_eq!(app.get("/v1/webhook-endpoints").send().json()["webhook_endpoints"], json!([]));

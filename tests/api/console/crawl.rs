@@ -45,13 +45,13 @@ pub fn fill(app: &TestApp) {
     app.leave(&bob, true);
     let post = |path: &str, body: serde_json::Value| app.post(path).json(body).send().expect(201);
     post("/v1/rooms/standup/recordings", json!({"type": "room_composite"}));
-    post("/v1/rooms/standup/broadcasts", json!({"urls": ["rtmp://127.0.0.1/app/key"]}));
+    post("/v1/rooms/standup/broadcasts", json!({"urls": ["rtmp://127.0.0.1/app/hush-key"]}));
     post("/v1/rooms/standup/ingress", json!({"input_type": "rtmp", "participant_identity": "encoder"}));
     post("/v1/rooms/standup/codes", json!({"role": "guest"}));
     post("/v1/webhook-endpoints", json!({"url": "http://127.0.0.1:9/hooks"}));
     let template = post("/v1/templates", json!({"name": "lesson", "roles": {"teacher": {}}}));
     let path = format!("/v1/templates/{}/destinations", template["id"].as_str().unwrap());
-    post(&path, json!({"name": "tube", "kind": "rtmp", "config": {"urls": ["rtmp://127.0.0.1/app/key"]}}));
+    post(&path, json!({"name": "tube", "kind": "rtmp", "config": {"urls": ["rtmp://127.0.0.1/app/hush-key"]}}));
     app.delete("/v1/rooms/retro").send().expect_empty(204);
     eventually(|| app.get("/v1/webhook-deliveries").send().json()["webhook_deliveries"][0].is_object());
 }
@@ -67,6 +67,9 @@ fn every_page_answers_and_loads_nothing_from_elsewhere() {
         assert!(pages.iter().any(|(path, _)| path.contains(kind)), "no page {kind}");
     }
     for (path, text) in &pages {
+        for secret in [app.key.as_str(), "hush-key", "whsec_"] {
+            assert!(!text.contains(secret), "{path} shows {secret}");
+        }
         for inline in [" style=\"", "<style", "<script>", "javascript:", " onclick=", " onload="] {
             assert!(!text.contains(inline), "{path} has {inline}");
         }
