@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 from deployment import free_port
@@ -341,6 +342,9 @@ async def broadcasts_arrive(conclave):
         broadcast = await call.start("broadcasts", urls=[one.url, two.url])
         await call.status(broadcast, ["active"], "broadcasts")
         await asyncio.sleep(6)
+        metrics = await asyncio.to_thread(lambda: urllib.request.urlopen(f"{conclave.ready['admin']}/metrics").read().decode())
+        shown = f'conclave_egress_connected_targets{{egress_id="{broadcast["egress_id"]}"}} 2'
+        assert shown in metrics, [line for line in metrics.splitlines() if "conclave_egress" in line]
         one.kill()
         await asyncio.sleep(3)
         one.listen()

@@ -6,7 +6,7 @@ use actix_web::http::StatusCode;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
 use conclave_media::MediaMetrics;
-use conclave_media::embedded::RtcMetrics;
+use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
 use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use super::admission::AdmittedCounts;
@@ -77,6 +77,14 @@ impl Metrics {
     /// They are shown already, which would be a bug.
     pub fn rtc(&self) -> Result<RtcMetrics, Error> {
         RtcMetrics::new(&self.registry)
+    }
+
+    /// Registers the metrics of recordings and broadcasts of the embedded media plane.
+    ///
+    /// # Errors
+    /// They are registered already.
+    pub fn egress(&self, plane: &EmbeddedPlane) -> Result<(), Error> {
+        plane.register_egress_metrics(&self.registry)
     }
 
     /// Starts to time a request.

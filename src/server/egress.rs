@@ -6,16 +6,27 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::embedded::egress_engine::{Encoding, Engine, Settings};
 
 use crate::config::Config;
+use crate::http::metrics::Metrics;
 
 /// Lets the media plane record with ffmpeg, and logs whether there is one.
-pub(super) async fn start_egress(plane: &EmbeddedPlane, config: &Config, data: &Path) {
+///
+/// # Errors
+/// Its metrics are registered already.
+pub(super) async fn start_egress(
+    plane: &EmbeddedPlane,
+    config: &Config,
+    data: &Path,
+    metrics: &Metrics,
+) -> Result<(), prometheus::Error> {
     // There is one call.
     let _ = plane.set_egress_engine(Engine::new(settings(config, data)));
+    metrics.egress(plane)?;
     match plane.ffmpeg().await {
         Some(Ok(ffmpeg)) => log::info!("recordings are made with {ffmpeg}"),
         Some(Err(error)) => log::warn!("nothing can be recorded: {error}"),
         None => {}
     }
+    Ok(())
 }
 
 fn settings(config: &Config, data: &Path) -> Settings {

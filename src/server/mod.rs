@@ -140,7 +140,7 @@ impl Server {
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         if let Some(plane) = &signalling {
             media::start_media(plane, &config.media.rtc, &metrics.rtc()?)?;
-            egress::start_egress(plane, &config, &data).await;
+            egress::start_egress(plane, &config, &data, &metrics).await?;
         }
         let rtmp_socket = bound.rtmp_socket.take();
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, Prepared, TargetState};
+use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, Prepared, Progress, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, NewRecorder, TrackSettings};
 use serde_json::{Value, json};
@@ -78,28 +79,67 @@ impl Jobs {
 
     /// Returns what an egress has done so far; `None` if it does not run.
     pub fn inspect(&self, id: &EgressId) -> Option<Value> {
-        let running = self.lock();
-        let progress = running.get(id)?.handle.progress();
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (media, run) = (read(&progress.media_millis), u64::try_from(progress.runs_for().as_millis()).unwrap_or(1));
-        let targets = progress.targets().into_iter().map(|state| match state {
+        let progress = JobProgress::read(self.lock().get(id)?.handle.progress());
+        let targets = progress.targets.iter().map(|state| match state {
             TargetState::Connected => "connected",
             TargetState::Connecting => "connecting",
             TargetState::Waiting => "waiting",
         });
         Some(json!({
-            "media_ms": media,
-            "bytes": read(&progress.bytes),
-            "frames": read(&progress.frames),
-            "dropped_frames": read(&progress.dropped_frames),
-            "lost_frames": read(&progress.lost_frames),
-            "dropped_packets": read(&progress.dropped_packets),
-            "speed": media as f64 / run.max(1) as f64,
+            "media_ms": u64::try_from(progress.media.as_millis()).unwrap_or(u64::MAX),
+            "bytes": progress.bytes,
+            "frames": progress.frames,
+            "dropped_frames": progress.dropped_frames,
+            "lost_frames": progress.lost_frames,
+            "dropped_packets": progress.dropped_packets,
+            "speed": progress.speed,
             "targets": targets.collect::<Vec<_>>(),
         }))
     }
 
+    /// Returns the egresses that run, and what they have done so far.
+    pub fn running(&self) -> Vec<(EgressId, JobProgress)> {
+        let read = |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
+        self.lock().iter().map(read).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<EgressId, Job>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an egress has done so far.
+pub(super) struct JobProgress {
+    /// Media that was written or sent.
+    pub media: Duration,
+    pub bytes: u64,
+    pub frames: u64,
+    pub dropped_frames: u64,
+    lost_frames: u64,
+    dropped_packets: u64,
+    /// Media for each second that it has run.
+    pub speed: f64,
+    targets: Vec<TargetState>,
+}
+
+impl JobProgress {
+    fn read(progress: &Progress) -> Self {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let media = Duration::from_millis(read(&progress.media_millis));
+        Self {
+            media,
+            bytes: read(&progress.bytes),
+            frames: read(&progress.frames),
+            dropped_frames: read(&progress.dropped_frames),
+            lost_frames: read(&progress.lost_frames),
+            dropped_packets: read(&progress.dropped_packets),
+            speed: media.as_secs_f64() / progress.runs_for().as_secs_f64().max(0.001),
+            targets: progress.targets(),
+        }
+    }
+
+    /// Returns the number of receivers of a broadcast that are connected.
+    pub fn connected_targets(&self) -> usize {
+        self.targets.iter().filter(|state| **state == TargetState::Connected).count()
     }
 }

@@ -21,6 +21,7 @@ mod bitrate_meter;
 mod client;
 mod effect;
 mod egress;
+mod egress_metrics;
 mod encoder_refusal;
 mod error;
 mod inbox;
