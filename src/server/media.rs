@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 
 use conclave_media::embedded::rtc::{self, BindError};
-use conclave_media::embedded::{EmbeddedPlane, RtcMetrics, RtmpListener, TurnServers};
+use conclave_media::embedded::{EmbeddedPlane, EncoderStream, RtcMetrics, RtmpListener, RtmpTls, TurnServers};
 
 use crate::config::{PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
+use crate::tls::TlsAcceptor;
 
 /// Where Linux says how large the receive buffer of a socket may be, in bytes.
 const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
@@ -36,12 +37,22 @@ pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: 
     started.map_err(|error| failed(&error))
 }
 
-/// Lets RTMP encoders connect.
+/// Lets RTMP encoders connect, by TLS if the API has it.
 ///
 /// # Errors
 /// The socket cannot be used.
-pub(super) fn serve_rtmp(plane: &EmbeddedPlane, socket: TcpListener) -> Result<RtmpListener, CliError> {
-    plane.serve_rtmp(socket).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
+pub(super) fn serve_rtmp(
+    plane: &EmbeddedPlane,
+    socket: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+) -> Result<RtmpListener, CliError> {
+    let tls = acceptor.map(|acceptor| -> RtmpTls {
+        Arc::new(move |stream| {
+            let acceptor = acceptor.clone();
+            Box::pin(async move { Ok(Box::new(acceptor.accept(stream).await?) as Box<dyn EncoderStream>) })
+        })
+    });
+    plane.serve_rtmp(socket, tls).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
 }
 
 /// Returns the TURN servers that clients are given, if there are any.

@@ -142,14 +142,17 @@ impl Server {
             media::start_media(plane, &config.media.rtc, &metrics.rtc()?)?;
             egress::start_egress(plane, &config, &data, &metrics).await?;
         }
-        let rtmp_socket = bound.rtmp_socket.take();
+        let (rtmp_socket, rtmp_tls) = (bound.rtmp_socket.take(), tls.as_ref().map(|tls| tls.acceptor.clone()));
         let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;
         plane.connect(&tree);
-        let rtmp =
-            signalling.as_ref().zip(rtmp_socket).map(|(plane, socket)| media::serve_rtmp(plane, socket)).transpose()?;
+        let rtmp = signalling
+            .as_ref()
+            .zip(rtmp_socket)
+            .map(|(plane, socket)| media::serve_rtmp(plane, socket, rtmp_tls))
+            .transpose()?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let console = parts::console_access(&config, mode, &clock)?;
         let state = Arc::new(AppState {

@@ -109,8 +109,16 @@ impl IngressEndpoints {
     }
 }
 
-/// The port of RTMP.
-const RTMP_PORT: u16 = 1935;
+/// Where RTMP encoders connect, on the host of the public url.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RtmpAddress {
+    pub port: u16,
+    /// Whether they have to speak TLS.
+    pub is_secure: bool,
+}
+
+/// The usual address, for endpoints that are created before encoders can connect.
+const USUAL: RtmpAddress = RtmpAddress { port: 1935, is_secure: false };
 
 /// The publish urls of encoders, without the stream key.
 #[derive(Debug, PartialEq, Eq)]
@@ -133,10 +141,13 @@ impl PublishUrls {
         Self { host: host.to_owned(), whip: format!("{scheme}://{authority}/whip") }
     }
 
-    /// Returns the publish url of an input type; for RTMP at the port that the server listens on, or the usual one.
-    pub fn get(&self, input: InputType, rtmp_port: Option<u16>) -> String {
+    /// Returns the publish url of an input type; for RTMP where the server listens, or at the usual port.
+    pub fn get(&self, input: InputType, rtmp: Option<RtmpAddress>) -> String {
         match input {
-            InputType::Rtmp => format!("rtmp://{}:{}/live", self.host, rtmp_port.unwrap_or(RTMP_PORT)),
+            InputType::Rtmp => {
+                let RtmpAddress { port, is_secure } = rtmp.unwrap_or(USUAL);
+                format!("{}://{}:{port}/live", if is_secure { "rtmps" } else { "rtmp" }, self.host)
+            }
             InputType::Whip => self.whip.clone(),
         }
     }
@@ -159,6 +170,7 @@ mod tests {
             assert_eq!(shown, [rtmp, whip]);
         }
         let urls = PublishUrls::from_public_url("ws://127.0.0.1:8080");
-        assert_eq!(urls.get(InputType::Rtmp, Some(2935)), "rtmp://127.0.0.1:2935/live");
+        let address = RtmpAddress { port: 2935, is_secure: true };
+        assert_eq!(urls.get(InputType::Rtmp, Some(address)), "rtmps://127.0.0.1:2935/live");
     }
 }

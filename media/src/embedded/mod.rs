@@ -56,7 +56,7 @@ pub use inbox::{InboxEntry, Notice};
 pub use plane::EmbeddedPlane;
 pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
-pub use rtmp::RtmpListener;
+pub use rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
 pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection, SignalFrame};
 pub use turn::{TurnCredentials, TurnServers};

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 use super::effect::{CommandSink, Effect};
 use super::error::MachineError;
-use super::ingress_endpoint::PublishUrls;
+use super::ingress_endpoint::{PublishUrls, RtmpAddress};
 use super::jobs::Jobs;
 use super::machine::Machine;
 use super::rtc_metrics::RtcMetrics;
@@ -58,8 +58,8 @@ pub(super) struct Inner {
     /// The sessions of encoders that speak WHIP.
     pub whip: WhipSessions,
     urls: PublishUrls,
-    /// The port on which RTMP encoders connect, if they can.
-    pub rtmp_port: OnceLock<u16>,
+    /// Where RTMP encoders connect, if they can.
+    pub rtmp: OnceLock<RtmpAddress>,
     state: Mutex<State>,
     sink: OnceLock<Arc<dyn ReportSink>>,
     commands: OnceLock<Arc<dyn CommandSink>>,
@@ -102,7 +102,7 @@ impl EmbeddedPlane {
             sessions: Arc::default(),
             whip: WhipSessions::default(),
             urls,
-            rtmp_port: OnceLock::new(),
+            rtmp: OnceLock::new(),
             state: Mutex::default(),
             sink: OnceLock::new(),
             commands: OnceLock::new(),
@@ -357,7 +357,7 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
-        let url = self.0.urls.get(request.input_type, self.0.rtmp_port.get().copied());
+        let url = self.0.urls.get(request.input_type, self.0.rtmp.get().copied());
         let (ingress_id, stream_key) = self.0.call_by_port(|machine, _| machine.create_ingress(request))?;
         Ok(IngressCredentials { ingress_id, url, stream_key })
     }

@@ -205,6 +205,10 @@ fn an_encoder_publishes_h264_as_a_participant_and_leaves() {
     // The first packet is that of a key frame, with its parameters.
     let first = call.clients[viewer].received(&video).next().unwrap().payload.clone();
     assert_eq!(first[0] & 0x1f, 24, "parameters in an aggregation packet: {first:?}");
+    let shown = call.app.actors(&format!("/{}/room/standup", call.app.project))["media"].clone();
+    let encoder = shown.as_array().unwrap().iter().find(|shown| shown["identity"] == "camera").unwrap();
+    assert_eq!((&encoder["transports"], &encoder["published"][0]["codec"]), (&json!([]), &json!("video/H264")));
+    assert!(encoder["published"][0]["layers"][0]["packets"].as_u64().unwrap() > 0, "{encoder}");
     call.rtmp_encoders[0].stop();
     call.wait("the endpoint is inactive", |call| call.app.ingress_now(&ingress)["status"] == "inactive");
     let types = call.app.event_types(&receiver);

@@ -143,8 +143,12 @@ fn an_encoder_publishes_sound_and_pictures_as_a_participant() {
         (&studio["kind"], &studio["name"], &studio["state"]),
         (&json!("ingress"), &json!("Studio"), &json!("active"))
     );
-    let actors = call.app.actors("?kind=room");
-    assert!(actors.to_string().contains("studio"), "the transport of the encoder is shown: {actors}");
+    let shown = call.app.actors(&format!("/{}/room/standup", call.app.project))["media"].clone();
+    let encoder = shown.as_array().unwrap().iter().find(|shown| shown["identity"] == "studio").unwrap();
+    assert_eq!(
+        (&encoder["transports"][0]["connected"], &encoder["published"][1]["codec"]),
+        (&json!(true), &json!("video/VP8"))
+    );
     // The encoder ends its session.
     let location = call.encoders[0].location.clone();
     call.app.delete(&location).anonymous().send().expect_empty(200);

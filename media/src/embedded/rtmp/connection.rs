@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_rtc::{Codec, PeerEvent, SourcePacket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{self, timeout};
 
@@ -15,6 +14,7 @@ use super::flv::{self, AvcParameters, Medium, VideoTag};
 use super::publisher::RtmpPublisher;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
 use super::stream::{self, Action, MediaStream, Unplayable};
+use super::tls::EncoderStream;
 use super::transcoder::Transcoded;
 use super::transcoding::{TranscodeError, Transcoding};
 use crate::embedded::encoder_refusal::EncoderRefusal;
@@ -68,7 +68,7 @@ impl From<io::Error> for End {
 /// One connection of an RTMP encoder.
 pub(super) struct Connection {
     plane: EmbeddedPlane,
-    stream: TcpStream,
+    stream: Box<dyn EncoderStream>,
     session: RtmpSession,
     media: MediaStream,
     publisher: Option<(RtmpPublisher, mpsc::Receiver<Input>)>,
@@ -95,7 +95,7 @@ enum Wake {
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(plane: EmbeddedPlane, stream: TcpStream) -> Self {
+    pub fn new(plane: EmbeddedPlane, stream: Box<dyn EncoderStream>) -> Self {
         Self {
             plane,
             stream,
@@ -113,8 +113,6 @@ impl Connection {
 
     /// Serves the encoder until it is gone.
     pub async fn run(mut self) {
-        // Answers are small.
-        let _ = self.stream.set_nodelay(true);
         let Err(end) = self.serve().await;
         let Some((publisher, _)) = &self.publisher else {
             log::debug!("an RTMP connection ended before it published: {end}");

@@ -4,12 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::connection::Connection;
 use super::limits::ConnectionLimits;
+use super::tls::{EncoderStream, RtmpTls};
+use crate::embedded::ingress_endpoint::RtmpAddress;
 use crate::embedded::plane::EmbeddedPlane;
 
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
@@ -37,21 +39,22 @@ impl Drop for RtmpListener {
 }
 
 impl EmbeddedPlane {
-    /// Accepts RTMP encoders on a socket that listens. Must be called on a runtime, which the connections stay on.
+    /// Accepts RTMP encoders on a socket that listens, with TLS if it is given. Must be called on a runtime, which
+    /// the connections stay on.
     ///
     /// # Errors
     /// The socket cannot be used.
-    pub fn serve_rtmp(&self, socket: std::net::TcpListener) -> io::Result<RtmpListener> {
+    pub fn serve_rtmp(&self, socket: std::net::TcpListener, tls: Option<RtmpTls>) -> io::Result<RtmpListener> {
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from_std(socket)?;
         let address = listener.local_addr()?;
         // The listener is started once.
-        let _ = self.inner().rtmp_port.set(address.port());
-        Ok(RtmpListener { address, task: tokio::spawn(accept(self.clone(), listener)) })
+        let _ = self.inner().rtmp.set(RtmpAddress { port: address.port(), is_secure: tls.is_some() });
+        Ok(RtmpListener { address, task: tokio::spawn(accept(self.clone(), listener, tls)) })
     }
 }
 
-async fn accept(plane: EmbeddedPlane, listener: TcpListener) {
+async fn accept(plane: EmbeddedPlane, listener: TcpListener, tls: Option<RtmpTls>) {
     let limits = ConnectionLimits::default();
     loop {
         let (stream, address) = match listener.accept().await {
@@ -64,10 +67,22 @@ async fn accept(plane: EmbeddedPlane, listener: TcpListener) {
         };
         // One too many is closed.
         let Some(permit) = limits.admit(address.ip()) else { continue };
-        let connection = Connection::new(plane.clone(), stream);
+        let (plane, tls) = (plane.clone(), tls.clone());
         tokio::spawn(async move {
             let _permit = permit;
-            connection.run().await;
+            // One that does not speak TLS, or not in time, is closed.
+            if let Some(stream) = open(stream, tls).await {
+                Connection::new(plane, stream).run().await;
+            }
         });
+    }
+}
+
+async fn open(stream: TcpStream, tls: Option<RtmpTls>) -> Option<Box<dyn EncoderStream>> {
+    // Answers are small.
+    let _ = stream.set_nodelay(true);
+    match tls {
+        Some(tls) => tls(stream).await.ok(),
+        None => Some(Box::new(stream)),
     }
 }

@@ -4,7 +4,7 @@
 //! - [`stream`]: what becomes of the media. H.264 passes to receivers as it is. [`timeline`]: its times.
 //! - [`transcoding`] and [`transcoder`]: what receivers cannot play goes through ffmpeg, AAC in any case.
 //! - [`publisher`]: the participant, its tracks and its end.
-//! - [`connection`] and [`listener`]: the sockets.
+//! - [`connection`], [`listener`] and [`tls`]: the sockets.
 //!
 //! Session, stream and publisher are state machines without I/O. An encoder is a participant without a connection of WebRTC: the media worker
 //! gets its packets from here. Its join has the two phases of every client's.
@@ -18,7 +18,9 @@ mod publisher;
 mod session;
 mod stream;
 mod timeline;
+mod tls;
 mod transcoder;
 mod transcoding;
 
 pub use listener::RtmpListener;
+pub use tls::{EncoderStream, RtmpTls};
