@@ -99,15 +99,18 @@ pub struct EgressActorState {
 }
 
 impl EgressActorState {
+    /// A simulated egress has no progress.
     fn inspect(&self, progress: Option<Value>) -> Inspection {
-        let state = json!({
+        let mut state = json!({
             "kind": self.egress.kind().as_str(),
             "room": self.egress.room,
             "room_open": self.room_open,
             "status": self.egress.status,
             "last_answer": self.last_answer,
-            "progress": progress,
         });
+        if let Some(progress) = progress {
+            state["progress"] = progress;
+        }
         Inspection { timers: self.settle.iter().map(Timer::view).collect(), state }
     }
 }

@@ -10,10 +10,11 @@ mod sandbox;
 use std::sync::Arc;
 
 use actix_web::body::MessageBody;
-use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::guard::{GuardContext, fn_guard};
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::{Condition, Next, from_fn};
-use actix_web::{Error, web};
+use actix_web::{Error, Scope, web};
 use conclave_model::{ErrorCode, Problem, Secret};
 use subtle::ConstantTimeEq;
 
@@ -36,19 +37,40 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let readiness = Arc::new(Readiness::new(state));
     health::configure(config, state, &readiness);
     docs::configure(config);
+    // Programs come before the console, whose many paths would be tried first.
+    let programs = guarded(state.admin_token.clone()).guard(fn_guard(is_of_a_program)).configure(|config| {
+        debug::configure(config, state);
+        metrics::configure(config, state);
+        if let Some(plane) = &state.sandbox {
+            sandbox::configure(config, plane, &state.bodies);
+        }
+    });
+    config.service(programs);
     console::configure(config, state, &readiness);
-    let token = state.admin_token.clone();
-    let guarded = web::scope("")
+    config.service(guarded(state.admin_token.clone()));
+}
+
+/// Whether a path is for programs, which carry the admin token.
+fn is_of_a_program(context: &GuardContext<'_>) -> bool {
+    let path = context.head().uri.path();
+    ["/debug", "/metrics", "/sandbox"].iter().any(|prefix| path.starts_with(prefix))
+}
+
+/// Returns a scope of requests that must carry the admin token, in which nothing is found.
+fn guarded(
+    token: Option<Secret>,
+) -> Scope<
+    impl ServiceFactory<
+        ServiceRequest,
+        Config = (),
+        Response = ServiceResponse<impl MessageBody>,
+        Error = Error,
+        InitError = (),
+    >,
+> {
+    web::scope("")
+        .default_service(web::to(async || ApiError::from(no_such_route()).to_http()))
         .wrap(from_fn(move |request, next| guard(token.clone(), request, next)))
-        .configure(|config| {
-            debug::configure(config, state);
-            metrics::configure(config, state);
-            if let Some(plane) = &state.sandbox {
-                sandbox::configure(config, plane, &state.bodies);
-            }
-        })
-        .default_service(web::to(async || ApiError::from(no_such_route()).to_http()));
-    config.service(guarded);
 }
 
 /// Refuses a request to another host than the allowed ones.
