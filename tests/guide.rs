@@ -1,0 +1,261 @@
+//! The guide is right: what needs no browser runs here, and its receivers are given real, altered and old deliveries.
+//! `scripts/check-guide` runs all of it.
+//!
+//! Blocks of commands that are run here have a comment before them, `<!-- run: setup -->`; a receiver's first line names its file. What
+//! is not installed is skipped with a message.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use support::{Received, Receiver, Request, WAIT_LIMIT};
+
+fn guide() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide.md")).unwrap()
+}
+
+/// The code block that begins with `opening`, which is part of its text or above it, without the lines of the fence.
+fn block(opening: &str, start: &str) -> String {
+    let text = guide();
+    let (_, rest) = text.split_once(opening).unwrap_or_else(|| panic!("the guide has no {opening:?}"));
+    format!("{start}{}\n", rest.split_once("\n```").unwrap().0)
+}
+
+/// The commands behind `<!-- run: name -->`.
+fn commands(name: &str) -> String {
+    block(&format!("<!-- run: {name} -->\n```bash\n"), "")
+}
+
+/// `conclave dev` on free ports with a home of its own, killed when dropped.
+struct Dev {
+    process: Child,
+    home: tempfile::TempDir,
+    api: String,
+    admin: String,
+    key: String,
+}
+
+impl Dev {
+    fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("first-hour");
+        fs::create_dir(&folder).unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_conclave"))
+            .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .current_dir(&folder)
+            .env_clear()
+            .env("CONCLAVE_WEBHOOKS__TICK", "50ms")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The ready line is the one line on stdout; a program that cannot start closes it instead.
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        fs::write(folder.join("ready.json"), &line).unwrap();
+        let ready: Value = serde_json::from_str(&line).expect("a ready line");
+        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
+        Self { process, home, api: text("api"), admin: text("admin"), key: text("api_key") }
+    }
+
+    /// Runs blocks one after another, as a reader would type them, and returns the JSON documents that they print.
+    fn run(&self, names: &[&str]) -> Vec<Value> {
+        let all: String = names.iter().map(|name| commands(name)).collect();
+        let mut bash = Command::new("bash");
+        let output = bash.args(["-euo", "pipefail", "-c", &all]).env("HOME", self.home.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::Deserializer::from_slice(&output.stdout).into_iter().collect::<Result<_, _>>().unwrap()
+    }
+
+    fn post(&self, path: &str, body: Value) -> Value {
+        Request::new("POST", format!("{}{path}", self.api)).bearer(&self.key).json(body).send().expect(201)
+    }
+
+    /// A delivery, and the secret it is signed with.
+    fn delivery(&self) -> (Received, String) {
+        let receiver = Receiver::start();
+        let endpoint = self.post("/v1/webhook-endpoints", json!({"url": receiver.url}));
+        self.post("/v1/rooms", json!({"name": "hooks"}));
+        let token = self.post("/v1/tokens", json!({"room": "hooks", "identity": "ann"}))["token"].clone();
+        Request::new("POST", format!("{}/sandbox/join", self.admin)).json(json!({"token": token})).send().expect(201);
+        (receiver.next(), endpoint["secret"].as_str().unwrap().to_owned())
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_guide_opens_a_room_and_tests_an_integration_without_a_browser() {
+    if !exists("curl") || !exists("bash") {
+        println!("skipped: curl or bash is not on this machine");
+        return;
+    }
+    let dev = Dev::start();
+    let printed = dev.run(&["setup", "room", "token", "sandbox", "end"]);
+    let [room, token, track, sessions] = printed.as_slice() else { panic!("four answers, not {printed:?}") };
+    assert_eq!((&room["status"], &room["empty_timeout_seconds"]), (&json!("open"), &json!(3_600)));
+    assert_eq!((&token["role"], &token["url"]), (&json!("teacher"), &json!(dev.api.replace("http", "ws"))));
+    assert_eq!((&track["kind"], &track["source"]), (&json!("video"), &json!("camera")));
+    let session = &sessions["sessions"][0];
+    assert_eq!((&session["role"], &session["track_count"]), (&json!("student"), &json!(1)));
+    assert!(session["left_at"].is_string());
+    let room = Request::new("GET", format!("{}/v1/rooms/algebra-1", dev.api)).bearer(&dev.key).send().expect(200);
+    assert_eq!(room["status"], "ended");
+}
+
+/// Whether a program can be run here.
+fn exists(program: &str) -> bool {
+    let version = if program == "go" { "version" } else { "--version" };
+    let tried = Command::new(program).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+/// A receiver of the guide: the program that runs it, its file, and how its first line begins.
+const RECEIVERS: [(&str, &str, &str); 3] =
+    [("node", "receiver.mjs", "// "), ("python3", "receiver.py", "# "), ("go", "receiver.go", "// ")];
+
+/// A running receiver, killed when dropped.
+struct Program {
+    name: &'static str,
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Program {
+    fn start((program, file, comment): (&'static str, &'static str, &str), folder: &Path, secret: &str) -> Self {
+        let first = format!("{comment}{file}\n");
+        fs::write(folder.join(file), block(&format!("\n{first}"), &first)).unwrap();
+        let mut command = if program == "go" {
+            build(file, folder)
+        } else {
+            let mut command = Command::new(program);
+            command.arg(file);
+            command
+        };
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        command.current_dir(folder).env("WEBHOOK_SECRET", secret).env("PORT", address.port().to_string());
+        let process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let started = Self { name: file, process, address };
+        let deadline = Instant::now() + WAIT_LIMIT;
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "{file} does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        started
+    }
+
+    /// The status with which it answers a delivery.
+    fn answer(&self, body: &[u8], headers: &[(&str, String)]) -> u16 {
+        let request = Request::new("POST", format!("http://{}/webhooks", self.address)).raw(body);
+        headers.iter().fold(request, |request, (name, value)| request.header(name, value)).send().status
+    }
+
+    /// Stops it, and returns what it has printed.
+    fn stop(mut self) -> String {
+        self.process.kill().unwrap();
+        std::io::read_to_string(self.process.stdout.take().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Builds a receiver in Go: `go run` would leave it running when it is killed.
+fn build(file: &str, folder: &Path) -> Command {
+    let mut build = Command::new("go");
+    // In cargo's directory, so that only the first run compiles Go's library.
+    build
+        .args(["build", "-o", "receiver", file])
+        .current_dir(folder)
+        .env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go"));
+    let built = build.output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Command::new(folder.join("receiver"))
+}
+
+/// The headers of a delivery as they were sent, with some replaced.
+fn headers(delivery: &Received, replaced: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+    let value =
+        |name| replaced.iter().find(|(other, _)| *other == name).map_or(delivery.header(name), |(_, value)| value);
+    names.iter().map(|name| (*name, value(name).to_owned())).collect()
+}
+
+/// The headers of a delivery that was signed so many seconds from now.
+fn signed(secret: &str, body: &[u8], id: &str, seconds: i64) -> Vec<(&'static str, String)> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let time = now.saturating_add_signed(seconds).to_string();
+    let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("{id}.{time}.").as_bytes());
+    mac.update(body);
+    let signature = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+    vec![("webhook-id", id.to_owned()), ("webhook-timestamp", time), ("webhook-signature", signature)]
+}
+
+#[test]
+fn the_receivers_of_the_guide_accept_a_delivery_once_and_refuse_altered_and_old_ones() {
+    let dev = Dev::start();
+    let (delivery, secret) = dev.delivery();
+    let (body, sent) = (&delivery.body, headers(&delivery, &[]));
+    let mut altered = body.clone();
+    *altered.last_mut().unwrap() = b' ';
+    for receiver in RECEIVERS {
+        if !exists(receiver.0) {
+            println!("skipped: {} is not on this machine", receiver.0);
+            continue;
+        }
+        let program = Program::start(receiver, dev.home.path(), &secret);
+        let name = program.name;
+        assert_eq!(program.answer(&altered, &sent), 401, "{name}: an altered body");
+        assert_eq!(program.answer(body, &[]), 401, "{name}: no signature");
+        let signature = delivery.header("webhook-signature");
+        let short = &signature[..signature.len() - 1];
+        for (header, value) in [
+            ("webhook-id", "another"),
+            ("webhook-timestamp", "1"),
+            ("webhook-timestamp", "soon"),
+            ("webhook-signature", short),
+        ] {
+            assert_eq!(
+                program.answer(body, &headers(&delivery, &[(header, value)])),
+                401,
+                "{name}: {header} is {value:?}"
+            );
+        }
+        for seconds in [-301, 302] {
+            assert_eq!(program.answer(body, &signed(&secret, body, "a", seconds)), 401, "{name}: {seconds} s from now");
+        }
+        assert_eq!(program.answer(body, &signed("whsec_AAAA", body, "a", 0)), 401, "{name}: another secret");
+        assert_eq!(program.answer(body, &sent), 204, "{name}: a delivery");
+        assert_eq!(program.answer(body, &sent), 204, "{name}: the same delivery again");
+        assert_eq!(program.answer(body, &signed(&secret, body, "b", -250)), 204, "{name}: one of four minutes ago");
+        let mut several = signed(&secret, body, "c", 0);
+        several[2].1.insert_str(0, "v1,AAAA ");
+        assert_eq!(program.answer(body, &several), 204, "{name}: one of several signatures");
+        let event = "room.started hooks \n";
+        assert_eq!(program.stop(), event.repeat(3), "{name}: each delivery is handled once");
+    }
+}
