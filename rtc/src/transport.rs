@@ -20,7 +20,7 @@ use str0m::stats::PeerStats;
 use str0m::{Candidate, Input, Output, Rtc, RtcConfig, RtcError};
 
 use crate::data::Backlog;
-use crate::forward::{Capacity, LinkQuality};
+use crate::forward::{Capacity, LinkQuality, Stagnation};
 
 new_key_type! {
     /// Names a transport of a worker.
@@ -126,6 +126,8 @@ pub struct Transport {
     pub estimate: Option<Bitrate>,
     /// What the network to the client carries, by the estimates so far.
     pub capacity: Capacity,
+    /// Whether the estimate stays too low.
+    stagnation: Stagnation,
     /// The bitrates that the estimation was told to try: the next step and the best, in bits per second.
     pub bitrates: (u64, u64),
     /// Loss and delay.
@@ -144,11 +146,13 @@ const MAX_MESSAGE_BYTES: u32 = 65_535;
 /// trips. The payloads are shared by all receivers; 600 took a quarter more memory for each of 500.
 const RETRANSMISSION_PACKETS: usize = 200;
 
-/// How long they are kept. Low layers have far fewer packets in this time.
-const RETRANSMISSION_TIME: Duration = Duration::from_secs(1);
+/// How long they are kept: until a packet that was lost twice in a congested network, with a round trip of half a second, has
+/// been repeated. Low layers have far fewer packets in this time.
+const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
 
-/// Retransmissions that are waiting are dropped when they exceed this share of what is sent.
-const RETRANSMISSION_SHARE: f32 = 0.15;
+/// Retransmissions that are waiting are dropped when they exceed this share of what is sent: as much as new packets. str0m's
+/// 0.15 is a few packets a second of a low layer, so that a burst of losses froze the picture until the next key frame.
+const RETRANSMISSION_SHARE: f32 = 0.5;
 
 impl TransportSettings {
     /// Makes the shared settings; the candidates are the addresses that clients are told.
@@ -228,6 +232,7 @@ impl Transport {
             stats: None,
             estimate: None,
             capacity: Capacity::default(),
+            stagnation: Stagnation::default(),
             bitrates: (0, 0),
             quality: LinkQuality::default(),
             media_sections: 0,
@@ -339,6 +344,14 @@ impl Transport {
         if self.estimate.is_some_and(|estimate| estimate.as_u64() < bits_per_second && estimate < capacity) {
             self.estimate = Some(capacity);
             self.rtc.bwe().reset(capacity);
+        }
+    }
+
+    /// Lets the estimation start anew, at the present estimate, if that has not changed for some time although more is wanted.
+    pub fn leave_stagnation(&mut self, wanted: u64, now: Instant) {
+        let Some(estimate) = self.estimate else { return };
+        if self.stagnation.observe(estimate.as_u64(), wanted, now) {
+            self.rtc.bwe().reset(estimate);
         }
     }
 

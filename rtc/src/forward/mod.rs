@@ -15,6 +15,7 @@ mod rate;
 mod rewriter;
 mod sequence;
 mod speakers;
+mod stagnation;
 mod timestamp;
 
 #[cfg(test)]
@@ -29,3 +30,4 @@ pub use quality_use::QualityUse;
 pub use rate::RateMeter;
 pub use rewriter::{Rewriter, Rewritten};
 pub use speakers::{SpeechDetector, WINDOW_MILLISECONDS};
+pub use stagnation::Stagnation;

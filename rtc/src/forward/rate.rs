@@ -9,6 +9,9 @@ pub struct RateMeter {
     bytes: u64,
     /// The bitrate of the last full period, in bits per second.
     pub bits_per_second: u64,
+    /// The mean bitrate, in which each period counts a third and all before it the rest: a key frame alone, which can double a
+    /// period, hardly changes it. After a pause it begins anew.
+    pub mean_bits_per_second: u64,
     /// Packets since the start.
     pub packets: u64,
 }
@@ -16,7 +19,7 @@ pub struct RateMeter {
 impl RateMeter {
     /// Starts to measure now.
     pub const fn new(now: Instant) -> Self {
-        Self { since: now, bytes: 0, bits_per_second: 0, packets: 0 }
+        Self { since: now, bytes: 0, bits_per_second: 0, mean_bits_per_second: 0, packets: 0 }
     }
 
     /// Counts a packet.
@@ -33,7 +36,10 @@ impl RateMeter {
             return;
         }
         let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let was_paused = self.bits_per_second == 0;
         self.bits_per_second = self.bytes.saturating_mul(8000) / milliseconds;
+        let mean = (self.mean_bits_per_second.saturating_mul(2).saturating_add(self.bits_per_second)) / 3;
+        self.mean_bits_per_second = if was_paused { self.bits_per_second } else { mean };
         self.bytes = 0;
         self.since = now;
     }
@@ -54,5 +60,16 @@ mod tests {
         assert_eq!(meter.bits_per_second, 1_000_000);
         meter.roll(start + Duration::from_secs(2));
         assert_eq!((meter.bits_per_second, meter.packets), (0, 100));
+    }
+
+    #[test]
+    fn the_mean_follows_slowly_and_begins_anew_after_a_pause() {
+        let (start, mut meter) = (Instant::now(), RateMeter::new(Instant::now()));
+        let means = [300_000, 300_000, 900_000, 300_000, 0, 600_000].into_iter().zip(1..).map(|(bits, second)| {
+            meter.add(bits / 8);
+            meter.roll(start + Duration::from_secs(second));
+            meter.mean_bits_per_second / 1000
+        });
+        assert_eq!(means.collect::<Vec<_>>(), [300, 300, 500, 433, 288, 600]);
     }
 }

@@ -82,11 +82,11 @@ impl Worker {
         let limit = peer.info.permissions.subscribe_max_kbps.map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
         // Padding makes room for what the network has not shown to carry, never for what the role forbids.
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
-        let Some(transport) = self.transports.get_mut(peer.subscriber).filter(|transport| transport.bitrates != wanted)
-        else {
+        let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
+        transport.leave_stagnation(wanted.0, self.now);
+        if std::mem::replace(&mut transport.bitrates, wanted) == wanted {
             return;
-        };
-        transport.bitrates = wanted;
+        }
         transport.rtc().bwe().set_bitrate(Bitrate::from(wanted.0), Bitrate::from(wanted.1));
         let subscriber = peer.subscriber;
         self.touch(subscriber);
@@ -141,7 +141,7 @@ pub(super) fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> O
 }
 
 fn bitrate(track: &UpTrack, layer: usize) -> u64 {
-    let measured = track.layers.get(layer).map_or(0, |layer| layer.rate.bits_per_second);
+    let measured = track.layers.get(layer).map_or(0, |layer| layer.rate.mean_bits_per_second);
     let announced = track.layer_info(layer).map_or(0, |info| u64::from(info.bitrate));
     [measured, announced].into_iter().find(|rate| *rate > 0).or(USUAL_BITRATES.get(layer).copied()).unwrap_or_default()
 }

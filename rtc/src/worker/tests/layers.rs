@@ -230,8 +230,30 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
     // Now and then a better layer is tried.
     assert!(lowest * 10 > received.len() * 6, "{lowest} of {} packets are of the lowest layer", received.len());
     call.world.loses = Box::new(|_, _, _| false);
-    stream(&mut call, 40);
+    stream(&mut call, 20);
     assert_eq!(call.last_layer(), Some(2));
+}
+
+#[test]
+fn bursts_of_losses_in_a_small_layer_are_repaired() {
+    let mut call = Simulcast::new(ConnectionMode::Single);
+    call.set(quality(Quality::Low));
+    call.stream(50, &[0]);
+    call.take_received();
+    for _ in 0..3 {
+        let mut left = 5;
+        call.world.loses = Box::new(move |is_to_server, bytes, _| {
+            let is_lost = !is_to_server && bytes > 200 && left > 0;
+            left -= usize::from(is_lost);
+            is_lost
+        });
+        call.stream(10, &[0]);
+    }
+    call.stream(50, &[0]);
+    let mut sequences: Vec<_> = call.take_received().iter().map(|packet| packet.sequence).collect();
+    sequences.sort_unstable();
+    assert_eq!(sequences.len(), 80, "{sequences:?}");
+    assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1), "{sequences:?}");
 }
 
 #[test]
