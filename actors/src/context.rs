@@ -12,6 +12,7 @@ use crate::delivery::pool::DeliveryPool;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 use crate::turns::Turns;
+use crate::upload::Uploader;
 
 /// The services and settings that all actors share.
 pub struct ActorContext {
@@ -23,6 +24,8 @@ pub struct ActorContext {
     pub clock: Clock,
     /// Posts webhooks.
     pub deliveries: DeliveryPool,
+    /// Uploads the files of recordings.
+    pub uploads: Uploader,
     /// The settings of the actors.
     pub settings: Settings,
     /// The turns of rooms whose deadline has come.

@@ -3,8 +3,10 @@
 //! - [`signature`]: the two signatures of a delivery.
 //! - [`resolver`]: resolves a host, checks its addresses and returns the very address that is dialled.
 //! - [`sender`]: posts one delivery.
+//! - `http_error`: what a request without a response says.
 //! - [`pool`]: the threads that post, and how many posts run at once.
 
+pub(crate) mod http_error;
 pub mod pool;
 pub mod resolver;
 pub mod sender;

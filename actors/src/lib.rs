@@ -17,6 +17,7 @@
 //! - [`report_path`], `barrier`: the order between reports and the media plane's answers.
 //! - [`relay`]: committed events on their way to webhook endpoints.
 //! - [`delivery`]: posts a signed webhook to a checked address.
+//! - `upload`: sends the files of recordings to object storage.
 //! - [`info`], [`inspection`], [`registry`], [`debug`], [`metrics`]: what operators see.
 //!
 //! Calls go down the tree and have timeouts. Upward, an actor only sends: to itself along its [`report_path`]. A change is
@@ -46,6 +47,7 @@ pub mod system;
 pub mod timer;
 pub mod tree;
 pub mod turns;
+mod upload;
 pub mod webhook_endpoint;
 
 pub use context::{ActorContext, Settings};
@@ -54,3 +56,4 @@ pub use info::ActorKind;
 pub use registry::ActorRegistry;
 pub use relay::EventRelay;
 pub use tree::Tree;
+pub use upload::Uploader;

@@ -6,6 +6,7 @@ use prometheus::{Error, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Op
 
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
+use crate::upload::{AttemptResult, Uploader};
 
 /// The metrics of the actors.
 #[derive(Clone)]
@@ -14,6 +15,10 @@ pub struct ActorMetrics {
     pub(crate) deliveries: IntCounterVec,
     /// Seconds from the instant at which an attempt was due until its outcome was written.
     pub(crate) delivery_lag: Histogram,
+    /// Attempts to upload a recording by outcome.
+    uploads: IntCounterVec,
+    upload_sent: IntGaugeVec,
+    upload_size: IntGaugeVec,
     actors: IntGaugeVec,
     mailbox: IntGaugeVec,
     restarts: IntCounterVec,
@@ -35,6 +40,18 @@ impl ActorMetrics {
                 &["outcome"],
             )?,
             delivery_lag: Histogram::with_opts(lag.buckets(vec![0.1, 0.5, 1., 2.5, 5., 10., 30., 60., 300., 1800.]))?,
+            uploads: IntCounterVec::new(
+                Opts::new("conclave_upload_attempts_total", "Attempts to upload a recording, by outcome"),
+                &["outcome"],
+            )?,
+            upload_sent: IntGaugeVec::new(
+                Opts::new("conclave_upload_sent_bytes", "Bytes of a recording that its running upload has sent"),
+                &["egress_id"],
+            )?,
+            upload_size: IntGaugeVec::new(
+                Opts::new("conclave_upload_size_bytes", "The size of a recording that is uploaded"),
+                &["egress_id"],
+            )?,
             actors: IntGaugeVec::new(Opts::new("conclave_actors", "Actors, by kind and status"), &["kind", "status"])?,
             mailbox: IntGaugeVec::new(Opts::new("conclave_actor_mailbox", "Messages that wait, by kind"), &["kind"])?,
             restarts: IntCounterVec::new(
@@ -44,6 +61,9 @@ impl ActorMetrics {
         };
         registry.register(Box::new(metrics.deliveries.clone()))?;
         registry.register(Box::new(metrics.delivery_lag.clone()))?;
+        registry.register(Box::new(metrics.uploads.clone()))?;
+        registry.register(Box::new(metrics.upload_sent.clone()))?;
+        registry.register(Box::new(metrics.upload_size.clone()))?;
         registry.register(Box::new(metrics.actors.clone()))?;
         registry.register(Box::new(metrics.mailbox.clone()))?;
         registry.register(Box::new(metrics.restarts.clone()))?;
@@ -53,12 +73,37 @@ impl ActorMetrics {
         for outcome in ["delivered", "retried", "failed"] {
             metrics.deliveries.with_label_values(&[outcome]);
         }
+        for outcome in ["uploaded", "retried", "failed"] {
+            metrics.uploads.with_label_values(&[outcome]);
+        }
         Ok(metrics)
     }
 
     /// Counts an actor that failed and will be rebuilt.
     pub(crate) fn restarted(&self, kind: ActorKind) {
         self.restarts.with_label_values(&[kind.as_str()]).inc();
+    }
+
+    /// Counts an attempt to upload a recording.
+    pub(crate) fn uploaded(&self, result: &AttemptResult) {
+        let outcome = match result {
+            AttemptResult::Uploaded => "uploaded",
+            AttemptResult::Retried => "retried",
+            AttemptResult::GivenUp { .. } => "failed",
+            AttemptResult::NoFile => return,
+        };
+        self.uploads.with_label_values(&[outcome]).inc();
+    }
+
+    /// Sets the gauges of the uploads that run. Those that have ended are not shown any more.
+    pub fn update_upload_gauges(&self, uploads: &Uploader) {
+        self.upload_sent.reset();
+        self.upload_size.reset();
+        let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        for upload in uploads.running() {
+            self.upload_sent.with_label_values(&[upload.egress.as_str()]).set(gauge(upload.sent()));
+            self.upload_size.with_label_values(&[upload.egress.as_str()]).set(gauge(upload.size()));
+        }
     }
 
     /// Sets the gauges to the current number of actors and of waiting messages.

@@ -26,6 +26,7 @@ use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{SystemActor, SystemMsg};
+use crate::upload::Uploader;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// Time that a caller waits for an actor. It is longer than any write, unless the disk is in trouble, and than two calls to a
@@ -85,6 +86,12 @@ impl Tree {
     #[must_use]
     pub fn registry(&self) -> &ActorRegistry {
         &self.context.registry
+    }
+
+    /// Returns what uploads recordings.
+    #[must_use]
+    pub fn uploads(&self) -> &Uploader {
+        &self.context.uploads
     }
 
     /// Returns the media plane.

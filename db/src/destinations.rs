@@ -51,6 +51,9 @@ macro_rules! select {
 
 const SELECT: &str = select!("ORDER BY d.created_at DESC, d.id DESC");
 const SELECT_ONE: &str = select!("AND d.name = ?3");
+const SELECT_BY_ID: &str =
+    "SELECT d.id, d.template_id, d.name, d.kind, d.config, d.created_at, d.updated_at, d.sealed, d.key_id
+     FROM destinations d JOIN templates t ON t.id = d.template_id WHERE t.project_id = ?1 AND d.id = ?2";
 const INSERT: &str =
     "INSERT INTO destinations (id, template_id, name, kind, config, sealed, key_id, created_at, updated_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)";
@@ -116,6 +119,17 @@ fn find(
     name: &DestinationName,
 ) -> Result<Option<Stored>, StoreError> {
     sql.one(SELECT_ONE, args![project, template, name], stored)
+}
+
+/// Reads and decrypts a destination's configuration by its id; `None` if there is none of this kind.
+pub(crate) fn open_by_id(
+    sql: Sql<'_>,
+    (project, id): (&ProjectId, &DestinationId),
+    kind: DestinationKind,
+    vault: &Vault,
+) -> Result<Option<DestinationConfig>, StoreError> {
+    let found = sql.one(SELECT_BY_ID, args![project, id], stored)?.filter(|stored| stored.redacted.kind == kind);
+    found.map(|stored| stored.open(vault)).transpose()
 }
 
 fn existing(

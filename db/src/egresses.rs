@@ -1,16 +1,17 @@
 //! The records of egresses: recordings and broadcasts. A status only moves forward: its `UPDATE` names the statuses that it may
-//! leave. A change of status and its event are one transaction.
-
-use std::sync::LazyLock;
+//! leave (`egress_rows`).
 
 use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressState, EgressStatus, UsedDestination};
-use conclave_model::event::{Event, EventContext};
+use conclave_model::event::Event;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::Room;
 use conclave_model::{EgressId, EgressRowId, ProjectId, RoomId, RoomName, Timestamp};
 
 use crate::destinations;
+use crate::egress_rows::{
+    SELECT, SELECT_ENDED_WITH_UPLOAD, SELECT_ONE_WITH_ROOM, SELECT_RUNNING, advance, egress, existing, find,
+};
 use crate::error::StoreError;
 use crate::open_sessions::event_context;
 use crate::query_builder::QueryBuilder;
@@ -18,6 +19,7 @@ use crate::room_rows::open_by_id;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::tx::Tx;
+use crate::uploads::{self, PendingUpload};
 use crate::values::args;
 
 /// An egress that the media plane has accepted.
@@ -33,6 +35,8 @@ pub struct NewEgress {
     pub destination: Option<UsedDestination>,
     /// The state that the media plane returned when it accepted the egress.
     pub state: EgressState,
+    /// Whether its file has to be uploaded when it has ended.
+    pub is_uploaded: bool,
 }
 
 /// The filters of a list of egresses; `None` matches all.
@@ -48,91 +52,30 @@ pub struct EgressFilter {
     pub before: Option<Timestamp>,
 }
 
-/// An egress that is not final.
+/// An egress that is not final, or whose file has to be uploaded.
 #[derive(Debug, Clone)]
 pub struct RunningEgress {
     /// The egress's record.
     pub egress: Egress,
     /// Whether its room is open.
     pub room_open: bool,
+    /// The upload of its file; `None` if there is nothing to upload.
+    pub upload: Option<PendingUpload>,
 }
 
-/// The error of an egress that failed without a reason from the media plane.
-const NO_REASON: &str = "the media plane gave no reason";
-
-macro_rules! select {
-    ($rest:literal) => {
-        concat!(
-            "SELECT e.id, e.project_id, e.room, e.egress_id, e.kind, e.recording_type, e.filepath, e.urls, e.destination,
-                    e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at",
-            $rest
-        )
-    };
-}
-
-const SELECT: &str = select!(" FROM egresses e");
-const SELECT_ONE: &str = select!(" FROM egresses e WHERE e.project_id = ?1 AND e.egress_id = ?2");
-const SELECT_RUNNING: &str = select!(
-    ", r.status = 'open' FROM egresses e JOIN rooms r ON r.id = e.room_id WHERE e.project_id = ?1 AND e.ended_at IS NULL"
-);
-const SELECT_ONE_RUNNING: &str = select!(
-    ", r.status = 'open' FROM egresses e JOIN rooms r ON r.id = e.room_id
-     WHERE e.project_id = ?1 AND e.ended_at IS NULL AND e.egress_id = ?2"
-);
 const INSERT: &str =
     "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
                            destination, destination_id, status, started_at, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'starting', ?12, ?13)
      ON CONFLICT (egress_id) DO NOTHING";
 
-/// For each status, the update that moves an egress to it from one of its legal predecessors.
-static UPDATES: LazyLock<Vec<(EgressStatus, String)>> =
-    LazyLock::new(|| EgressStatus::ALL.iter().map(|status| (*status, update_to(*status))).collect());
-
-fn update_to(status: EgressStatus) -> String {
-    let from: Vec<_> = status.predecessors().iter().map(|status| format!("'{}'", status.as_str())).collect();
-    format!(
-        "UPDATE egresses
-         SET status = ?3, error = ?4, ended_at = CASE WHEN ?5 < started_at THEN started_at ELSE ?5 END
-         WHERE project_id = ?1 AND egress_id = ?2 AND status IN ({})",
-        from.join(", ")
-    )
-}
-
-fn detail(row: &Row<'_>) -> Result<EgressDetail, StoreError> {
-    match row.get(4)? {
-        EgressKind::Recording => Ok(EgressDetail::Recording { recording_type: row.get(5)?, filepath: row.get(6)? }),
-        EgressKind::Broadcast => Ok(EgressDetail::Broadcast { urls: row.json(7)? }),
-    }
-}
-
-fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
-    let (name, id): (Option<_>, Option<_>) = (row.get(8)?, row.get(9)?);
-    Ok(Egress {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        room: row.get(2)?,
-        egress_id: row.get(3)?,
-        detail: detail(row)?,
-        destination: name.zip(id).map(|(name, id)| UsedDestination { id, name }),
-        status: row.get(10)?,
-        error: row.get(11)?,
-        started_at: row.get(12)?,
-        ended_at: row.get(13)?,
-        created_at: row.get(14)?,
-    })
-}
-
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
-    Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)? })
+    Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)?, upload: None })
 }
 
-fn find(sql: Sql<'_>, project: &ProjectId, id: &EgressId) -> Result<Option<Egress>, StoreError> {
-    sql.one(SELECT_ONE, args![project, id], egress)
-}
-
-fn existing(sql: Sql<'_>, project: &ProjectId, id: &EgressId) -> Result<Egress, StoreError> {
-    find(sql, project, id)?.ok_or_else(|| StoreError::Fault("an egress that was started has no record".into()))
+fn with_upload(sql: Sql<'_>, running: RunningEgress) -> Result<RunningEgress, StoreError> {
+    let upload = uploads::find(sql, &running.egress.project_id, &running.egress.egress_id)?;
+    Ok(RunningEgress { upload, ..running })
 }
 
 fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
@@ -167,28 +110,12 @@ fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Egress, StoreError> {
         return StoreError::refuse(destinations::not_found().at("destination"));
     }
     insert(tx, &room, new)?;
+    if new.is_uploaded {
+        uploads::insert(tx, &new.project_id, &new.state.egress_id)?;
+    }
     let (id, at) = (&new.state.egress_id, new.state.started_at);
     tx.emit(&Event::egress_started(event_context(&room, at), new.detail.kind(), id))?;
     existing(tx.sql, &room.project_id, id)
-}
-
-/// Moves an egress forward, and emits the event of the move. An egress that may not move to that status does not change.
-fn advance(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timestamp) -> Result<Egress, StoreError> {
-    let Some((_, update)) = UPDATES.iter().find(|(status, _)| *status == state.status) else {
-        return existing(tx.sql, project, &state.egress_id);
-    };
-    // Only a failed egress has an error, and it always has one.
-    let failed = state.status == EgressStatus::Failed;
-    let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
-    let ended_at = state.status.is_final().then(|| state.ended_at.unwrap_or(at));
-    let moved = tx.sql.change(update, args![project, &state.egress_id, state.status, error, ended_at])? > 0;
-    let egress = existing(tx.sql, project, &state.egress_id)?;
-    if moved {
-        let context =
-            EventContext { project_id: egress.project_id.clone(), room: egress.room.clone(), occurred_at: at };
-        tx.emit(&Event::egress_updated(context, egress.kind(), &egress.egress_id, egress.status))?;
-    }
-    Ok(egress)
 }
 
 /// The query of a list.
@@ -265,20 +192,30 @@ impl Store {
         self.list(project, move |sql, project| list_query(project, kind, &filter).page(sql, page, egress)).await
     }
 
-    /// Reads a project's egresses that are not final.
+    /// Reads a project's egresses that are not final, or whose file has to be uploaded.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn running_egresses(&self, project: ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_RUNNING, args![&project], running)).await
+        self.bulk_read(move |sql| {
+            let mut found = sql.many(SELECT_RUNNING, args![&project], running)?;
+            found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![&project], running)?);
+            found.into_iter().map(|egress| with_upload(sql, egress)).collect()
+        })
+        .await
     }
 
-    /// Reads an egress that is not final; `None` when the project has none by that id.
+    /// Reads an egress that is not final, or whose file has to be uploaded; `None` when the project has none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn running_egress(&self, project: ProjectId, id: EgressId) -> Result<Option<RunningEgress>, StoreError> {
-        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running)).await
+        self.read(move |sql| {
+            let found = sql.one(SELECT_ONE_WITH_ROOM, args![&project, &id], running)?;
+            let found = found.map(|egress| with_upload(sql, egress)).transpose()?;
+            Ok(found.filter(|running| !running.egress.status.is_final() || running.upload.is_some()))
+        })
+        .await
     }
 
     /// Reads an egress that is final; `None` when the project has none by that id.

@@ -12,7 +12,7 @@ use crate::sql::Sql;
 use crate::values::Value;
 use crate::{
     DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, migrate,
-    projects, role_changes, rooms, sessions, templates, webhook_endpoints,
+    projects, role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
 };
 
 /// A filter of a list: how it is set, and what the plan must contain when it is.
@@ -196,6 +196,16 @@ fn counts_over_all_projects_read_what_is_live_only() {
             assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
             assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
         }
+    });
+}
+
+#[test]
+fn the_paths_at_a_destination_are_read_from_an_index() {
+    with_schema(|sql, _| {
+        let args = [Value::Text("a"); 4];
+        let query = format!("EXPLAIN QUERY PLAN {}", uploads::SELECT_FILEPATHS);
+        let steps: Vec<String> = sql.many(&query, &args, |row| row.get(3)).unwrap();
+        assert!(steps.concat().contains("destination_id=? AND filepath>? AND filepath<?"), "{steps:#?}");
     });
 }
 

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_open_rooms_index.sql"),
     include_str!("migrations/0014_ascending_indexes.sql"),
     include_str!("migrations/0015_newest_projects.sql"),
+    include_str!("migrations/0016_uploads.sql"),
 ];
 
 /// The number of the schema that this program writes.

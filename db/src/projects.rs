@@ -53,7 +53,8 @@ const SELECT_ALL: &str = select!("ORDER BY created_at, id");
 const SELECT_LIVE: &str = "SELECT id FROM projects p
      WHERE EXISTS (SELECT 1 FROM rooms WHERE project_id = p.id AND status = 'open')
         OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE project_id = p.id AND active = 1)
-        OR EXISTS (SELECT 1 FROM egresses WHERE project_id = p.id AND ended_at IS NULL)";
+        OR EXISTS (SELECT 1 FROM egresses WHERE project_id = p.id AND ended_at IS NULL)
+        OR EXISTS (SELECT 1 FROM uploads WHERE project_id = p.id)";
 const INSERT: &str =
     "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES (?1, ?2, ?3, ?4, 'active', ?5)";
 const SET_STATUS: &str = "UPDATE projects SET status = ?2 WHERE id = ?1 AND status IN ('active', 'suspended')";

@@ -44,8 +44,13 @@ pub struct Plan {
 /// Where an egress goes.
 #[derive(Clone)]
 pub enum Destination {
-    /// A file: its path within the directory of the project.
-    File(FilePath),
+    /// A file.
+    File {
+        /// Its path within the directory of the project.
+        filepath: FilePath,
+        /// Paths that are not used, as if files were there.
+        taken: Vec<FilePath>,
+    },
     /// Receivers of a broadcast: their RTMP urls, with stream keys.
     Streams(Vec<String>),
 }
@@ -155,11 +160,11 @@ impl Engine {
     pub fn prepare(&self, plan: &Plan) -> Result<Prepared, StartError> {
         if let EgressSource::Track(track) = &plan.source {
             let codec = plan.codec.ok_or(StartError::NoSuchTrack)?;
-            let Destination::File(filepath) = &plan.destination else {
+            let Destination::File { filepath, taken } = &plan.destination else {
                 return Err(StartError::Unsupported("a single track is not broadcast".into()));
             };
             let ffmpeg = self.ffmpeg()?;
-            let (file, filepath) = self.reserve(plan, filepath, Content::Track(codec), &ffmpeg)?;
+            let (file, filepath) = self.reserve(plan, (filepath, taken), Content::Track(codec), &ffmpeg)?;
             return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
         }
         let ffmpeg = self.ffmpeg()?;
@@ -167,14 +172,14 @@ impl Engine {
         let media = media_of(&plan.source);
         let content = if media.has_video { Content::Video } else { Content::Audio };
         let container = match &plan.destination {
-            Destination::File(filepath) => files::container(filepath, content),
+            Destination::File { filepath, .. } => files::container(filepath, content),
             Destination::Streams(_) => BROADCAST,
         };
         arguments(&ffmpeg, container, media, &self.settings.encoding)
             .map_err(|codec| StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}")))?;
         let (output, filepath) = match &plan.destination {
-            Destination::File(filepath) => {
-                let (file, filepath) = self.reserve(plan, filepath, content, &ffmpeg)?;
+            Destination::File { filepath, taken } => {
+                let (file, filepath) = self.reserve(plan, (filepath, taken), content, &ffmpeg)?;
                 (Output::File(file), Some(filepath))
             }
             Destination::Streams(urls) => (Output::Streams(urls.clone()), None),
@@ -190,12 +195,12 @@ impl Engine {
     fn reserve(
         &self,
         plan: &Plan,
-        filepath: &FilePath,
+        names: (&FilePath, &[FilePath]),
         content: Content,
         ffmpeg: &Ffmpeg,
     ) -> Result<(OutputFile, FilePath), StartError> {
         let project = plan.room.split().0;
-        let file = files::reserve(&self.settings.recordings, &project, filepath, content)
+        let file = files::reserve(&self.settings.recordings, &project, names, content)
             .map_err(|error| StartError::File(error.to_string()))?;
         let filepath = file.filepath.clone();
         Ok((OutputFile::new(ffmpeg.clone(), file), filepath))

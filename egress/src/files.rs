@@ -95,19 +95,10 @@ impl Container {
     }
 }
 
-/// Splits a path before the dot of its extension, if it has one.
-fn split_extension(path: &str) -> (&str, Option<&str>) {
-    let name = path.rfind('/').map_or(0, |slash| slash + 1);
-    match path[name..].rfind('.').filter(|dot| *dot > 0) {
-        Some(dot) => (&path[..name + dot], Some(&path[name + dot + 1..])),
-        None => (path, None),
-    }
-}
-
 /// Returns the format that the extension names, if it can have the content, and otherwise the usual one with its extension in
 /// place of a known one that does not fit, or behind the name.
-fn choose(path: &str, content: Content) -> (String, String, Container) {
-    let (stem, extension) = split_extension(path);
+fn choose(path: &FilePath, content: Content) -> (String, String, Container) {
+    let (stem, extension) = path.split_extension();
     let named = extension.and_then(Container::from_extension);
     match (named, extension) {
         (Some(container), Some(extension)) if container.can_have(content) => {
@@ -115,7 +106,7 @@ fn choose(path: &str, content: Content) -> (String, String, Container) {
         }
         _ => {
             let container = Container::default_for(content);
-            let stem = if named.is_some() { stem } else { path };
+            let stem = if named.is_some() { stem } else { path.as_str() };
             (stem.to_owned(), container.extension().to_owned(), container)
         }
     }
@@ -123,24 +114,28 @@ fn choose(path: &str, content: Content) -> (String, String, Container) {
 
 /// Returns the format of a recording with this path.
 pub fn container(filepath: &FilePath, content: Content) -> Container {
-    choose(filepath.as_str(), content).2
+    choose(filepath, content).2
 }
 
-/// Creates an empty file for a recording. A file that exists is never used: `-2`, `-3` and so on are put before the extension.
+/// Creates an empty file for a recording. The name of a file that exists, or one that is taken, is never used: `-2`, `-3` and so on are
+/// put before the extension.
 ///
 /// # Errors
 /// The directory or the file cannot be created.
 pub fn reserve(
     recordings: &Path,
     project: &ProjectId,
-    filepath: &FilePath,
+    (filepath, taken): (&FilePath, &[FilePath]),
     content: Content,
 ) -> io::Result<ReservedFile> {
-    let (stem, extension, container) = choose(filepath.as_str(), content);
+    let (stem, extension, container) = choose(filepath, content);
     let root = recordings.join(project.as_str());
     for number in 1..=NAMES {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
         let filepath: FilePath = format!("{stem}{suffix}.{extension}").parse().map_err(io::Error::other)?;
+        if taken.contains(&filepath) {
+            continue;
+        }
         let path = root.join(filepath.as_str());
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -170,8 +165,12 @@ mod tests {
     use super::*;
 
     fn reserved(directory: &Path, filepath: &str, content: Content) -> (String, Container) {
+        reserved_beside(directory, filepath, &[], content)
+    }
+
+    fn reserved_beside(directory: &Path, filepath: &str, taken: &[FilePath], content: Content) -> (String, Container) {
         let project = "prj_0123456789ab".parse().unwrap();
-        let file = reserve(directory, &project, &filepath.parse().unwrap(), content).unwrap();
+        let file = reserve(directory, &project, (&filepath.parse().unwrap(), taken), content).unwrap();
         assert!(file.path.starts_with(directory.join("prj_0123456789ab")) && file.path.exists());
         (file.filepath.to_string(), file.container)
     }
@@ -181,6 +180,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let names = [(); 3].map(|()| reserved(directory.path(), "a.b/c.mp4", Content::Video).0);
         assert_eq!(names, ["a.b/c.mp4", "a.b/c-2.mp4", "a.b/c-3.mp4"]);
+    }
+
+    #[test]
+    fn a_taken_name_is_never_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let taken = ["a.mp4", "a-3.mp4"].map(|name| name.parse().unwrap());
+        let names = [(); 2].map(|()| reserved_beside(directory.path(), "a.mp4", &taken, Content::Video).0);
+        assert_eq!(names, ["a-2.mp4", "a-4.mp4"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::schema::word_enum;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::filepath::FilePath;
 use crate::plan::Feature;
 use crate::rtmp::RtmpUrl;
 use crate::{BucketName, DestinationId, DestinationName, Problem, Secret, StorageLabel, TemplateId, Timestamp};
@@ -263,6 +264,21 @@ impl DestinationConfig {
 }
 
 impl RecordingConfig {
+    /// Returns the name of the object for a file: its path behind the prefix, which is a directory with or without a slash at its
+    /// end.
+    #[must_use]
+    pub fn object_name(&self, filepath: &FilePath) -> String {
+        let prefix = match self {
+            Self::S3(s3) => &s3.prefix,
+            Self::Gcp(gcp) => &gcp.prefix,
+            Self::Azure(azure) => &azure.prefix,
+        };
+        match prefix.as_ref().map(|prefix| prefix.as_ref().trim_end_matches('/')) {
+            None | Some("") => filepath.to_string(),
+            Some(prefix) => format!("{prefix}/{filepath}"),
+        }
+    }
+
     fn json(&self, show: fn(&Secret) -> &str) -> Value {
         match self {
             Self::S3(s3) => object([

@@ -31,6 +31,16 @@ impl FilePath {
         Self(format!("{room}-{time}.{extension}").into())
     }
 
+    /// Splits the path before the dot of its extension, if it has one.
+    #[must_use]
+    pub fn split_extension(&self) -> (&str, Option<&str>) {
+        let name = self.0.rfind('/').map_or(0, |slash| slash + 1);
+        match self.0[name..].rfind('.').filter(|dot| *dot > 0) {
+            Some(dot) => (&self.0[..name + dot], Some(&self.0[name + dot + 1..])),
+            None => (&self.0, None),
+        }
+    }
+
     /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -143,7 +143,7 @@ impl Server {
             egress::start_egress(plane, &config, &data, &metrics).await?;
         }
         let (rtmp_socket, rtmp_tls) = (bound.rtmp_socket.take(), tls.as_ref().map(|tls| tls.acceptor.clone()));
-        let context = parts::actor_context(&config, &store, &media, (&clock, &metrics))?;
+        let context = parts::actor_context(&config, &store, &media, (&clock, &metrics), &data)?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;

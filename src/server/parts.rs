@@ -1,13 +1,14 @@
 //! Parts of the server that are created from the configuration.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::turns::Turns;
-use conclave_actors::{ActorContext, ActorRegistry, Settings};
+use conclave_actors::{ActorContext, ActorRegistry, Settings, Uploader};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::Clock;
@@ -44,6 +45,7 @@ pub(super) fn actor_context(
     store: &Store,
     media: &Arc<dyn MediaPlane>,
     (clock, metrics): (&Clock, &Metrics),
+    data: &Path,
 ) -> Result<ActorContext, CliError> {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
     let deliveries = DeliveryPool::new(Sender::new(filter, config.webhooks.timeout))
@@ -53,6 +55,7 @@ pub(super) fn actor_context(
         media: Arc::clone(media),
         clock: clock.clone(),
         deliveries,
+        uploads: Uploader::new(config.recordings.path(data), AddressFilter::new(config.egress.allow_networks.clone())),
         settings: Settings {
             webhook_tick: config.webhooks.tick,
             webhook_timeout: config.webhooks.timeout,

@@ -19,7 +19,8 @@ use ureq::Agent;
 use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
-use super::resolver::{AddressBlocked, FilteredResolver, parse_url};
+use super::http_error::{describe, is_closed};
+use super::resolver::{FilteredResolver, parse_url};
 use super::signature::{standard_signature, svc_signature};
 
 /// Bytes of status line and headers a receiver may answer with.
@@ -132,7 +133,7 @@ impl Sender {
         let begun = Instant::now();
         let outcome = match self.send(url.as_str(), request) {
             Ok(status) => AttemptOutcome::answered(status),
-            Err(error) => AttemptOutcome::failed(self.describe(&error)),
+            Err(error) => AttemptOutcome::failed(describe(&error, &self.timed_out())),
         };
         AttemptOutcome { timed_out: begun.elapsed() >= self.timeout, ..outcome }
     }
@@ -144,34 +145,6 @@ impl Sender {
             Err(error) if is_closed(&error) && !DIALLED.get() => send_with(&self.fresh, url, request),
             result => result,
         }
-    }
-
-    fn describe(&self, error: &ureq::Error) -> String {
-        match error {
-            ureq::Error::Timeout(_) => self.timed_out(),
-            ureq::Error::HostNotFound => "name not resolved".to_owned(),
-            ureq::Error::Io(error) => self.describe_io(error),
-            ureq::Error::Rustls(error) => format!("TLS failed: {error}"),
-            ureq::Error::Tls(_) | ureq::Error::TlsRequired => "TLS failed".to_owned(),
-            ureq::Error::Protocol(_) => "the answer is not valid HTTP".to_owned(),
-            ureq::Error::LargeResponseHeader(..) => "the answer's headers are too large".to_owned(),
-            ureq::Error::Other(error) if error.is::<AddressBlocked>() => "address blocked".to_owned(),
-            _ => "the request could not be made".to_owned(),
-        }
-    }
-
-    fn describe_io(&self, error: &io::Error) -> String {
-        use io::ErrorKind as Kind;
-        let words = match error.kind() {
-            Kind::TimedOut | Kind::WouldBlock => return self.timed_out(),
-            // What rustls finds wrong with a certificate or a record comes wrapped this way.
-            Kind::InvalidData => return format!("TLS failed: {error}"),
-            Kind::ConnectionRefused => "connection refused",
-            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => "address not reachable",
-            kind if is_closed_kind(kind) => "connection closed before an answer",
-            _ => "connection failed",
-        };
-        words.to_owned()
     }
 
     fn timed_out(&self) -> String {
@@ -215,15 +188,6 @@ fn send_with(agent: &Agent, url: &str, request: &DeliveryRequest) -> Result<u16,
     // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
     let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());
     Ok(response.status().as_u16())
-}
-
-fn is_closed(error: &ureq::Error) -> bool {
-    matches!(error, ureq::Error::Io(error) if is_closed_kind(error.kind()))
-}
-
-const fn is_closed_kind(kind: io::ErrorKind) -> bool {
-    use io::ErrorKind as Kind;
-    matches!(kind, Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof)
 }
 
 #[cfg(test)]

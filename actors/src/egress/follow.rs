@@ -6,6 +6,7 @@ use conclave_model::Timestamp;
 use conclave_model::egress::{Egress, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 
+use super::upload::Upload;
 use super::{EgressActor, EgressActorState, EgressMsg};
 use crate::context::ActorContext;
 use crate::error::TreeError;
@@ -57,22 +58,22 @@ impl Follower for EgressActor {
 }
 
 impl EgressActor {
-    /// Polls the media plane and writes its answer. A final egress is not polled.
+    /// Polls the media plane and writes its answer. An egress that has ended there is not polled.
     pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Egress, TreeError> {
-        if !state.egress.status.is_final() {
+        if !state.has_ended_on_plane() {
             let answer = self.context.media.egress(&state.egress.namespaced_room(), &self.id).await;
             self.record_answer(state, answer, None).await?;
         }
         Ok(state.egress.clone())
     }
 
-    /// Asks the media plane to stop the egress. A final egress stays as it is.
+    /// Asks the media plane to stop the egress. One that has ended there stays as it is.
     pub(super) async fn stop(
         &self,
         state: &mut EgressActorState,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        if !state.egress.status.is_final() {
+        if !state.has_ended_on_plane() {
             let answer = self.context.media.stop_egress(&state.egress.namespaced_room(), &self.id).await;
             self.record_answer(state, answer.map(|known| known.map(at_least_ending)), recorder).await?;
         }
@@ -89,7 +90,7 @@ impl EgressActor {
     /// Arms the timer that polls an egress which should become final soon, in case that report is lost.
     pub(super) fn arm_settle(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
         let settling = state.egress.status == EgressStatus::Ending || !state.room_open;
-        if !settling || state.egress.status.is_final() {
+        if !settling || state.has_ended_on_plane() {
             state.settle = None;
         } else if state.settle.is_none() {
             let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
@@ -124,6 +125,14 @@ impl EgressActor {
         at: Timestamp,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
+        let has_file = state.upload.as_ref().is_some_and(Upload::is_recording);
+        if has_file && observation.status.is_final() {
+            return self.end_recording(state, observation, at, recorder).await;
+        }
+        // The end of a recording with an upload is that of the upload.
+        if state.has_ended_on_plane() && !state.egress.status.is_final() {
+            return Ok(());
+        }
         if recorder.is_some() || state.egress.status.may_become(observation.status) {
             let project = state.egress.project_id.clone();
             state.egress = self.context.store.record_egress(project, observation, at, recorder).await?;

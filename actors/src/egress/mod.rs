@@ -1,14 +1,16 @@
-//! The egress actor: follows one recording or broadcast until its status is final.
+//! The egress actor: follows one recording or broadcast until its status is final, and uploads the file of a recording with a
+//! destination (`upload.rs`).
 //!
 //! Only this actor changes the record: by reports of the media plane, by the answers to its polls, by a stop. Each change is
 //! written with its event before anyone is notified.
 //!
-//! Limits: an egress whose room has ended, or that was asked to stop, is polled every 5 s until it is final.
+//! Limits: an egress whose room has ended, or that was asked to stop, is polled every 5 s until it has ended on the media plane.
 //!
 //! Supervision: the project actor starts it with the egress and rebuilds it from the record after a failure. It stops when
-//! the egress is final.
+//! the egress is final and no further attempt to upload its file is due in this run of the server.
 
 mod follow;
+mod upload;
 
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ use crate::info::ActorInfo;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
+use crate::upload::UploadFailure;
+use upload::Upload;
 
 /// The reply with the record of a recording or a broadcast.
 pub type EgressReply = RpcReplyPort<Result<Egress, TreeError>>;
@@ -57,6 +61,10 @@ pub enum EgressMsg {
     RoomEnded,
     /// Poll the media plane, in case a report was lost.
     Poll,
+    /// An attempt to upload the file has ended.
+    Uploaded(Result<(), UploadFailure>),
+    /// Another attempt is due.
+    UploadDue,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -69,6 +77,8 @@ impl EgressMsg {
             Self::Stop { .. } => "stop",
             Self::RoomEnded => "room_ended",
             Self::Poll => "poll",
+            Self::Uploaded(_) => "uploaded",
+            Self::UploadDue => "upload_due",
             Self::Inspect(_) => "inspect",
         }
     }
@@ -90,11 +100,13 @@ pub struct EgressActor {
     pub id: EgressId,
 }
 
-/// The record as last written, the timer, and the media plane's last answer.
+/// The record as last written, the timer, the upload, and the media plane's last answer.
 pub struct EgressActorState {
     egress: Egress,
     room_open: bool,
     settle: Option<Timer>,
+    /// The upload of its file; `None` if there is nothing to upload.
+    upload: Option<Upload>,
     last_answer: Option<LastAnswer<EgressStatus>>,
 }
 
@@ -111,7 +123,21 @@ impl EgressActorState {
         if let Some(progress) = progress {
             state["progress"] = progress;
         }
-        Inspection { timers: self.settle.iter().map(Timer::view).collect(), state }
+        if let Some(upload) = &self.upload {
+            state["upload"] = upload.inspect();
+        }
+        let timers = self.settle.iter().chain(self.upload.iter().flat_map(|upload| &upload.timer));
+        Inspection { timers: timers.map(Timer::view).collect(), state }
+    }
+
+    /// Returns whether the media plane has nothing more to say: the egress is final, or only its upload is not.
+    fn has_ended_on_plane(&self) -> bool {
+        self.egress.status.is_final() || self.upload.as_ref().is_some_and(|upload| !upload.is_recording())
+    }
+
+    /// Returns whether this actor has nothing more to do.
+    fn is_done(&self) -> bool {
+        self.egress.status.is_final() && self.upload.as_ref().is_none_or(Upload::has_ended)
     }
 }
 
@@ -127,9 +153,11 @@ impl Actor for EgressActor {
     ) -> Result<EgressActorState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let RunningEgress { egress, room_open } = running;
-        let mut state = EgressActorState { egress, room_open, settle: None, last_answer: None };
+        let RunningEgress { egress, room_open, upload } = running;
+        let upload = upload.map(|pending| Upload::new(&egress, pending, self.context.clock.now()));
+        let mut state = EgressActorState { egress, room_open, settle: None, upload, last_answer: None };
         self.arm_settle(&me, &mut state);
+        self.drive_upload(&me, &mut state);
         Ok(state)
     }
 
@@ -157,6 +185,8 @@ impl Actor for EgressActor {
             }
             EgressMsg::RoomEnded => state.room_open = false,
             EgressMsg::Poll => self.poll(state).await,
+            EgressMsg::Uploaded(result) => self.upload_ended(state, result).await,
+            EgressMsg::UploadDue => state.upload.iter_mut().for_each(|upload| upload.timer = None),
             EgressMsg::Inspect(reply) => {
                 let progress = self.context.media.inspect_egress(&self.id).await;
                 let _ = reply.send(state.inspect(progress));
@@ -164,7 +194,8 @@ impl Actor for EgressActor {
             }
         }
         self.arm_settle(&me, state);
-        if state.egress.status.is_final() {
+        self.drive_upload(&me, state);
+        if state.is_done() {
             // Messages sent by now are handled first; later ones are answered from the record.
             me.actor().drain()?;
         }

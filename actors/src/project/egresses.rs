@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{NewEgress, RunningEgress, Store, StoreError};
+use conclave_db::{NewEgress, PendingUpload, RunningEgress, Store, StoreError};
 use conclave_media::{MediaError, MediaPlane, StartedEgress};
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
@@ -10,7 +10,7 @@ use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
 
 use super::ProjectActor;
 use super::followed::{Followed, SetOf};
-use super::message::{ChildKey, ProjectMsg, StartEgressRequest, UnansweredStart};
+use super::message::{ChildKey, ProjectMsg, StartEgressRequest, StartedEgressRecord, UnansweredStart};
 use super::state::ProjectState;
 use crate::context::ActorContext;
 use crate::egress::{EgressActor, EgressMsg, EgressReply};
@@ -72,7 +72,11 @@ impl Followed for RunningEgress {
                     let _ = reply.send(record.map_err(TreeError::from));
                 });
             }
-            EgressMsg::RoomEnded | EgressMsg::Poll | EgressMsg::Inspect(_) => {}
+            EgressMsg::RoomEnded
+            | EgressMsg::Poll
+            | EgressMsg::Uploaded(_)
+            | EgressMsg::UploadDue
+            | EgressMsg::Inspect(_) => {}
         }
     }
 
@@ -111,15 +115,15 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        (result, unanswered): (Result<Egress, TreeError>, Option<Arc<UnansweredStart>>),
+        (result, unanswered): (Result<StartedEgressRecord, TreeError>, Option<Arc<UnansweredStart>>),
         reply: EgressReply,
     ) {
         state.unanswered.extend(unanswered);
-        if let Ok(egress) = &result {
-            let room_open = state.rooms.contains(&egress.room);
-            self.follow(me, state, RunningEgress { egress: egress.clone(), room_open }).await;
+        if let Ok((egress, upload)) = &result {
+            let (room_open, upload) = (state.rooms.contains(&egress.room), upload.clone());
+            self.follow(me, state, RunningEgress { egress: egress.clone(), room_open, upload }).await;
         }
-        let _ = reply.send(result);
+        let _ = reply.send(result.map(|(egress, _)| egress));
         self.creation_ended::<RunningEgress>(state);
         self.look_for_unanswered(me, state);
     }
@@ -130,20 +134,22 @@ async fn start(
     context: &ActorContext,
     request: StartEgressRequest,
     recorder: Option<ResponseRecorder<Egress>>,
-) -> Result<Egress, TreeError> {
+) -> Result<StartedEgressRecord, TreeError> {
     let room = request.egress.room.clone();
-    let StartedEgress { state, filepath } = context.media.start_egress(request.egress).await?;
+    let started = context.media.start_egress(request.egress).await?;
+    let StartedEgress { state, filepath, is_uploaded_by_server: is_uploaded } = started;
     let egress_id = state.egress_id.clone();
     let (project_id, _) = room.split();
     let detail = request.detail.with_filepath(filepath);
-    let new = NewEgress { project_id, room: request.room, detail, destination: request.destination, state };
+    let new =
+        NewEgress { project_id, room: request.room, detail, destination: request.destination, state, is_uploaded };
     let written = context.store.start_egress(new, recorder).await;
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
         stop_on_plane(&*context.media, &room, &egress_id).await;
     }
-    Ok(written?)
+    Ok((written?, is_uploaded.then(PendingUpload::default)))
 }
 
 /// Stops an egress that has no record, or a final one.
@@ -154,7 +160,7 @@ pub(super) async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom,
 }
 
 /// Whether an egress may run although its start failed: it was not refused, and it has no record.
-fn may_run(started: &Result<Egress, TreeError>) -> bool {
+fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
         Err(TreeError::Store(error)) => !is_known(error),
         Err(TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoAnswer) => true,

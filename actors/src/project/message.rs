@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
+use conclave_db::{NewRoom, PendingUpload, RoomSnapshot, RunningEgress, StoreError};
 use conclave_media::{EgressRequest, IngressRequest, MediaError, Report, ReportError, Survey};
 use conclave_model::egress::{Egress, EgressDetail, UsedDestination};
 use conclave_model::idempotency::ResponseRecorder;
@@ -78,6 +78,9 @@ pub enum ChildKey {
     WebhookEndpoint(EndpointId),
 }
 
+/// The record of an egress that was started, and the upload of its file.
+pub type StartedEgressRecord = (Egress, Option<PendingUpload>);
+
 /// A message to a project actor.
 #[derive(Debug)]
 pub enum ProjectMsg {
@@ -112,8 +115,8 @@ pub enum ProjectMsg {
     },
     /// The start of a recording or a broadcast has ended.
     EgressStarted {
-        /// The record, or the error.
-        result: Box<Result<Egress, TreeError>>,
+        /// The record and its upload, or the error.
+        result: Box<Result<StartedEgressRecord, TreeError>>,
         /// The request, if it may have started an egress although it failed.
         unanswered: Option<Arc<UnansweredStart>>,
         /// The reply to the client's request.

@@ -11,7 +11,7 @@ use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::turns::Turns;
-use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree};
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree, Uploader};
 use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
@@ -59,6 +59,7 @@ impl Fixture {
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
             deliveries: DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap(),
+            uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()),
             settings: Settings::default(),
             turns: turns.clone(),
             registry: ActorRegistry::default(),

@@ -38,7 +38,7 @@ impl Fixture {
                 room: self.room("stage"),
                 max_participants: None,
                 source,
-                output: EgressOutput::File { filepath, destination: None },
+                output: EgressOutput::File { filepath, destination: None, taken: Vec::new() },
             },
             destination: None,
         };

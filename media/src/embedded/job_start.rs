@@ -66,14 +66,11 @@ impl Inner {
     pub async fn start_job(self: &Arc<Self>, request: EgressRequest) -> Result<StartedEgress, MediaError> {
         let Some(jobs) = self.jobs.get() else { return Err(MediaError::Refused("nothing can be recorded".into())) };
         let EgressRequest { room, source, output, .. } = request;
+        let is_uploaded_by_server = matches!(output, EgressOutput::File { destination: Some(_), .. });
         let destination = match output {
-            EgressOutput::File { filepath, destination: None } => Destination::File(filepath),
+            EgressOutput::File { filepath, taken, .. } => Destination::File { filepath, taken },
             EgressOutput::Streams(urls) => {
                 Destination::Streams(urls.iter().map(|url| url.reveal().to_owned()).collect())
-            }
-            EgressOutput::File { destination: Some(_), .. } => {
-                let missing = "the embedded media plane uploads no recordings to destinations";
-                return Err(MediaError::Refused(missing.into()));
             }
         };
         let (id, codec) = self.call_by_port(|machine, _| {
@@ -95,7 +92,7 @@ impl Inner {
         if begun.is_err() {
             jobs.remove(&id);
         }
-        Ok(StartedEgress { state: begun?, filepath })
+        Ok(StartedEgress { state: begun?, filepath, is_uploaded_by_server })
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn to_proto(request: &EgressRequest, recordings: &Path) -> Result<Egr
                 ..Default::default()
             }))
         }
-        (EgressSource::Track(track), EgressOutput::File { filepath, destination }) => {
+        (EgressSource::Track(track), EgressOutput::File { filepath, destination, .. }) => {
             let file = direct_file(&request.room, filepath, destination.as_ref(), recordings);
             Ok(EgressKind::Track(proto::TrackEgressRequest {
                 room_name,
@@ -82,7 +82,7 @@ fn outputs(
     recordings: &Path,
 ) -> (Vec<proto::EncodedFileOutput>, Vec<proto::StreamOutput>) {
     match output {
-        EgressOutput::File { filepath, destination } => {
+        EgressOutput::File { filepath, destination, .. } => {
             (vec![encoded_file(room, filepath, destination.as_ref(), recordings)], Vec::new())
         }
         EgressOutput::Streams(urls) => (Vec::new(), vec![stream_output(urls)]),
@@ -136,12 +136,13 @@ fn file_location(
             let directory = recordings.join(room.split().0.as_str());
             (directory.join(filepath.as_str()).display().to_string(), Storage::Local)
         }
-        Some(RecordingConfig::S3(s3)) => {
-            (with_prefix(s3.prefix.as_ref(), filepath), Storage::S3(Box::new(s3_upload(s3))))
-        }
-        Some(RecordingConfig::Gcp(gcp)) => (with_prefix(gcp.prefix.as_ref(), filepath), Storage::Gcp(gcp_upload(gcp))),
-        Some(RecordingConfig::Azure(azure)) => {
-            (with_prefix(azure.prefix.as_ref(), filepath), Storage::Azure(azure_upload(azure)))
+        Some(config) => {
+            let storage = match config {
+                RecordingConfig::S3(s3) => Storage::S3(Box::new(s3_upload(s3))),
+                RecordingConfig::Gcp(gcp) => Storage::Gcp(gcp_upload(gcp)),
+                RecordingConfig::Azure(azure) => Storage::Azure(azure_upload(azure)),
+            };
+            (config.object_name(filepath), storage)
         }
     }
 }
@@ -156,14 +157,6 @@ const fn layout_name(layout: Layout) -> &'static str {
 fn stream_output(urls: &[RtmpUrl]) -> proto::StreamOutput {
     let urls = urls.iter().map(|url| url.reveal().to_owned()).collect();
     proto::StreamOutput { protocol: proto::StreamProtocol::Rtmp as i32, urls }
-}
-
-/// Appends a file path to a prefix, which is a directory with or without a slash at its end.
-fn with_prefix(prefix: Option<&impl AsRef<str>>, filepath: &FilePath) -> String {
-    match prefix.map(|prefix| prefix.as_ref().trim_end_matches('/')) {
-        None | Some("") => filepath.to_string(),
-        Some(prefix) => format!("{prefix}/{filepath}"),
-    }
 }
 
 fn s3_upload(s3: &S3Config) -> proto::S3Upload {

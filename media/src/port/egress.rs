@@ -26,11 +26,13 @@ pub struct StartedEgress {
     pub state: EgressState,
     /// The path of its file, if the media plane chose another one than it was asked for.
     pub filepath: Option<FilePath>,
+    /// Whether the media plane leaves its file in the project's local directory, so that the server has to upload it.
+    pub is_uploaded_by_server: bool,
 }
 
 impl From<EgressState> for StartedEgress {
     fn from(state: EgressState) -> Self {
-        Self { state, filepath: None }
+        Self { state, filepath: None, is_uploaded_by_server: false }
     }
 }
 
@@ -43,6 +45,8 @@ pub enum EgressOutput {
         filepath: FilePath,
         /// The storage; `None` means the project's local directory.
         destination: Option<RecordingConfig>,
+        /// Paths of earlier recordings in the same storage, which are not used again.
+        taken: Vec<FilePath>,
     },
     /// RTMP receivers, 1 to 8.
     Streams(Vec<RtmpUrl>),

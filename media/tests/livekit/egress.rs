@@ -16,7 +16,7 @@ use proto::track_egress_request;
 use super::{ROOM, TestPlane, alice, message, room};
 
 fn file(destination: Option<RecordingConfig>) -> EgressOutput {
-    EgressOutput::File { filepath: "2026/call.mp4".parse().unwrap(), destination }
+    EgressOutput::File { filepath: "2026/call.mp4".parse().unwrap(), destination, taken: Vec::new() }
 }
 
 fn composite(output: EgressOutput) -> EgressRequest {

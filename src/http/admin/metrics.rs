@@ -24,6 +24,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 
 fn show(state: &AppState) -> HttpResponse {
     state.metrics.actors.update_gauges(state.tree.registry());
+    state.metrics.actors.update_upload_gauges(state.tree.uploads());
     state.metrics.set_admitted(state.admission.counts());
     match state.metrics.text() {
         Ok(text) => HttpResponse::Ok().content_type(CONTENT_TYPE).body(text),

@@ -286,8 +286,20 @@ async fn start(
     let recording_type = RecordingType::from(&source);
     let detail = EgressDetail::Recording { recording_type, filepath: filepath.clone() };
     let (used, storage) = split(found)?;
-    let output = EgressOutput::File { filepath, destination: storage };
+    let taken = taken_paths(&context, used.as_ref(), &filepath).await?;
+    let output = EgressOutput::File { filepath, destination: storage, taken };
     RECORDINGS.start(&context, room, source, (detail, output), used, render_created).await
+}
+
+/// The paths of earlier recordings at a destination that a file could overwrite.
+async fn taken_paths(
+    context: &RequestContext,
+    used: Option<&UsedDestination>,
+    filepath: &FilePath,
+) -> Result<Vec<FilePath>, ApiError> {
+    let Some(used) = used else { return Ok(Vec::new()) };
+    let stem = filepath.split_extension().0.to_owned();
+    Ok(context.state.store.filepaths_at(context.project(), used.id.clone(), stem).await?)
 }
 
 fn default_path(context: &RequestContext, room: &Room, source: &EgressSource) -> FilePath {

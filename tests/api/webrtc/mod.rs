@@ -13,6 +13,7 @@ mod rtmp;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/socket.rs"]
 mod socket;
+mod uploads;
 pub mod whip;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,158 @@
+//! The upload of a recording's file, once the recording has ended.
+
+use std::sync::Arc;
+
+use conclave_db::{PendingUpload, RecordingEnd};
+use conclave_model::Timestamp;
+use conclave_model::egress::{Egress, EgressDetail, EgressState, EgressStatus};
+use conclave_model::idempotency::ResponseRecorder;
+use serde_json::Value;
+
+use super::{EgressActor, EgressActorState, EgressMsg};
+use crate::error::TreeError;
+use crate::mailbox::Mailbox;
+use crate::timer::Timer;
+use crate::upload::{
+    AttemptResult, RunningUpload, UploadFailure, UploadMachine, UploadProgress, UploadedFile, final_state,
+};
+
+/// The upload of the file of a recording.
+pub(super) struct Upload {
+    machine: UploadMachine,
+    /// How the recording has ended; `None` while it runs.
+    end: Option<RecordingEnd>,
+    /// Whether an earlier run of the server has given up.
+    has_failed_before: bool,
+    progress: Arc<UploadProgress>,
+    running: Option<RunningUpload>,
+    pub timer: Option<Timer>,
+}
+
+impl Upload {
+    pub fn new(egress: &Egress, pending: PendingUpload, now: Timestamp) -> Self {
+        let PendingUpload { end, multipart_id } = pending;
+        Self {
+            machine: UploadMachine::new(end.is_some(), now),
+            end,
+            has_failed_before: egress.status.is_final(),
+            progress: Arc::new(UploadProgress::new(egress.egress_id.clone(), multipart_id)),
+            running: None,
+            timer: None,
+        }
+    }
+
+    /// Returns whether the recording runs, so that there is no file yet.
+    pub fn is_recording(&self) -> bool {
+        self.machine.is_recording()
+    }
+
+    /// Returns whether nothing is left to do in this run of the server.
+    pub fn has_ended(&self) -> bool {
+        self.machine.has_ended()
+    }
+
+    /// Returns the state for the debug endpoint.
+    pub fn inspect(&self) -> Value {
+        let mut state = self.machine.inspect();
+        state["sent_bytes"] = self.progress.sent().into();
+        state["size_bytes"] = self.progress.size().into();
+        state
+    }
+}
+
+impl EgressActor {
+    /// Writes how a recording has ended. It is ending until its file is uploaded.
+    pub(super) async fn end_recording(
+        &self,
+        state: &mut EgressActorState,
+        observation: EgressState,
+        at: Timestamp,
+        recorder: Option<ResponseRecorder<Egress>>,
+    ) -> Result<(), TreeError> {
+        let end = RecordingEnd { status: observation.status, error: observation.error.clone() };
+        let project = state.egress.project_id.clone();
+        state.egress = self.context.store.record_recording_end(project, observation, at, recorder).await?;
+        if let Some(upload) = &mut state.upload {
+            upload.end = Some(end);
+            upload.machine.end_recording(self.context.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Begins the attempt that is due, or arms the timer for the next one.
+    pub(super) fn drive_upload(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
+        let (clock, now) = (&self.context.clock, self.context.clock.now());
+        let Some(upload) = &mut state.upload else { return };
+        if upload.machine.begin(now) {
+            upload.timer = None;
+            let (EgressDetail::Recording { filepath, .. }, Some(used)) =
+                (&state.egress.detail, &state.egress.destination)
+            else {
+                // Only recordings with a destination have an upload.
+                return;
+            };
+            let file = UploadedFile {
+                project: state.egress.project_id.clone(),
+                egress: self.id.clone(),
+                destination: used.id.clone(),
+                filepath: filepath.clone(),
+            };
+            let (me, progress) = (me.clone(), Arc::clone(&upload.progress));
+            let done = move |result| drop(me.cast(EgressMsg::Uploaded(result)));
+            let uploader = &self.context.uploads;
+            upload.running = Some(uploader.start(file, self.context.store.clone(), progress, done));
+        } else if let Some(at) = upload.machine.due()
+            && upload.timer.is_none()
+        {
+            upload.timer = Some(Timer::arm(clock, "upload", at, me, EgressMsg::UploadDue));
+        }
+    }
+
+    /// Takes the result of an attempt, and writes the final state of the recording.
+    pub(super) async fn upload_ended(&self, state: &mut EgressActorState, result: Result<(), UploadFailure>) {
+        let now = self.context.clock.now();
+        let Some(upload) = &mut state.upload else { return };
+        upload.running = None;
+        let result = upload.machine.end_attempt(result, now);
+        self.context.metrics.uploaded(&result);
+        let Some(end) = &upload.end else { return };
+        let Some((status, error)) = final_state(end, &result, upload.has_failed_before) else { return };
+        let (egress_id, started_at) = (self.id.clone(), state.egress.started_at);
+        let last = EgressState { egress_id, status, error, started_at, ended_at: Some(now) };
+        let is_outstanding = matches!(result, AttemptResult::GivenUp { is_outstanding: true, .. });
+        let project = state.egress.project_id.clone();
+        match self.context.store.settle_upload(project, last, now, is_outstanding).await {
+            Ok(egress) => state.egress = egress,
+            Err(error) => {
+                log::error!(egress_id = self.id.as_str(); "the result of an upload could not be written, it is made again: {error}");
+                return upload.machine.postpone(now);
+            }
+        }
+        self.log_result(&state.egress, &result);
+        if result == AttemptResult::Uploaded {
+            self.remove_file(&state.egress);
+        }
+    }
+
+    fn log_result(&self, egress: &Egress, result: &AttemptResult) {
+        let (project, egress_id) = (egress.project_id.as_str(), self.id.as_str());
+        match &egress.error {
+            Some(error) if egress.status == EgressStatus::Failed => {
+                log::warn!(project, egress_id; "a recording has failed: {error}");
+            }
+            _ if *result == AttemptResult::Uploaded => log::info!(project, egress_id; "a recording was uploaded"),
+            _ => {}
+        }
+    }
+
+    /// Removes the file of a recording that was uploaded, in a spawned task.
+    fn remove_file(&self, egress: &Egress) {
+        let EgressDetail::Recording { filepath, .. } = &egress.detail else { return };
+        let (context, project, filepath) = (Arc::clone(&self.context), egress.project_id.clone(), filepath.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = context.uploads.remove(&project, &filepath) {
+                log::warn!(project = project.as_str(); "the file of an uploaded recording could not be removed: {error}");
+            }
+        });
+    }
+}

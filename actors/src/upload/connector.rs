@@ -1,0 +1,182 @@
+//! The HTTP client of object storage: the one of webhooks, with the same filter of addresses.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use conclave_model::address::AddressFilter;
+use http_body_util::BodyExt as _;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
+use ureq::Agent;
+use ureq::http::uri::Scheme;
+use ureq::http::{Method, Request, Response};
+use ureq::unversioned::transport::DefaultConnector;
+
+use super::UploadFailure;
+use crate::delivery::http_error::{describe, is_blocked, is_closed};
+use crate::delivery::resolver::FilteredResolver;
+
+/// How long a connection may take, and how long a response.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a part may take: the slowest link has a quarter of a megabit a second.
+const PART_TIMEOUT: Duration = Duration::from_secs(300);
+/// Bytes of a response that are read. No response to an upload is near that.
+const MAX_RESPONSE: u64 = 1024 * 1024;
+/// Characters of the code of an error.
+const MAX_CODE: usize = 64;
+
+/// The client of one attempt. It remembers why the last request has failed, in words without urls.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    agent: Agent,
+    /// Whether the storage may be called without TLS.
+    pub allows_http: bool,
+    failure: Arc<Mutex<Option<UploadFailure>>>,
+}
+
+impl Connector {
+    /// Returns a client that dials only addresses that `filter` permits.
+    pub fn new(filter: AddressFilter) -> Self {
+        let config = Agent::config_builder()
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_send_body(Some(PART_TIMEOUT))
+            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
+            .timeout_recv_body(Some(RESPONSE_TIMEOUT))
+            .max_redirects(0)
+            .http_status_as_error(false)
+            // A proxy would resolve the name itself, past the filter.
+            .proxy(None)
+            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
+        Self { agent, allows_http: false, failure: Arc::default() }
+    }
+
+    /// Returns a client that shares the connections of this one.
+    pub fn for_attempt(&self) -> Self {
+        Self { agent: self.agent.clone(), allows_http: false, failure: Arc::default() }
+    }
+
+    /// Returns why the last request has failed, if one has.
+    pub fn take_failure(&self) -> Option<UploadFailure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn remember(&self, failure: UploadFailure) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    }
+
+    /// Makes a request. Blocks until the response has arrived.
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Vec<u8>>, ureq::Error> {
+        if !self.allows_http && request.uri().scheme() != Some(&Scheme::HTTPS) {
+            return Err(ureq::Error::RequireHttpsOnly(String::new()));
+        }
+        let (parts, body) = request.into_parts();
+        let has_body = !body.is_empty() || matches!(parts.method, Method::POST | Method::PUT);
+        let response = if has_body {
+            self.agent.run(Request::from_parts(parts, &body[..]))?
+        } else {
+            self.agent.run(Request::from_parts(parts, ()))?
+        };
+        let (parts, mut body) = response.into_parts();
+        let body = body.with_config().limit(MAX_RESPONSE).read_to_vec()?;
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Connector {
+    /// Blocks: an attempt has a thread of its own.
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let response = self.send(Request::from_parts(parts, body)).map_err(|error| {
+            self.remember(failure(&error));
+            HttpError::new(kind(&error), error)
+        })?;
+        if !response.status().is_success() {
+            self.remember(refusal(&response));
+        }
+        Ok(response.map(Into::into))
+    }
+}
+
+/// Returns what a request without a response means for the upload.
+fn failure(error: &ureq::Error) -> UploadFailure {
+    let reason = describe(error, "the storage did not answer in time");
+    match error {
+        ureq::Error::RequireHttpsOnly(_) => UploadFailure::Refused("the storage is not called without TLS".into()),
+        error if is_blocked(error) => UploadFailure::Refused("the storage has an address that is not public".into()),
+        _ => UploadFailure::Interrupted(reason),
+    }
+}
+
+/// Returns whether a request without a response is made again at once.
+fn kind(error: &ureq::Error) -> HttpErrorKind {
+    match error {
+        ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => HttpErrorKind::Connect,
+        ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => HttpErrorKind::Connect,
+        error if is_closed(error) => HttpErrorKind::Interrupted,
+        ureq::Error::Protocol(_) => HttpErrorKind::Interrupted,
+        _ => HttpErrorKind::Unknown,
+    }
+}
+
+/// Returns what a response other than a success means for the upload.
+fn refusal(response: &Response<Vec<u8>>) -> UploadFailure {
+    let status = response.status();
+    let code = code(response.body()).map(|code| format!(" {code}")).unwrap_or_default();
+    let reason = format!("the storage answered {}{code}", status.as_u16());
+    let is_temporary = status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429);
+    if is_temporary { UploadFailure::Interrupted(reason) } else { UploadFailure::Refused(reason) }
+}
+
+/// Returns the code of an error in XML, such as `NoSuchBucket`.
+fn code(body: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(body).ok()?;
+    let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
+    (code.len() <= MAX_CODE && code.chars().all(|c| c.is_ascii_alphanumeric())).then_some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: u16, body: &str) -> Response<Vec<u8>> {
+        Response::builder().status(status).body(body.into()).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_says_the_status_and_the_code_and_nothing_else_of_the_response() {
+        let body = "<Error><Code>AccessDenied</Code><Message>AKIA hush</Message></Error>";
+        let refused = UploadFailure::Refused("the storage answered 403 AccessDenied".into());
+        assert_eq!(refusal(&response(403, body)), refused);
+        for odd in ["<Code>a secret</Code>", "<Code>", "hush", "<Code>\u{e9}</Code>"] {
+            assert_eq!(
+                refusal(&response(403, odd)),
+                UploadFailure::Refused("the storage answered 403".into()),
+                "{odd}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_storage_says_when_it_is_busy_is_tried_again() {
+        for (status, is_temporary) in [(500, true), (503, true), (429, true), (408, true), (404, false), (301, false)] {
+            let failure = refusal(&response(status, ""));
+            assert_eq!(matches!(failure, UploadFailure::Interrupted(_)), is_temporary, "{status}");
+        }
+    }
+}

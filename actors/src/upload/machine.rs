@@ -1,0 +1,248 @@
+//! When a file is uploaded, and what becomes of its recording. Without I/O.
+
+use std::time::Duration;
+
+use conclave_db::RecordingEnd;
+use conclave_model::Timestamp;
+use conclave_model::egress::EgressStatus;
+use serde_json::{Value, json};
+
+use super::UploadFailure;
+
+/// The delays before further attempts. After that, the next start of the server tries again.
+const DELAYS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300)];
+
+/// The upload of a recording's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UploadMachine {
+    phase: Phase,
+    /// Attempts that have failed in this run of the server.
+    failures: usize,
+    last_failure: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The recording runs.
+    Recording,
+    /// The next attempt is due at this instant.
+    Waiting(Timestamp),
+    /// An attempt runs.
+    Running,
+    /// Nothing is left to do in this run of the server.
+    Ended,
+}
+
+/// What the end of an attempt means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AttemptResult {
+    /// The file was uploaded.
+    Uploaded,
+    /// There will be another attempt.
+    Retried,
+    /// There was nothing to upload.
+    NoFile,
+    /// There will be no other attempt in this run of the server.
+    GivenUp {
+        /// Why the last one has failed.
+        reason: String,
+        /// Whether the next start of the server tries again.
+        is_outstanding: bool,
+    },
+}
+
+impl UploadMachine {
+    /// Returns the upload of a recording that runs, or that has ended already, maybe in an earlier run of the server.
+    pub fn new(has_recording_ended: bool, now: Timestamp) -> Self {
+        let phase = if has_recording_ended { Phase::Waiting(now) } else { Phase::Recording };
+        Self { phase, failures: 0, last_failure: None }
+    }
+
+    /// Returns whether the recording runs, so that there is no file yet.
+    pub fn is_recording(&self) -> bool {
+        self.phase == Phase::Recording
+    }
+
+    /// Returns whether nothing is left to do in this run of the server.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Notes that the recording has ended: its file is there.
+    pub fn end_recording(&mut self, now: Timestamp) {
+        if self.is_recording() {
+            self.phase = Phase::Waiting(now);
+        }
+    }
+
+    /// Returns when the next attempt is due, if one waits.
+    pub fn due(&self) -> Option<Timestamp> {
+        if let Phase::Waiting(at) = self.phase { Some(at) } else { None }
+    }
+
+    /// Begins an attempt, if one is due.
+    pub fn begin(&mut self, now: Timestamp) -> bool {
+        let is_due = self.due().is_some_and(|at| at <= now);
+        if is_due {
+            self.phase = Phase::Running;
+        }
+        is_due
+    }
+
+    /// Takes the result of the attempt.
+    pub fn end_attempt(&mut self, result: Result<(), UploadFailure>, now: Timestamp) -> AttemptResult {
+        self.phase = Phase::Ended;
+        let (reason, may_retry) = match result {
+            Ok(()) => return AttemptResult::Uploaded,
+            Err(UploadFailure::NoFile) => return AttemptResult::NoFile,
+            Err(UploadFailure::NoDestination) => {
+                return AttemptResult::GivenUp { reason: "the destination was deleted".into(), is_outstanding: false };
+            }
+            Err(UploadFailure::Refused(reason)) => (reason, false),
+            Err(UploadFailure::Interrupted(reason)) => (reason, true),
+        };
+        self.last_failure = Some(reason.clone());
+        match DELAYS.get(self.failures).filter(|_| may_retry) {
+            Some(delay) => {
+                self.failures += 1;
+                self.phase = Phase::Waiting(now.after(*delay));
+                AttemptResult::Retried
+            }
+            None => AttemptResult::GivenUp { reason, is_outstanding: true },
+        }
+    }
+
+    /// Tries again after the result of an attempt could not be written.
+    pub fn postpone(&mut self, now: Timestamp) {
+        self.phase = Phase::Waiting(now.after(DELAYS[0]));
+    }
+
+    /// Returns the state for the debug endpoint.
+    pub fn inspect(&self) -> Value {
+        let phase = match self.phase {
+            Phase::Recording => "recording",
+            Phase::Waiting(_) => "waiting",
+            Phase::Running => "running",
+            Phase::Ended => "ended",
+        };
+        json!({"phase": phase, "failed_attempts": self.failures, "last_failure": self.last_failure})
+    }
+}
+
+/// Returns the final status and error of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
+/// earlier run of the server has given up: its status stays, and only the error can change.
+pub(crate) fn final_state(
+    end: &RecordingEnd,
+    result: &AttemptResult,
+    has_failed_before: bool,
+) -> Option<(EgressStatus, Option<String>)> {
+    let failed = |error: String| Some((EgressStatus::Failed, Some(error)));
+    match result {
+        AttemptResult::Retried => None,
+        AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
+            failed("the upload failed at first; a later start of the server has uploaded the file".into())
+        }
+        AttemptResult::Uploaded => Some((end.status, end.error.clone())),
+        // The recording ended before anything was in its file.
+        AttemptResult::NoFile if matches!(end.status, EgressStatus::Failed | EgressStatus::Aborted) => {
+            Some((end.status, end.error.clone()))
+        }
+        AttemptResult::NoFile => failed("the recorded file is gone".into()),
+        AttemptResult::GivenUp { reason, is_outstanding } => {
+            let cause = end.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
+            let rest = if *is_outstanding { ", whose next start tries again" } else { "" };
+            failed(format!("{cause}the upload failed: {reason}; the file stays on the server{rest}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    fn interrupted() -> Result<(), UploadFailure> {
+        Err(UploadFailure::Interrupted("connection refused".into()))
+    }
+
+    fn given_up(reason: &str, is_outstanding: bool) -> AttemptResult {
+        AttemptResult::GivenUp { reason: reason.into(), is_outstanding }
+    }
+
+    #[test]
+    fn an_upload_begins_when_the_recording_has_ended_and_once() {
+        let mut upload = UploadMachine::new(false, now());
+        assert!(!upload.begin(now()) && upload.is_recording());
+        upload.end_recording(now());
+        assert!(upload.begin(now()) && !upload.begin(now()));
+        upload.end_recording(now());
+        assert!(!upload.begin(now()));
+        assert_eq!(upload.end_attempt(Ok(()), now()), AttemptResult::Uploaded);
+        assert!(upload.has_ended() && !upload.begin(now()));
+    }
+
+    #[test]
+    fn an_upload_that_is_outstanding_at_a_start_begins_at_once() {
+        assert!(UploadMachine::new(true, now()).begin(now()));
+    }
+
+    #[test]
+    fn an_interrupted_attempt_is_made_again_three_times_with_growing_delays() {
+        let (mut upload, mut at) = (UploadMachine::new(true, now()), now());
+        for seconds in [10, 60, 300] {
+            assert!(upload.begin(at));
+            assert_eq!(upload.end_attempt(interrupted(), at), AttemptResult::Retried);
+            assert!(!upload.begin(at.after(Duration::from_secs(seconds - 1))));
+            at = at.after(Duration::from_secs(seconds));
+            assert_eq!(upload.due(), Some(at));
+        }
+        assert!(upload.begin(at));
+        assert_eq!(upload.end_attempt(interrupted(), at), given_up("connection refused", true));
+        assert!(upload.has_ended());
+    }
+
+    #[test]
+    fn a_refused_attempt_is_not_made_again_in_this_run_and_one_without_a_destination_never() {
+        for (failure, result) in [
+            (UploadFailure::Refused("403".into()), given_up("403", true)),
+            (UploadFailure::NoDestination, given_up("the destination was deleted", false)),
+            (UploadFailure::NoFile, AttemptResult::NoFile),
+        ] {
+            let mut upload = UploadMachine::new(true, now());
+            assert!(upload.begin(now()));
+            assert_eq!(upload.end_attempt(Err(failure), now()), result);
+            assert!(upload.has_ended());
+        }
+    }
+
+    #[test]
+    fn the_final_state_is_that_of_the_recording_unless_the_upload_failed() {
+        let end = |status, error: Option<&str>| RecordingEnd { status, error: error.map(Into::into) };
+        let (complete, limit) = (end(EgressStatus::Complete, None), end(EgressStatus::LimitReached, None));
+        let crashed = end(EgressStatus::Failed, Some("restarted"));
+        for end in [&complete, &limit, &crashed] {
+            assert_eq!(final_state(end, &AttemptResult::Retried, false), None);
+            let uploaded = final_state(end, &AttemptResult::Uploaded, false);
+            assert_eq!(uploaded, Some((end.status, end.error.clone())));
+        }
+        let error = |end, result, before| final_state(end, &result, before).and_then(|(_, error)| error).unwrap();
+        let stays = "the file stays on the server";
+        assert_eq!(
+            error(&limit, given_up("403", true), false),
+            format!("the upload failed: 403; {stays}, whose next start tries again")
+        );
+        assert_eq!(
+            error(&crashed, given_up("403", false), false),
+            format!("restarted; the upload failed: 403; {stays}")
+        );
+        assert!(error(&complete, AttemptResult::Uploaded, true).contains("a later start"));
+        assert_eq!(error(&crashed, AttemptResult::Uploaded, true), "restarted");
+        assert_eq!(error(&crashed, AttemptResult::NoFile, false), "restarted");
+        let aborted = end(EgressStatus::Aborted, None);
+        assert_eq!(final_state(&aborted, &AttemptResult::NoFile, false), Some((EgressStatus::Aborted, None)));
+        assert_eq!(error(&complete, AttemptResult::NoFile, false), "the recorded file is gone");
+    }
+}

@@ -1,0 +1,71 @@
+//! What an upload has done. Read at any time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use conclave_model::EgressId;
+
+/// What an upload has done, over all its attempts.
+#[derive(Debug)]
+pub(crate) struct UploadProgress {
+    /// The recording.
+    pub egress: EgressId,
+    sent: AtomicU64,
+    size: AtomicU64,
+    is_cancelled: AtomicBool,
+    /// The upload in parts that was begun last and not completed.
+    multipart: Mutex<Option<String>>,
+}
+
+impl UploadProgress {
+    /// Returns the progress of an upload without attempts, or with those of an earlier run of the server.
+    pub fn new(egress: EgressId, multipart: Option<String>) -> Self {
+        let (sent, size) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { egress, sent, size, is_cancelled: AtomicBool::new(false), multipart: Mutex::new(multipart) }
+    }
+
+    /// Begins an attempt to upload this many bytes.
+    pub fn begin(&self, size: u64) {
+        self.sent.store(0, Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that the storage has taken.
+    pub fn add_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that the last attempt has sent.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Returns the size of the file in bytes; 0 before the first attempt.
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Ends the attempt before its next part.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the attempt has to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Remembers the upload in parts that was begun.
+    pub fn set_multipart(&self, multipart: String) {
+        *self.lock() = Some(multipart);
+    }
+
+    /// Takes the upload in parts that an earlier attempt has begun.
+    pub fn take_multipart(&self) -> Option<String> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.multipart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

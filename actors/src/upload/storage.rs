@@ -1,0 +1,125 @@
+//! The object storage of a destination.
+
+use std::time::Duration;
+
+use conclave_model::destination::{AzureConfig, GcpConfig, RecordingConfig, S3Config};
+use conclave_model::filepath::FilePath;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::{Attribute, Attributes, BackoffConfig, PutMultipartOptions, RetryConfig};
+
+use super::UploadFailure;
+use super::connector::Connector;
+
+/// The region of a storage that has none.
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// An object in a storage.
+pub(super) struct Storage {
+    pub store: Box<dyn MultipartStore>,
+    /// The name of the object, the same in each attempt.
+    pub object: Path,
+    /// What is stored beside the object.
+    pub options: PutMultipartOptions,
+}
+
+impl Storage {
+    /// Opens the storage of a destination, for a file at this path. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The credentials or the url cannot be used.
+    pub fn open(
+        config: &RecordingConfig,
+        filepath: &FilePath,
+        connector: &mut Connector,
+    ) -> Result<Self, UploadFailure> {
+        let opened: Result<Box<dyn MultipartStore>, object_store::Error> = match config {
+            RecordingConfig::S3(s3) => open_s3(s3, connector),
+            RecordingConfig::Gcp(gcp) => open_gcp(gcp, connector),
+            RecordingConfig::Azure(azure) => open_azure(azure, connector),
+        };
+        // The error may quote the credentials.
+        let store = opened.map_err(|_| UploadFailure::Refused("the destination's credentials are unusable".into()))?;
+        let name = config.object_name(filepath);
+        let object = Path::parse(&name).unwrap_or_else(|_| Path::from(name));
+        let has_type = !matches!(config, RecordingConfig::Azure(_));
+        let attributes = content_type(filepath).filter(|_| has_type).map(|of| (Attribute::ContentType, of));
+        let options = PutMultipartOptions::from(Attributes::from_iter(attributes));
+        Ok(Self { store, object, options })
+    }
+}
+
+/// Returns how often and how long one request is repeated. More than that is another attempt.
+fn retries() -> RetryConfig {
+    let backoff =
+        BackoffConfig { init_backoff: Duration::from_millis(200), max_backoff: Duration::from_secs(5), base: 2.0 };
+    RetryConfig { backoff, max_retries: 4, retry_timeout: Duration::from_secs(60) }
+}
+
+fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box<dyn MultipartStore>> {
+    connector.allows_http = s3.endpoint.as_ref().is_some_and(|endpoint| !endpoint.starts_with("https:"));
+    let mut builder = AmazonS3Builder::new()
+        .with_http_connector(connector.clone())
+        .with_retry(retries())
+        .with_region(s3.region.as_ref().map_or(DEFAULT_REGION, AsRef::as_ref))
+        .with_bucket_name(s3.bucket.as_ref())
+        .with_access_key_id(s3.access_key.as_ref())
+        .with_secret_access_key(s3.secret.reveal())
+        .with_allow_http(connector.allows_http);
+    if let Some(token) = &s3.session_token {
+        builder = builder.with_token(token.reveal());
+    }
+    let (endpoint, is_virtual) = address_of(s3);
+    builder = builder.with_virtual_hosted_style_request(is_virtual);
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    Ok(Box::new(builder.build()?))
+}
+
+/// Returns the url of the storage, if it is not Amazon's, and whether the bucket is part of the host name. At Amazon it is, unless
+/// `force_path_style` is set or no certificate covers the name; elsewhere only if `force_path_style` is `false`.
+fn address_of(s3: &S3Config) -> (Option<String>, bool) {
+    let Some(endpoint) = s3.endpoint.as_ref().map(|endpoint| endpoint.trim_end_matches('/')) else {
+        return (None, !s3.force_path_style.unwrap_or(false) && !s3.bucket.as_ref().contains('.'));
+    };
+    match endpoint.split_once("://").filter(|_| s3.force_path_style == Some(false)) {
+        Some((scheme, host)) => (Some(format!("{scheme}://{}.{host}", s3.bucket.as_ref())), true),
+        None => (Some(endpoint.to_owned()), false),
+    }
+}
+
+fn open_gcp(gcp: &GcpConfig, connector: &Connector) -> object_store::Result<Box<dyn MultipartStore>> {
+    let builder = GoogleCloudStorageBuilder::new()
+        .with_http_connector(connector.clone())
+        .with_retry(retries())
+        .with_bucket_name(gcp.bucket.as_ref())
+        .with_service_account_key(gcp.credentials.reveal());
+    Ok(Box::new(builder.build()?))
+}
+
+fn open_azure(azure: &AzureConfig, connector: &Connector) -> object_store::Result<Box<dyn MultipartStore>> {
+    let builder = MicrosoftAzureBuilder::new()
+        .with_http_connector(connector.clone())
+        .with_retry(retries())
+        .with_account(azure.account_name.as_ref())
+        .with_access_key(azure.account_key.reveal())
+        .with_container_name(azure.container.as_ref());
+    Ok(Box::new(builder.build()?))
+}
+
+/// Returns the media type of a recorded file.
+fn content_type(filepath: &FilePath) -> Option<&'static str> {
+    match filepath.split_extension().1?.to_ascii_lowercase().as_str() {
+        "mp4" | "m4v" => Some("video/mp4"),
+        "m4a" => Some("audio/mp4"),
+        "webm" => Some("video/webm"),
+        "ogg" | "oga" | "opus" => Some("audio/ogg"),
+        "mkv" => Some("video/x-matroska"),
+        "mka" => Some("audio/x-matroska"),
+        _ => None,
+    }
+}

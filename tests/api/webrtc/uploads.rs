@@ -1,0 +1,229 @@
+//! Uploads of recordings to object storage. Instead of ffmpeg, a shell script writes what it is sent into the file.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use test_http_server::{Fault, ObjectStorage};
+
+use super::Call;
+use crate::support::{TestApp, eventually};
+use crate::tools::default_template;
+
+const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
+/// What the script writes before what it is sent: with it, a file has three parts.
+const PADDING: usize = 20_000_000;
+
+/// A call whose microphone is recorded to a destination.
+struct Recorded {
+    call: Call,
+    storage: ObjectStorage,
+    track: String,
+    /// The script and the directory of recordings.
+    folder: TempDir,
+}
+
+/// Writes a program that behaves as ffmpeg does when it copies a track.
+fn write_ffmpeg(folder: &Path) -> PathBuf {
+    let program = folder.join("ffmpeg");
+    let script = format!(
+        "#!/bin/sh\n\
+         case \"$*\" in\n\
+         *-version) echo 'ffmpeg version 5.1 of a test' ;;\n\
+         *-encoders) echo ' A..... aac' ;;\n\
+         *) for last; do :; done; {{ head -c {PADDING} /dev/zero; cat; }} > \"${{last#file:}}\" ;;\n\
+         esac\n"
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+impl Recorded {
+    fn start() -> Self {
+        let (folder, storage) = (tempfile::tempdir().unwrap(), ObjectStorage::start());
+        let (program, recordings) = (write_ffmpeg(folder.path()), folder.path().join("recordings"));
+        let app = TestApp::start_with_webrtc_and(|config| {
+            config.egress.ffmpeg = program.display().to_string();
+            config.recordings.dir = Some(recordings);
+        });
+        let config = json!({
+            "type": "s3", "bucket": "calls", "prefix": "2026/", "endpoint": storage.url(), "force_path_style": true,
+            "access_key": "AKIAEXAMPLE", "secret": SECRET
+        });
+        let body = json!({"name": "archive", "kind": "recording", "config": config});
+        app.post(&format!("/v1/templates/{}/destinations", default_template(&app))).json(body).send().expect(201);
+        app.room("standup");
+        let mut call = Call::new(app);
+        let alice = call.join("alice", "host");
+        let track = call.speak(alice);
+        call.wait("the track is known", |call| {
+            let shown = call.app.get("/v1/rooms/standup/participants/alice").send().expect(200);
+            shown["tracks"].as_array().unwrap().iter().any(|known| known["sid"] == track)
+        });
+        Self { call, storage, track, folder }
+    }
+
+    /// Starts a recording, and waits until it is active. Returns its id.
+    fn record(&mut self, filepath: &str) -> String {
+        let body = json!({"type": "track", "track_id": self.track, "filepath": filepath, "destination": "archive"});
+        let started = self.call.app.post("/v1/rooms/standup/recordings").json(body).send().expect(201);
+        let id = started["egress_id"].as_str().unwrap().to_owned();
+        self.call.wait("the recording is active", |call| status(&call.app, &id) == "active");
+        id
+    }
+
+    fn stop(&self, id: &str) {
+        let stopped = self.call.app.post(&format!("/v1/recordings/{id}/stop")).send().expect(200);
+        assert_eq!(stopped["status"], "ending");
+    }
+
+    /// The file on this machine.
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("recordings").join(&self.call.app.project).join(name)
+    }
+
+    fn restart(self, restart: impl FnOnce(TestApp) -> TestApp) -> Self {
+        let Self { call, storage, track, folder } = self;
+        Self { call: Call::new(restart(call.app)), storage, track, folder }
+    }
+}
+
+fn recording(app: &TestApp, id: &str) -> Value {
+    app.get(&format!("/v1/recordings/{id}")).send().expect(200)
+}
+
+fn status(app: &TestApp, id: &str) -> Value {
+    recording(app, id)["status"].clone()
+}
+
+#[track_caller]
+fn wait_for_status(app: &TestApp, id: &str, expected: &str) {
+    eventually(|| status(app, id) == expected);
+}
+
+#[test]
+fn a_recording_is_uploaded_in_parts_and_removed_from_this_machine() {
+    let mut recorded = Recorded::start();
+    let id = recorded.record("talks/monday.ogg");
+    let file = recorded.file("talks/monday.ogg");
+    recorded.stop(&id);
+    wait_for_status(&recorded.call.app, &id, "complete");
+    let object = recorded.storage.object("calls/2026/talks/monday.ogg").unwrap();
+    assert!(object.len() > PADDING && object.starts_with(&[0; 64]));
+    assert_eq!(recorded.storage.counts(), (1, 3, 0, 0));
+    eventually(|| !file.exists());
+    let recording = recording(&recorded.call.app, &id);
+    assert_eq!((&recording["destination"], &recording["filepath"]), (&json!("archive"), &json!("talks/monday.ogg")));
+    assert!(recording.get("error").is_none() && recording["ended_at"].is_string());
+    // The name of the object is not used again, although there is no such file here.
+    let again = recorded.record("talks/monday.ogg");
+    assert_eq!(self::recording(&recorded.call.app, &again)["filepath"], "talks/monday-2.ogg");
+}
+
+#[test]
+fn a_part_that_fails_or_loses_its_connection_is_sent_again() {
+    let mut recorded = Recorded::start();
+    recorded.storage.fail_parts(&[Fault::Status(500), Fault::Cut]);
+    let id = recorded.record("a.ogg");
+    recorded.stop(&id);
+    wait_for_status(&recorded.call.app, &id, "complete");
+    assert!(recorded.storage.object("calls/2026/a.ogg").unwrap().len() > PADDING);
+    assert_eq!(recorded.storage.counts(), (1, 3, 0, 0));
+}
+
+#[test]
+fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_next_start() {
+    let mut recorded = Recorded::start();
+    recorded.storage.refuse(Some(403));
+    let id = recorded.record("b.ogg");
+    recorded.stop(&id);
+    wait_for_status(&recorded.call.app, &id, "failed");
+    let error = recording(&recorded.call.app, &id)["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("the storage answered 403 AccessDenied") && error.contains("next start"), "{error}");
+    assert!(!error.contains("secret") && !error.contains("http"), "{error}");
+    let file = recorded.file("b.ogg");
+    assert!(file.exists());
+    recorded.storage.refuse(None);
+    let recorded = recorded.restart(TestApp::restart);
+    eventually(|| !file.exists());
+    assert!(recorded.storage.object("calls/2026/b.ogg").unwrap().len() > PADDING);
+    // A status is final; the error is not.
+    let recording = recording(&recorded.call.app, &id);
+    assert_eq!(recording["status"], "failed");
+    assert!(recording["error"].as_str().unwrap().contains("a later start of the server has uploaded the file"));
+}
+
+#[test]
+fn an_upload_that_a_crash_interrupts_is_made_by_the_next_start_and_what_was_begun_is_aborted() {
+    let mut recorded = Recorded::start();
+    recorded.storage.fail_parts(&[Fault::Stall]);
+    let id = recorded.record("c.ogg");
+    recorded.stop(&id);
+    eventually(|| recorded.storage.counts().2 == 1);
+    assert_eq!(status(&recorded.call.app, &id), "ending");
+    let path = format!("{}/egress/{id}", recorded.call.app.project);
+    let debug = recorded.call.app.admin("GET", &format!("/debug/actors/{path}")).send().expect(200);
+    assert_eq!(
+        (&debug["state"]["upload"]["phase"], &debug["state"]["upload"]["sent_bytes"]),
+        (&json!("running"), &json!(0))
+    );
+    let metrics = recorded.call.app.admin("GET", "/metrics").send();
+    assert!(metrics.text().contains(&format!("conclave_upload_size_bytes{{egress_id=\"{id}\"}}")));
+    let file = recorded.file("c.ogg");
+    let recorded = recorded.restart(|app| app.crash_for(Duration::from_secs(5)));
+    wait_for_status(&recorded.call.app, &id, "complete");
+    assert!(recorded.storage.object("calls/2026/c.ogg").unwrap().len() > PADDING);
+    eventually(|| !file.exists());
+    // Of the two that were begun, one was completed and the other was aborted.
+    assert_eq!((recorded.storage.counts().0, recorded.storage.counts().3), (2, 0));
+    recorded.storage.release();
+}
+
+#[test]
+fn what_was_recorded_before_a_crash_is_uploaded_too_and_the_recording_says_that_it_was_cut_off() {
+    let mut recorded = Recorded::start();
+    let id = recorded.record("d.ogg");
+    eventually(|| recorded.file("d.ogg").metadata().is_ok_and(|metadata| metadata.len() >= PADDING as u64));
+    let recorded = recorded.restart(|app| app.crash_for(Duration::from_secs(5)));
+    wait_for_status(&recorded.call.app, &id, "failed");
+    assert!(recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("it was restarted"));
+    assert_eq!(recorded.storage.names(), ["calls/2026/d.ogg"]);
+}
+
+#[test]
+fn an_upload_that_keeps_failing_is_given_up_and_one_whose_destination_was_deleted_for_good() {
+    let mut recorded = Recorded::start();
+    recorded.storage.refuse(Some(503));
+    let id = recorded.record("e.ogg");
+    recorded.stop(&id);
+    eventually(|| {
+        // Attempts have delays by the clock, and their requests by real time.
+        recorded.call.app.advance(Duration::from_secs(300));
+        status(&recorded.call.app, &id) == "failed"
+    });
+    assert!(recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("the storage answered 503"));
+    let path = format!("/v1/templates/{}/destinations/archive", default_template(&recorded.call.app));
+    recorded.call.app.delete(&path).send().expect_empty(204);
+    let recorded = recorded.restart(TestApp::restart);
+    eventually(|| {
+        recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("the destination was deleted")
+    });
+    assert!(recorded.file("e.ogg").exists());
+}
+
+#[test]
+fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was_saved() {
+    let mut recorded = Recorded::start();
+    let id = recorded.record("f.ogg");
+    let Recorded { call, storage, track, folder } = recorded;
+    let app = call.app.restart_with(|config| config.egress.allow_networks.clear());
+    let recorded = Recorded { call: Call::new(app), storage, track, folder };
+    wait_for_status(&recorded.call.app, &id, "failed");
+    let error = recording(&recorded.call.app, &id)["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("the storage has an address that is not public"), "{error}");
+    assert_eq!(recorded.storage.counts().0, 0);
+}

@@ -1,0 +1,170 @@
+//! An object storage that speaks as much of the S3 protocol as uploads in parts need.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::{Request, Response, serve};
+
+/// A storage in memory.
+#[derive(Clone)]
+pub struct ObjectStorage {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+/// What goes wrong with a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The storage answers with this status.
+    Status(u16),
+    /// The connection is closed after the part has arrived, without an answer.
+    Cut,
+    /// The storage does not answer before [`ObjectStorage::release`].
+    Stall,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Vec<u8>>,
+    /// Uploads in parts that are not completed, by their ids.
+    uploads: BTreeMap<String, Upload>,
+    faults: VecDeque<Fault>,
+    /// What every request is refused with.
+    refusal: Option<u16>,
+    begun: usize,
+    parts: usize,
+    stalled: usize,
+    is_released: bool,
+}
+
+#[derive(Default)]
+struct Upload {
+    object: String,
+    parts: BTreeMap<u32, Vec<u8>>,
+}
+
+impl ObjectStorage {
+    /// Starts a storage with all buckets that a client names.
+    #[must_use]
+    pub fn start() -> Self {
+        let state = Arc::<Mutex<State>>::default();
+        let shared = Arc::clone(&state);
+        let address = serve(move |request, mut stream| answer(&shared, &request, &mut stream));
+        Self { address, state }
+    }
+
+    /// The url of the storage.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Lets the next parts fail so, one fault each.
+    pub fn fail_parts(&self, faults: &[Fault]) {
+        self.lock().faults.extend(faults);
+    }
+
+    /// Refuses all requests with a status, or none.
+    pub fn refuse(&self, status: Option<u16>) {
+        self.lock().refusal = status;
+    }
+
+    /// Ends the stalled requests, without answers.
+    pub fn release(&self) {
+        self.lock().is_released = true;
+    }
+
+    /// The object `bucket/name`.
+    #[must_use]
+    pub fn object(&self, name: &str) -> Option<Vec<u8>> {
+        self.lock().objects.get(name).cloned()
+    }
+
+    /// The names of all objects.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    /// Uploads in parts that were begun, parts that arrived, requests that stall, and uploads that were neither completed nor aborted.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize, usize) {
+        let state = self.lock();
+        (state.begun, state.parts, state.stalled, state.uploads.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
+    let fault = if request.method == "PUT" { lock(state).faults.pop_front() } else { None };
+    let response = match fault {
+        None => lock(state).handle(request),
+        Some(Fault::Status(status)) => error(status, "InternalError"),
+        Some(Fault::Cut) => return,
+        Some(Fault::Stall) => return stall(state),
+    };
+    // The client may be gone.
+    let _ = response.send(stream);
+}
+
+fn stall(state: &Mutex<State>) {
+    lock(state).stalled += 1;
+    while !lock(state).is_released {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn error(status: u16, code: &str) -> Response {
+    Response::new(status).body(format!("<Error><Code>{code}</Code><Message>a secret</Message></Error>"))
+}
+
+impl State {
+    fn handle(&mut self, request: &Request) -> Response {
+        if let Some(status) = self.refusal {
+            return error(status, "AccessDenied");
+        }
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        let query: BTreeMap<_, _> = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+        let object = path.trim_start_matches('/').to_owned();
+        let upload = query.get("uploadId").copied().unwrap_or_default();
+        match (request.method.as_str(), query.get("partNumber").and_then(|number| number.parse().ok())) {
+            ("POST", None) if query.contains_key("uploads") => self.begin(object),
+            ("PUT", Some(number)) => self.put(upload, number, &request.body),
+            ("POST", None) => self.complete(upload),
+            ("DELETE", None) if self.uploads.remove(upload).is_some() => Response::new(204),
+            _ => error(404, "NoSuchUpload"),
+        }
+    }
+
+    fn begin(&mut self, object: String) -> Response {
+        self.begun += 1;
+        let id = format!("upload-{}", self.begun);
+        self.uploads.insert(id.clone(), Upload { object, ..Upload::default() });
+        let result = "InitiateMultipartUploadResult";
+        Response::new(200).body(format!("<{result}><UploadId>{id}</UploadId></{result}>"))
+    }
+
+    fn put(&mut self, upload: &str, number: u32, body: &[u8]) -> Response {
+        let Some(upload) = self.uploads.get_mut(upload) else { return error(404, "NoSuchUpload") };
+        upload.parts.insert(number, body.to_vec());
+        self.parts += 1;
+        Response::new(200).header("ETag", &format!("\"part-{number}\""))
+    }
+
+    fn complete(&mut self, upload: &str) -> Response {
+        let Some(upload) = self.uploads.remove(upload) else { return error(404, "NoSuchUpload") };
+        self.objects.insert(upload.object, upload.parts.into_values().flatten().collect());
+        let result = "CompleteMultipartUploadResult";
+        Response::new(200).body(format!("<{result}><ETag>\"whole\"</ETag></{result}>"))
+    }
+}
