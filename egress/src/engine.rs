@@ -208,7 +208,7 @@ impl Engine {
 }
 
 impl Prepared {
-    /// Starts the egress on a thread of its own. Nothing happens before it is told who attends.
+    /// Starts the egress on a thread of its own. Nothing happens before the participants are known.
     ///
     /// # Errors
     /// The system refuses a thread.

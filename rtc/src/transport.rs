@@ -155,7 +155,7 @@ const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
 const RETRANSMISSION_SHARE: f32 = 0.5;
 
 impl TransportSettings {
-    /// Makes the shared settings; the candidates are the addresses that clients are told.
+    /// Makes the shared settings; the candidates are the addresses that are advertised to clients.
     pub fn new(candidates: Vec<Candidate>) -> Self {
         let crypto = Arc::new(str0m::crypto::from_feature_flags());
         Self { certificate: crypto.dtls_provider.generate_certificate(), crypto, candidates }

@@ -57,7 +57,7 @@ impl Workers {
         (0..self.threads.len()).min_by_key(load).unwrap_or_default()
     }
 
-    /// Returns the addresses that clients are told: for each worker those of UDP, then those of TCP.
+    /// Returns the addresses that are advertised to clients: for each worker those of UDP, then those of TCP.
     #[must_use]
     pub fn addresses(&self) -> Vec<(bool, SocketAddr)> {
         let candidates = self.threads.iter().flat_map(|thread| &thread.candidates);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use conclave_model::ParticipantSid;
 
-/// Chunks for which somebody is shown at least: a second and a half.
+/// The fewest chunks for which a participant is shown: a second and a half.
 const SHOWN: u64 = 75;
 /// The loudness above which a participant speaks, as a mean square of samples.
 const SPEECH: u64 = 150 * 150;
-/// How many times as loud as the one who is shown another one has to be.
+/// How many times as loud as the participant that is shown another one has to be.
 const LOUDER: u64 = 4;
 
 /// The participant that is shown as the speaker.

@@ -32,7 +32,7 @@ impl Jobs {
         &self.engine
     }
 
-    /// Starts an egress, which waits until it is told who attends.
+    /// Starts an egress, which waits until the participants are known.
     pub fn start(
         &self,
         id: &EgressId,
@@ -45,7 +45,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Ends an egress that has no thread any more, or that nobody knows.
+    /// Ends an egress that has no thread any more, or that is unknown.
     pub fn remove(&self, id: &EgressId) {
         self.lock().remove(id);
     }

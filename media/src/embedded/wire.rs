@@ -48,7 +48,7 @@ fn track_info(local: &LocalParticipant, track: &Track) -> proto::TrackInfo {
     }
 }
 
-/// Returns what a participant may do, as its client is told.
+/// Returns what a participant may do, as it is signalled to its client.
 fn permission(grants: &Grants, kind: ParticipantKind) -> proto::ParticipantPermission {
     let agent = kind == ParticipantKind::Agent;
     permission_to_proto(proto::ParticipantPermission { agent, ..proto::ParticipantPermission::default() }, grants)

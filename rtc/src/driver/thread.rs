@@ -26,7 +26,7 @@ pub struct WorkerThread {
     pub sender: WorkerSender,
     /// What it has done.
     pub metrics: Arc<WorkerMetrics>,
-    /// The addresses that its clients are told.
+    /// The addresses that are advertised to its clients.
     pub candidates: Vec<Candidate>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Limits the requests for key frames of one layer, however many receivers need one. In the long run there is one request in
 /// each interval, so that those who join one after another do not spoil the picture for all others. A few may come sooner, so
-/// that somebody who joins just after another need not wait. A request that is not answered is repeated after the interval.
+/// that a participant who joins just after another need not wait. A request that is not answered is repeated after the interval.
 #[derive(Debug, Clone)]
 pub struct KeyFrameRequests {
     interval: Duration,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// How long a publisher sends all qualities before the first report.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 
-/// How long a quality must be unused before the publisher hears of it.
+/// How long a quality must be unused before it is reported to the publisher.
 const LOWER_AFTER: Duration = Duration::from_secs(5);
 
 /// What a publisher knows of the use of its video.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_is_told_at_once_and_less_after_a_while() {
+    fn more_is_reported_at_once_and_less_after_a_while() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut quality = QualityUse::new(start);

@@ -12,7 +12,7 @@ const ACTIVE_PERCENT: u32 = 40;
 /// How long the sound in a packet is assumed to be, in milliseconds: that of WebRTC's audio packets.
 const PACKET_MILLISECONDS: u32 = 20;
 
-/// The levels that are told are multiples of one over this.
+/// The levels that are reported are multiples of one over this.
 const LEVEL_STEPS: f32 = 8.0;
 
 /// Detects whether one audio track is speech.

@@ -44,9 +44,9 @@ pub struct Peer {
     /// The level at which it was last reported to speak.
     pub speaking_level: f32,
     /// The connection quality that was last reported.
-    pub told_quality: Option<ConnectionQuality>,
+    pub reported_quality: Option<ConnectionQuality>,
     /// The bitrate that was last reported, in kilobits a second.
-    pub told_kbps: u32,
+    pub reported_kbps: u32,
     /// Whether its transports are closed after a failure.
     pub has_failed: bool,
 }
@@ -141,8 +141,8 @@ impl Peer {
             is_active: false,
             silence: Silence::None,
             speaking_level: 0.0,
-            told_quality: None,
-            told_kbps: 0,
+            reported_quality: None,
+            reported_kbps: 0,
             has_failed: false,
         }
     }

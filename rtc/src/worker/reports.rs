@@ -44,7 +44,7 @@ impl Worker {
         let score = connected.map(|transport| transport.quality.score()).min_by(f32::total_cmp)?;
         let is_lost = peer.silence != Silence::None || peer.has_failed;
         let quality = if is_lost { ConnectionQuality::Lost } else { LinkQuality::class(score) };
-        if peer.told_quality.replace(quality) == Some(quality) {
+        if peer.reported_quality.replace(quality) == Some(quality) {
             return None;
         }
         Some(PeerQuality { peer: peer.info.sid.clone(), quality, score })
@@ -60,7 +60,7 @@ impl Worker {
         let tracks = peer.published.iter().filter_map(|track| self.tracks.get(*track));
         let bits: u64 = tracks.flat_map(|track| &track.layers).map(|layer| layer.rate.bits_per_second).sum();
         let kbps = u32::try_from(bits / 1000).unwrap_or(u32::MAX);
-        let before = std::mem::replace(&mut peer.told_kbps, kbps);
+        let before = std::mem::replace(&mut peer.reported_kbps, kbps);
         (before > 0 || kbps > 0).then(|| PublishRate { peer: peer.info.sid.clone(), kbps })
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use slotmap::Key;
+
 use super::Worker;
 use super::negotiation::ANSWER_TIMEOUT;
 use super::peer::Silence;
@@ -12,19 +14,24 @@ use crate::transport::PeerKey;
 /// When the regular work of a worker is due.
 #[derive(Debug)]
 pub struct Ticks {
-    /// Requests for key frames, and offers that are asked for again.
+    /// Requests for key frames, and a share of the participants: see [`SHARES`].
     fast: Instant,
+    /// The share whose turn is next.
+    share: u64,
     /// Speakers.
     speech: Instant,
-    /// Rates, silence, overdue answers and layers.
+    /// Rates.
     second: Instant,
     /// Connection qualities.
     quality: Instant,
 }
 
-const FAST: Duration = Duration::from_millis(100);
 const SPEECH: Duration = Duration::from_millis(WINDOW_MILLISECONDS as u64);
 const SECOND: Duration = Duration::from_secs(1);
+/// Into how many shares the participants are divided. Each has its turn once a second: silence, overdue answers, offers that are asked for again, layers. All at once,
+/// they would hold up packets for milliseconds.
+const SHARES: u64 = 10;
+const FAST: Duration = Duration::from_millis(1000 / SHARES);
 const QUALITY: Duration = Duration::from_secs(5);
 
 /// Silence after which a participant counts as interrupted.
@@ -36,7 +43,7 @@ const FAILED: Duration = Duration::from_secs(15);
 impl Ticks {
     /// Starts now.
     pub fn new(now: Instant) -> Self {
-        Self { fast: now + FAST, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
+        Self { fast: now + FAST, share: 0, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
     }
 
     /// Returns when something is due next.
@@ -52,6 +59,7 @@ impl Worker {
             self.ticks.fast = self.now + FAST;
             let tracks: Vec<_> = self.tracks.keys().collect();
             tracks.into_iter().for_each(|track| self.request_key_frames(track));
+            self.check_share();
         }
         if self.now >= self.ticks.speech {
             self.ticks.speech = self.now + SPEECH;
@@ -80,7 +88,13 @@ impl Worker {
             self.report_quality_use(track);
             self.choose_recorded_layers(track);
         }
-        let peers: Vec<_> = self.peers.keys().collect();
+    }
+
+    /// Checks the participants whose turn it is.
+    fn check_share(&mut self) {
+        let share = self.ticks.share;
+        self.ticks.share = (share + 1) % SHARES;
+        let peers: Vec<_> = self.peers.keys().filter(|key| key.data().as_ffi() % SHARES == share).collect();
         for peer in peers {
             self.check_answer(peer);
             self.check_silence(peer);
