@@ -97,6 +97,8 @@ pub struct SubscribedSnapshot {
     pub current: Option<Quality>,
     /// The quality that should be forwarded; `None` if nothing should.
     pub target: Option<Quality>,
+    /// Its bitrate in kilobits a second.
+    pub kbps: u32,
     /// Packets forwarded.
     pub packets: u64,
 }

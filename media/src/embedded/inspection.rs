@@ -95,6 +95,7 @@ fn received(track: &SubscribedSnapshot) -> Value {
         "mid": track.mid,
         "current": track.current.map(quality),
         "target": track.target.map(quality),
+        "kbps": track.kbps,
         "packets": track.packets,
     })
 }

@@ -28,6 +28,11 @@ impl RateMeter {
         self.packets += 1;
     }
 
+    /// Returns the bitrate of the last full period in kilobits a second.
+    pub fn kbps(&self) -> u32 {
+        u32::try_from(self.bits_per_second / 1000).unwrap_or(u32::MAX)
+    }
+
     /// Ends the period now and starts the next one. Does nothing in the first tenth of a second of a period.
     pub fn roll(&mut self, now: Instant) {
         const SHORTEST: Duration = Duration::from_millis(100);

@@ -79,7 +79,7 @@ impl Worker {
         LayerSnapshot {
             quality,
             is_live: layer.is_live(self.now),
-            kbps: u32::try_from(layer.rate.bits_per_second / 1000).unwrap_or(u32::MAX),
+            kbps: layer.rate.kbps(),
             packets: layer.rate.packets,
             key_frame_requests: layer.key_frames.count,
             last_key_frame: layer.last_key_frame.map(|at| self.now.saturating_duration_since(at)),
@@ -96,7 +96,8 @@ impl Worker {
                 mid: section.mid.map(|mid| mid.to_string()),
                 current: down.and_then(|down| quality(down.choice.current?)),
                 target: down.and_then(|down| quality(down.choice.target?)),
-                packets: down.map_or(0, |down| down.packets),
+                kbps: down.map_or(0, |down| down.rate.kbps()),
+                packets: down.map_or(0, |down| down.rate.packets),
             }
         });
         snapshots.collect()

@@ -8,7 +8,7 @@ use super::peer::Section;
 use super::track::{DownTrack, LayerChoice};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
-use crate::forward::Rewriter;
+use crate::forward::{RateMeter, Rewriter};
 use crate::sdp::{OfferedSection, SectionChange};
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, Transport};
@@ -203,7 +203,7 @@ impl Worker {
             rewriter: Rewriter::new(),
             choice: LayerChoice::default(),
             payload: None,
-            packets: 0,
+            rate: RateMeter::new(self.now),
             is_paused: false,
             waits_since: waits_since.filter(|_| track.medium() == TrackMedium::Video && !track.is_muted),
         });

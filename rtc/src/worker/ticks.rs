@@ -80,6 +80,9 @@ impl Worker {
             for layer in &mut track.layers {
                 layer.rate.roll(self.now);
             }
+            for down in &mut track.downs {
+                down.rate.roll(self.now);
+            }
         }
         self.report_rates();
         self.measure_losses();

@@ -99,8 +99,8 @@ pub struct DownTrack {
     pub choice: LayerChoice,
     /// How packets of the publisher's payload type are sent; `None` inside if the receiver cannot have them.
     pub payload: Option<(Pt, Option<Outgoing>)>,
-    /// Packets sent.
-    pub packets: u64,
+    /// The bitrate and the packets sent.
+    pub rate: RateMeter,
     /// Whether nothing is sent for want of bandwidth.
     pub is_paused: bool,
     /// Since when the receiver waits for the first frame; `None` once it is sent, and if that is not measured.
@@ -297,7 +297,7 @@ impl DownTrack {
         if before != self.choice.current {
             self.rewriter.switch(packet);
         }
-        self.packets += 1;
+        self.rate.add(packet.payload.len());
         self.rewriter.rewrite(packet)
     }
 }

@@ -31,6 +31,7 @@ fn the_debug_endpoint_shows_the_transports_and_tracks_of_a_room() {
         (&subscriber["received"][0]["sid"], &subscriber["received"][0]["current"]),
         (&json!(camera), &json!("low"))
     );
+    assert!(subscriber["received"][0]["kbps"].is_u64(), "{subscriber}");
 }
 
 #[test]

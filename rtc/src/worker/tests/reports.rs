@@ -142,6 +142,8 @@ fn a_snapshot_shows_connections_and_tracks() {
         let [alice, bob] = snapshot.as_slice() else { panic!("two participants: {snapshot:?}") };
         assert_eq!(alice.published[0].layers[0].packets, 60, "{mode:?}");
         assert_eq!((alice.published[0].subscribers, bob.subscribed[0].packets), (1, 60), "{mode:?}");
+        assert!(alice.published[0].layers[0].kbps > 0, "{mode:?}: {alice:?}");
+        assert_eq!(alice.published[0].layers[0].kbps, bob.subscribed[0].kbps, "{mode:?}");
         let transport = bob.transports.last().unwrap();
         assert!(transport.is_connected && transport.candidate_pair.is_some_and(|pair| !pair.is_tcp), "{transport:?}");
     }
