@@ -29,9 +29,14 @@ const FREE_PORT_ATTEMPTS: usize = 20;
 /// How many datagrams are handled before their consequences are sent.
 const RECEIVE_BATCH: usize = 64;
 
-/// All sockets of a worker. Even tokens are of UDP sockets and the odd ones behind them of the listeners beside.
+/// How many batches of a socket are handled before commands and deadlines have their turn: a flood does not hold them up.
+const BATCHES_IN_TURN: usize = 8;
+
+/// All sockets of a worker. Odd tokens are of UDP sockets and the even ones behind them of the listeners beside.
 pub struct Sockets {
     udp: Vec<UdpPort>,
+    /// The UDP sockets that may have datagrams to receive.
+    readable: Vec<usize>,
     listeners: Vec<(TcpListener, SocketAddr)>,
     tcp: TcpConnections,
     limits: Limits,
@@ -43,6 +48,7 @@ impl Sockets {
     pub fn open(config: &Config, port: u16, registry: &Registry) -> Result<Self, BindError> {
         let mut sockets = Self {
             udp: Vec::new(),
+            readable: Vec::new(),
             listeners: Vec::new(),
             tcp: TcpConnections::default(),
             limits: config.limits.clone(),
@@ -79,11 +85,11 @@ impl Sockets {
         udp.chain(tcp).collect()
     }
 
-    /// Handles that a socket is ready.
+    /// Handles that a socket is ready. Datagrams are left to [`Sockets::receive`].
     pub fn handle_ready(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
-            self.receive_datagrams(index, worker, registry, metrics);
+            self.note_readable(index);
         } else if let Some((listener, advertised)) = self.listeners.get(index).filter(|_| token.0.is_multiple_of(2)) {
             self.tcp.accept(listener, *advertised, registry, &self.limits, Instant::now());
             set(&metrics.tcp_connections, self.tcp.len());
@@ -92,11 +98,42 @@ impl Sockets {
         }
     }
 
-    fn receive_datagrams(&mut self, index: usize, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
-        while self.receive_batch(index, worker, metrics) {
-            self.send(worker, registry, metrics);
+    fn note_readable(&mut self, index: usize) {
+        if !self.readable.contains(&index) {
+            self.readable.push(index);
         }
-        self.send(worker, registry, metrics);
+    }
+
+    /// Returns whether there may be more datagrams than were received in the last turn.
+    pub fn has_more(&self) -> bool {
+        !self.readable.is_empty()
+    }
+
+    /// Handles the datagrams that have arrived, in one turn.
+    pub fn receive(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        for index in std::mem::take(&mut self.readable) {
+            if self.receive_datagrams(index, worker, registry, metrics) {
+                self.note_readable(index);
+            }
+        }
+    }
+
+    /// Handles the datagrams of a socket. Returns whether there may be more than one turn of them.
+    fn receive_datagrams(
+        &mut self,
+        index: usize,
+        worker: &mut Worker,
+        registry: &Registry,
+        metrics: &WorkerMetrics,
+    ) -> bool {
+        for _ in 0..BATCHES_IN_TURN {
+            let may_have_more = self.receive_batch(index, worker, metrics);
+            self.send(worker, registry, metrics);
+            if !may_have_more {
+                return false;
+            }
+        }
+        true
     }
 
     /// Handles some datagrams. Returns whether there may be more.
@@ -206,3 +243,35 @@ fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<Tc
 
 /// How often [`Sockets::close_unbound`] is called.
 pub const CLOSE_UNBOUND: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket as StdSocket;
+
+    use mio::Poll;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_is_received_in_turns() {
+        let poll = Poll::new().unwrap();
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let config = Config { addresses: vec![loopback], tcp: false, ..Config::default() };
+        let mut sockets = Sockets::open(&config, 0, poll.registry()).unwrap();
+        let mut worker = Worker::new(sockets.candidates(), config.limits.clone(), Instant::now());
+        let metrics = WorkerMetrics::default();
+        let stranger = StdSocket::bind((loopback, 0)).unwrap();
+        let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
+        for _ in 0..=turn {
+            stranger.send_to(&[0], sockets.udp[0].advertised).unwrap();
+        }
+        let mut received = Vec::new();
+        sockets.handle_ready(Token(1), &mut worker, poll.registry(), &metrics);
+        while sockets.has_more() {
+            sockets.receive(&mut worker, poll.registry(), &metrics);
+            received.push(metrics.received_packets.load(std::sync::atomic::Ordering::Relaxed));
+        }
+        let turn = u64::try_from(turn).unwrap();
+        assert_eq!(received, [turn, turn + 1]);
+    }
+}

@@ -89,6 +89,7 @@ impl Driver {
             for event in &events {
                 self.sockets.handle_ready(event.token(), &mut self.worker, self.poll.registry(), &self.metrics);
             }
+            self.sockets.receive(&mut self.worker, self.poll.registry(), &self.metrics);
             self.handle_timeouts();
             let busy = usize::try_from(woken.elapsed().as_micros()).unwrap_or(usize::MAX);
             add(&self.metrics.busy_microseconds, busy);
@@ -97,7 +98,7 @@ impl Driver {
 
     /// Returns how long nothing is to be done, if no packet and no command comes.
     fn longest_wait(&self) -> Duration {
-        if self.has_more_commands {
+        if self.has_more_commands || self.sockets.has_more() {
             return Duration::ZERO;
         }
         let deadline = self.worker.next_timeout().map_or(self.close_unbound, |at| at.min(self.close_unbound));
