@@ -44,6 +44,25 @@ const actions = {
     return tracks(me);
   },
 
+  // Publishes a picture of one color and a tone.
+  async paint({ color, tone }) {
+    const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 360 });
+    const [context, sound] = [canvas.getContext('2d'), new AudioContext()];
+    clearInterval(drawing);
+    drawing = setInterval(() => {
+      context.fillStyle = `rgb(${color})`;
+      context.fillRect(0, 0, canvas.width, canvas.height);
+    }, 1000 / NOISE_FRAMES_PER_SECOND);
+    const [oscillator, end] = [new OscillatorNode(sound, { frequency: tone }), sound.createMediaStreamDestination()];
+    oscillator.connect(new GainNode(sound, { gain: 0.3 })).connect(end);
+    oscillator.start();
+    const me = room.localParticipant;
+    const [picture] = canvas.captureStream(NOISE_FRAMES_PER_SECOND).getVideoTracks();
+    await me.publishTrack(picture, { source: Track.Source.Camera, simulcast: true, videoCodec: 'vp8' });
+    await me.publishTrack(end.stream.getAudioTracks()[0], { source: Track.Source.Microphone, dtx: false });
+    return tracks(me);
+  },
+
   // Publishes the fake camera and microphone by WHIP, as an encoder does. The codec is preferred if one is named.
   async whip({ url, codec }) {
     const media = await navigator.mediaDevices.getUserMedia({ audio: true, video: { width: 640, height: 360 } });

@@ -64,6 +64,11 @@ impl Call {
         })
     }
 
+    /// Calls the API of the server.
+    pub fn request(&mut self, head: &str, body: &serde_json::Value) -> Result<serde_json::Value, BenchError> {
+        self.runtime.block_on(self.server.request(head, body))
+    }
+
     /// Lets all participants of a new room join, and waits until each receives all others.
     pub fn add_room(&mut self, shape: Shape) -> Result<Vec<ClientId>, BenchError> {
         let tokens = self.new_room(shape.publishers + shape.subscribers)?;

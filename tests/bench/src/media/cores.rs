@@ -22,6 +22,16 @@ pub fn confine() -> Result<Option<Confined>, BenchError> {
     Ok(Some(Confined { before, server }))
 }
 
+/// Confines this thread, and the processes that it starts from now on, to so many cores.
+pub fn confine_all(cores: usize) -> Result<Confined, BenchError> {
+    let before = sched_getaffinity(None)?;
+    let mut kept = CpuSet::new();
+    let found: Vec<_> = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)).take(cores).collect();
+    found.iter().for_each(|core| kept.set(*core));
+    sched_setaffinity(None, &kept)?;
+    Ok(Confined { before, server: found.first().copied().unwrap_or_default() })
+}
+
 impl Drop for Confined {
     fn drop(&mut self) {
         let _ = sched_setaffinity(None, &self.before);

@@ -7,6 +7,7 @@
 mod call;
 mod capacity;
 mod client;
+mod composite;
 mod connection;
 mod cores;
 mod cost;
@@ -49,10 +50,12 @@ enum Scenario {
     Cost,
     Latency,
     Capacity,
+    Composite,
     Joins,
 }
 
-const SCENARIOS: [Scenario; 4] = [Scenario::Cost, Scenario::Latency, Scenario::Capacity, Scenario::Joins];
+const SCENARIOS: [Scenario; 5] =
+    [Scenario::Cost, Scenario::Latency, Scenario::Capacity, Scenario::Composite, Scenario::Joins];
 
 /// The programs that are measured.
 pub struct Servers {
@@ -97,6 +100,7 @@ pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<
             Scenario::Cost => cost::measure(&servers, pace)?,
             Scenario::Latency => latency::measure(&servers)?,
             Scenario::Capacity => capacity::measure(&servers, pace)?,
+            Scenario::Composite => composite::measure(&servers, pace)?,
             Scenario::Joins => joins::measure(&servers, pace)?,
         };
         if !options.json {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use conclave_media::token::{Grants, TokenRequest, TokenSigner};
 use conclave_model::{Clock, Secret};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::datagrams;
@@ -110,10 +110,16 @@ fn free_port() -> Result<u16, BenchError> {
 impl Server {
     /// Makes a room, if it needs to be made.
     pub async fn create_room(&self, room: &str) -> Result<(), BenchError> {
-        if let Tokens::Api { address, key } = &self.tokens {
-            Connection::open(address).await?.json(key, "POST /v1/rooms", &json!({"name": room})).await?;
+        if matches!(self.tokens, Tokens::Api { .. }) {
+            self.request("POST /v1/rooms", &json!({"name": room})).await?;
         }
         Ok(())
+    }
+
+    /// Calls the API of Conclave.
+    pub async fn request(&self, head: &str, body: &Value) -> Result<Value, BenchError> {
+        let Tokens::Api { address, key } = &self.tokens else { return Err("LiveKit has another API".into()) };
+        Connection::open(address).await?.json(key, head, body).await
     }
 
     /// Returns tokens for a room, each for an identity of its own.

@@ -1,5 +1,5 @@
 //! Generated media: VP8 in three layers, and Opus. Sizes, rates and pacing are those of LiveKit's clients with a camera of
-//! 720p; the pictures are empty, since nothing decodes them.
+//! 720p; the pictures are noise, which only recordings decode.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
@@ -174,11 +174,12 @@ impl Encoding {
         let mut payload = Vec::with_capacity(part.bytes + STAMP);
         payload.extend([if part.is_first { 0x90 } else { 0x80 }, 0xf0, high, low, low, 0]);
         if part.is_first {
-            payload.push(0x10 | u8::from(!part.is_key));
+            // The first partition has 16 bytes, so that decoders take the frame, whatever it shows.
+            payload.extend([0x10 | u8::from(!part.is_key), 2, 0]);
             if part.is_key {
                 let [[width, wide], [height, tall]] =
                     [self.layer.width, self.layer.height].map(|side| u16::try_from(side).unwrap_or(0).to_le_bytes());
-                payload.extend([2, 0, 0x9d, 0x01, 0x2a, width, wide, height, tall]);
+                payload.extend([0x9d, 0x01, 0x2a, width, wide, height, tall]);
             }
         }
         payload.resize(payload.len().max(part.bytes.saturating_sub(STAMP)), 0xaa);

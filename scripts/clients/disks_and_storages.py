@@ -1,0 +1,218 @@
+"""What becomes of recordings when storages and disks fail, and a recording of a browser."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+import storage
+from browser import Browser, Pages
+from deployment import Conclave
+from files import HEIGHT, RED, WIDTH, Call, Participant, assert_color, assert_tone, path, streams
+from livekit import rtc
+
+# The color and the tone of the page.
+TEAL, TONE = (20, 140, 140), 660
+SECRET = "wJalrXUtnFEMIK7MDENG"
+# Bits a second at which a recording of noise has several parts after some seconds.
+HIGH_KBPS = 12_000
+
+
+class Noise(Participant):
+    """A participant whose camera shows noise, which no encoder makes small."""
+
+    async def film(self, source):
+        while True:
+            # Squares, so that something of it is left in all layers.
+            rows = [b"".join(os.urandom(4) * 8 for _ in range(WIDTH // 8)) for _ in range(HEIGHT // 8)]
+            picture = b"".join(row * 8 for row in rows)
+            source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, picture))
+            await asyncio.sleep(1 / 15)
+
+
+class NoiseCall(Call):
+    """A call of one participant with noise."""
+
+    def __init__(self, conclave):
+        super().__init__(conclave)
+        self.participants = [Noise(conclave, self.room, "alice", RED, 440)]
+
+
+class Settings:
+    """Settings of a server of a story."""
+
+    def __init__(self, **settings):
+        self.values = {f"CONCLAVE_{name.upper()}": str(value) for name, value in settings.items()}
+
+    def settings(self):
+        return self.values
+
+
+@contextmanager
+def server(conclave, **settings):
+    """Another server, with other settings."""
+    other = Conclave(conclave.program, "http://127.0.0.1:9/", network=Settings(**settings))
+    try:
+        yield other
+    finally:
+        other.stop()
+
+
+async def uploads_survive_cut_connections_and_kills(conclave):
+    """Parts arrive although connections are cut, also after a kill in the middle of an upload; the file here is removed then."""
+    if not await asyncio.to_thread(storage.is_installed):
+        return "skipped: moto cannot be installed"
+    bucket = await asyncio.to_thread(storage.Storage, "calls")
+    connection = storage.Connection(bucket.port)
+    try:
+        with server(conclave, egress__video_kbps=HIGH_KBPS) as own:
+            return await upload(own, bucket, connection)
+    finally:
+        connection.stop()
+        bucket.stop()
+
+
+async def upload(conclave, bucket, connection):
+    (template,) = conclave.request("GET", "/v1/templates")["templates"]
+    config = {
+        "type": "s3", "bucket": "calls", "prefix": "2026", "endpoint": f"http://127.0.0.1:{connection.port}",
+        "force_path_style": True, "access_key": "check", "secret": SECRET,
+    }
+    destination = {"name": "archive", "kind": "recording", "config": config}
+    conclave.request("POST", f"/v1/templates/{template['id']}/destinations", destination)
+    async with NoiseCall(conclave) as call:
+        whole = await record(call, "whole.mp4", 12)
+        # In the middle of the first part, and of the second.
+        connection.cuts = [3_000_000, 1_000_000]
+        ended = await call.stop(whole)
+        assert ended["status"] == "complete" and connection.cut == 2, (ended, connection.cut)
+        size = check_object(conclave, bucket, ended, 12)
+        late = await record(call, "late.mp4", 6)
+        connection.is_open.clear()
+        passed = connection.passed
+        await call.request("POST", f"/v1/recordings/{late['egress_id']}/stop")
+        while connection.passed < passed + 1_000_000:
+            await asyncio.sleep(0.1)
+        assert (await call.status(late, ["ending"]))["status"] == "ending"
+        await asyncio.to_thread(conclave.kill)
+        connection.is_open.set()
+        await asyncio.to_thread(conclave.start)
+        ended = await call.end(late)
+        assert ended["status"] == "complete", ended
+        check_object(conclave, bucket, ended, 6)
+        assert not bucket.has_incomplete_uploads(), "an upload in parts is left"
+        log = (Path(conclave.directory.name) / "conclave.log").read_text()
+        assert SECRET not in log, "the log has the secret"
+    return f"{size / 2**20:.0f} MiB in parts, 2 connections cut, 1 kill"
+
+
+async def record(call, filepath, seconds):
+    body = {"type": "participant", "identity": "alice", "filepath": filepath, "destination": "archive"}
+    recording = await call.start(**body)
+    await asyncio.sleep(seconds)
+    return recording
+
+
+def check_object(conclave, bucket, recording, seconds):
+    """The object plays, and the file is gone."""
+    uploaded = bucket.object(f"2026/{recording['filepath']}")
+    copy = Path(conclave.directory.name) / "copy.mp4"
+    copy.write_bytes(uploaded)
+    codecs, duration = streams(copy)
+    assert codecs == ["h264", "aac"] and abs(duration - seconds) < 1.5, (codecs, duration)
+    assert not path(conclave, recording).exists(), "the file is left"
+    return len(uploaded)
+
+
+async def a_browser_is_recorded(conclave):
+    """What Chromium paints and plays is in the file."""
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        return "skipped: Chromium is not installed"
+    pages, call = Pages(), Call(conclave)
+    browser = Browser("chromium", pages, "chromium")
+    act = lambda action, **options: asyncio.to_thread(browser.call, action, **options)
+    try:
+        async with call:
+            token = await asyncio.to_thread(conclave.token, call.room, "browser")
+            await act("join", url=token["url"], token=token["token"], single=True)
+            await act("paint", color=" ".join(map(str, TEAL)), tone=TONE)
+            await asyncio.sleep(2)
+            file, _ = await call.record(8, type="room_composite", layout="grid")
+            await act("leave")
+        assert_color(file, 5, 0.5, 0.2, TEAL)
+        assert_tone(file, 5, TONE)
+    finally:
+        browser.close()
+    return "its color and its tone"
+
+
+class Viewer:
+    """A participant who counts the pictures that arrive."""
+
+    def __init__(self):
+        self.room, self.seen, self.tasks = rtc.Room(), 0, []
+        self.room.on("track_subscribed", self.subscribed)
+
+    def subscribed(self, track, *_):
+        if track.kind == rtc.TrackKind.KIND_VIDEO:
+            self.tasks.append(asyncio.create_task(self.count(rtc.VideoStream(track))))
+
+    async def count(self, stream):
+        async for _ in stream:
+            self.seen += 1
+
+    async def join(self, conclave, room):
+        token = await asyncio.to_thread(conclave.token, room, "viewer")
+        await self.room.connect(token["url"], token["token"], rtc.RoomOptions(auto_subscribe=True))
+
+    async def leave(self):
+        for task in self.tasks:
+            task.cancel()
+        await self.room.disconnect()
+
+
+@contextmanager
+def small_disk(directory):
+    """Settings for a disk of 4 MB: a file system in memory where that may be mounted, else a limit of the size of files."""
+    disk = Path(directory) / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0:
+        try:
+            yield {"recordings__dir": disk}, "No space left on device"
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+        return
+    limited = Path(directory) / "ffmpeg-with-limit"
+    # In blocks of 512 bytes. Without the signal, writing fails.
+    limited.write_text('#!/bin/sh\ntrap "" XFSZ\nulimit -f 8192\nexec ffmpeg "$@"\n')
+    limited.chmod(0o755)
+    yield {"egress__ffmpeg": limited}, "File too large"
+
+
+async def a_full_disk_fails_the_recording_and_not_the_call(conclave):
+    with small_disk(conclave.directory.name) as (settings, reason):
+        with server(conclave, egress__video_kbps=HIGH_KBPS, **settings) as own:
+            async with NoiseCall(own) as call:
+                viewer = Viewer()
+                await viewer.join(own, call.room)
+                recording = await call.start(type="room_composite", layout="grid")
+                ended = await call.end(recording, seconds=60)
+                assert ended["status"] == "failed" and reason in ended["error"], ended
+                before = viewer.seen
+                await asyncio.sleep(3)
+                assert viewer.seen > before + 15, f"the call does not go on: {viewer.seen - before} pictures in 3 s"
+                await viewer.leave()
+            root = Path(settings.get("recordings__dir", Path(own.directory.name) / "data" / "recordings"))
+            _, duration = streams(root / ended["project_id"] / ended["filepath"])
+            assert duration > 1, duration
+    return f"{ended['error']}; {duration:.0f} s play"
+
+
+STORIES = [
+    uploads_survive_cut_connections_and_kills,
+    a_browser_is_recorded,
+    a_full_disk_fails_the_recording_and_not_the_call,
+]
