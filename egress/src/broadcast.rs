@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use conclave_model::rtmp::RtmpUrl;
+
 use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::Ffmpeg;
 use crate::flv::{Splitter, Tag, TagKind};
@@ -50,7 +52,7 @@ impl StreamSink {
     /// It cannot be started, or an encoder is missing.
     pub fn start(
         ffmpeg: &Ffmpeg,
-        urls: Vec<String>,
+        urls: Vec<RtmpUrl>,
         media: Media,
         encoding: &Encoding,
         progress: Arc<Progress>,

@@ -7,6 +7,7 @@ use std::thread;
 
 use conclave_model::egress::{CompositeMedia, EgressSource};
 use conclave_model::filepath::FilePath;
+use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{EgressId, NamespacedRoom, TrackSid};
 use conclave_rtc::Codec;
 
@@ -16,6 +17,7 @@ use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content};
 use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
 use crate::output::OutputFile;
+use crate::process::yield_to_calls;
 use crate::settings::Settings;
 use crate::sink::{FileSink, Sink};
 
@@ -52,7 +54,7 @@ pub enum Destination {
         taken: Vec<FilePath>,
     },
     /// Receivers of a broadcast: their RTMP urls, with stream keys.
-    Streams(Vec<String>),
+    Streams(Vec<RtmpUrl>),
 }
 
 /// Why an egress cannot be started.
@@ -93,7 +95,7 @@ enum Work {
 
 enum Output {
     File(OutputFile),
-    Streams(Vec<String>),
+    Streams(Vec<RtmpUrl>),
 }
 
 /// One of the egresses that may encode at once.
@@ -215,6 +217,7 @@ impl Prepared {
     pub fn start(self, egress: EgressId, host: Arc<dyn EgressHost>) -> io::Result<JobHandle> {
         let (handle, inputs) = channel();
         thread::Builder::new().name("egress".into()).spawn(move || {
+            yield_to_calls();
             let longest = self.settings.longest;
             let mut prepared = self;
             let place = prepared.place.take();

@@ -74,7 +74,8 @@ impl OutputFile {
     fn make_seekable(&self) -> Result<(), String> {
         let copy = unfinished(&self.file.path);
         let mut command = self.ffmpeg.command();
-        command.arg("-i").arg(protocol(self.file.path.as_os_str())).args(["-map", "0", "-c", "copy"]);
+        // Without the option, ffmpeg succeeds with a copy that does not play if the disk is full at its end.
+        command.arg("-xerror").arg("-i").arg(protocol(self.file.path.as_os_str())).args(["-map", "0", "-c", "copy"]);
         command.args(["-strict", "experimental", "-movflags", "+faststart", "-f", "mp4", "-y"]);
         command.arg(protocol(copy.as_os_str()));
         let rewritten = start(command, 1)

@@ -11,8 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+
 /// Lines of errors that are kept.
 const KEPT_LINES: usize = 5;
+/// What the thread that collects the last lines may need after the end of a child.
+const LAST_LINES: Duration = Duration::from_millis(20);
 /// The priority of encoders below everything else in the system: they must not hold a call up.
 const NICENESS: i32 = 10;
 
@@ -116,7 +122,7 @@ impl Process {
         let deadline = Instant::now() + patience;
         loop {
             match self.ended() {
-                Some(status) if status.success() => return Ok(()),
+                Some(status) if status.success() && !self.has_lost_its_end() => return Ok(()),
                 Some(status) => return Err(self.failure(status)),
                 None if Instant::now() >= deadline => return Err("ffmpeg did not end in time".into()),
                 None => thread::sleep(Duration::from_millis(10)),
@@ -124,10 +130,16 @@ impl Process {
         }
     }
 
+    /// Returns whether ffmpeg says that the end of its file is not there, which it does not count as a failure.
+    fn has_lost_its_end(&self) -> bool {
+        thread::sleep(LAST_LINES);
+        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        complaints.iter().any(|line| line.contains("Error writing trailer"))
+    }
+
     /// Returns why the child ended, as it says itself.
     pub fn failure(&self, status: ExitStatus) -> String {
-        // The thread that collects the last lines may need a moment.
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(LAST_LINES);
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let said: Vec<_> = complaints.iter().map(String::as_str).collect();
         if said.is_empty() { format!("ffmpeg ended with {status}") } else { format!("ffmpeg: {}", said.join("; ")) }
@@ -142,6 +154,15 @@ impl Drop for Process {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+/// Lets this thread, and the threads and processes that it starts, run only while nothing else wants the processor. A low priority
+/// would not do: the scheduler lets such a thread end its slice, some milliseconds, before one that forwards packets.
+pub fn yield_to_calls() {
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle) {
+        log::debug!("the scheduling of an egress was not changed: {error}");
     }
 }
 
@@ -210,6 +231,14 @@ mod tests {
         command.args(["-c", "echo No space left on device >&2; exit 1"]);
         let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE);
         assert_eq!(failure, Err("ffmpeg: No space left on device".into()));
+    }
+
+    #[test]
+    fn a_file_that_has_lost_its_end_is_a_failure_although_ffmpeg_succeeds() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo Error writing trailer of a.mp4: No space left on device >&2"]);
+        let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE).unwrap_err();
+        assert!(failure.contains("No space left on device"), "{failure}");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! A receiver of a broadcast: one connection, in a process of its own, that is made again when it is lost.
 
+use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
+
+use conclave_model::rtmp::{RtmpUrl, StreamKey};
+use tempfile::NamedTempFile;
 
 use crate::ffmpeg::Ffmpeg;
 use crate::flv::{Tag, TagKind};
@@ -20,6 +24,9 @@ const ENDING: Duration = Duration::from_secs(5);
 /// How long a connection may do nothing, in microseconds.
 const STALLED_MICROS: &str = "10000000";
 
+/// The longest stream key that ffmpeg reads from a file.
+const LONGEST_HIDDEN: usize = 900;
+
 /// What a receiver is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetState {
@@ -33,7 +40,9 @@ pub enum TargetState {
 
 /// A receiver of a broadcast.
 pub struct Target {
-    url: String,
+    url: RtmpUrl,
+    /// Whether ffmpeg reads the stream key from a file. One that cannot gets it on its command line.
+    hides_key: bool,
     connection: Option<Connection>,
     /// The delay before the next attempt, and when that is.
     delay: Duration,
@@ -44,6 +53,8 @@ pub struct Target {
 
 struct Connection {
     process: Process,
+    /// The file with the stream key, until the connection has ended.
+    _key: Option<NamedTempFile>,
     since: Instant,
     /// Whether it waits for a key frame to begin with.
     awaits_key_frame: bool,
@@ -51,8 +62,8 @@ struct Connection {
 }
 
 impl Target {
-    pub const fn new(url: String, now: Instant) -> Self {
-        Self { url, connection: None, delay: FIRST_DELAY, next_attempt: now, failure: None }
+    pub const fn new(url: RtmpUrl, now: Instant) -> Self {
+        Self { url, hides_key: true, connection: None, delay: FIRST_DELAY, next_attempt: now, failure: None }
     }
 
     pub fn state(&self) -> TargetState {
@@ -75,9 +86,9 @@ impl Target {
             }
         } else if now >= self.next_attempt {
             match self.connect(ffmpeg, headers) {
-                Ok(process) => {
+                Ok((process, key)) => {
                     let connection =
-                        Connection { process, since: now, awaits_key_frame: has_video, was_settled: false };
+                        Connection { process, _key: key, since: now, awaits_key_frame: has_video, was_settled: false };
                     self.connection = Some(connection);
                 }
                 Err(error) => self.lose(error, now),
@@ -85,17 +96,24 @@ impl Target {
         }
     }
 
-    fn connect(&self, ffmpeg: &Ffmpeg, headers: &[u8]) -> Result<Process, String> {
+    fn connect(&self, ffmpeg: &Ffmpeg, headers: &[u8]) -> Result<(Process, Option<NamedTempFile>), String> {
         let mut command = ffmpeg.command();
         command.args(["-fpsprobesize", "0", "-f", "flv", "-i", "pipe:0", "-map", "0", "-c", "copy"]);
-        command.args(["-rw_timeout", STALLED_MICROS, "-flvflags", "no_duration_filesize", "-f", "flv", &self.url]);
+        command.args(["-rw_timeout", STALLED_MICROS, "-flvflags", "no_duration_filesize"]);
+        let hidden = self.url.split_key().filter(|parts| self.hides_key && parts.key.len() <= LONGEST_HIDDEN);
+        let key = hidden.map(write_key).transpose().map_err(|error| format!("the stream key: {error}"))?;
+        if let Some(file) = &key {
+            command.arg("-fpre").arg(file.path());
+        }
+        command.args(["-f", "flv", hidden.map_or(self.url.reveal(), |parts| parts.address)]);
         let process = Process::start(command, QUEUE, None).map_err(|error| error.to_string())?;
         process.send(headers.to_vec()).map_err(|_| "the connection ended".to_owned())?;
-        Ok(process)
+        Ok((process, key))
     }
 
     fn lose(&mut self, failure: String, now: Instant) {
         self.connection = None;
+        self.hides_key &= !failure.contains("'fpre'");
         self.failure = Some(failure);
         self.next_attempt = now + self.delay;
         self.delay = (self.delay * 2).min(LONGEST_DELAY);
@@ -120,5 +138,30 @@ impl Target {
             // The broadcast is over, whatever the receiver makes of it.
             let _ = connection.process.finish(ENDING);
         }
+    }
+}
+
+/// Writes a file of options with the stream key, which only this user can read: command lines are read by all.
+fn write_key(parts: StreamKey<'_>) -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    writeln!(file, "rtmp_app={}\nrtmp_playpath={}", parts.application, parts.key)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_stream_key_is_in_a_file_of_its_owner_until_the_connection_ends() {
+        let url = RtmpUrl::parse("rtmp://a/live/key?b=c").unwrap();
+        let file = write_key(url.split_key().unwrap()).unwrap();
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "rtmp_app=live\nrtmp_playpath=key?b=c\n");
+        assert_eq!(file.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let path = file.path().to_owned();
+        drop(file);
+        assert!(!path.exists());
     }
 }

@@ -26,6 +26,17 @@ pub struct RtmpUrl {
     redacted: Box<str>,
 }
 
+/// The parts of an RTMP url.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StreamKey<'a> {
+    /// The url without the key and queries. A user name and a password are part of it.
+    pub address: &'a str,
+    /// The application, `app` or `app/instance`, with its query.
+    pub application: &'a str,
+    /// The stream key with its query.
+    pub key: &'a str,
+}
+
 /// A text that is not an RTMP url. The message never repeats the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRtmpUrlError {
@@ -77,6 +88,22 @@ impl RtmpUrl {
     #[must_use]
     pub fn reveal(&self) -> &str {
         self.text.reveal()
+    }
+
+    /// Splits the url as media servers and their clients do; `None` if nothing tells the stream key from the application.
+    #[must_use]
+    pub fn split_key(&self) -> Option<StreamKey<'_>> {
+        let text = self.reveal();
+        let path = text.find("://").and_then(|at| Some(at + 3 + text[at + 3..].find(['/', '?', '#'])?))?;
+        let rest = text[path..].strip_prefix('/').filter(|rest| !rest.contains("slist="))?;
+        let first = rest.find('/')?;
+        // An application may have an instance, `app/instance/key`; a key may have slashes behind a colon, `app/mp4:a/b`, or in its
+        // query.
+        let instance = rest[first + 1..].find(['/', ':', '?']).map(|at| first + 1 + at);
+        let end = instance.filter(|end| rest[*end..].starts_with('/')).unwrap_or(first);
+        let named = rest[..end].find('?').unwrap_or(end);
+        let key = StreamKey { address: &text[..=path + named], application: &rest[..end], key: &rest[end + 1..] };
+        (!key.key.is_empty()).then_some(key)
     }
 
     /// The url as it may be shown: `rtmp://host[:port]/app/REDACTED`. User name, password and query are left out.
@@ -152,6 +179,29 @@ pub fn parse_urls(field: &str, texts: &[String]) -> Result<Vec<RtmpUrl>, Problem
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_url_is_split_into_application_and_key() {
+        let split = |text: &str| {
+            let url = RtmpUrl::parse(text).unwrap();
+            url.split_key().map(|parts| [parts.address, parts.application, parts.key].map(str::to_owned))
+        };
+        for (text, parts) in [
+            ("rtmp://a.example.com/live/key", ["rtmp://a.example.com/live", "live", "key"]),
+            ("rtmps://a:443/live/key?a=/b&c=d", ["rtmps://a:443/live", "live", "key?a=/b&c=d"]),
+            ("rtmps://a:443/live?token=b/key", ["rtmps://a:443/live", "live?token=b", "key"]),
+            ("rtmps://a:443/live/key?a=b", ["rtmps://a:443/live", "live", "key?a=b"]),
+            ("rtmp://a/app/instance/key", ["rtmp://a/app/instance", "app/instance", "key"]),
+            ("rtmp://a/app/mp4:b/c", ["rtmp://a/app", "app", "mp4:b/c"]),
+        ] {
+            assert_eq!(split(text), Some(parts.map(str::to_owned)), "{text}");
+        }
+        for text in
+            ["rtmp://a", "rtmp://a/", "rtmp://a/key", "rtmp://a/live/", "rtmp://a?live/key", "rtmp://a/b/c?slist=d"]
+        {
+            assert_eq!(split(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_url_is_kept_as_it_was_sent_and_shown_without_its_key() {

@@ -177,7 +177,7 @@ class Viewer:
 def small_disk(directory):
     """Settings for a disk of 4 MB: a file system in memory where that may be mounted, else a limit of the size of files."""
     disk = Path(directory) / "disk"
-    disk.mkdir()
+    disk.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
     if subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0:
         try:

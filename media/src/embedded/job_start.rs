@@ -69,9 +69,7 @@ impl Inner {
         let is_uploaded_by_server = matches!(output, EgressOutput::File { destination: Some(_), .. });
         let destination = match output {
             EgressOutput::File { filepath, taken, .. } => Destination::File { filepath, taken },
-            EgressOutput::Streams(urls) => {
-                Destination::Streams(urls.iter().map(|url| url.reveal().to_owned()).collect())
-            }
+            EgressOutput::Streams(urls) => Destination::Streams(urls),
         };
         let (id, codec) = self.call_by_port(|machine, _| {
             let codec = match &source {
