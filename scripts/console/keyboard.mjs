@@ -1,4 +1,4 @@
-// The console as somebody uses it who has a keyboard only: Tab to a control, then type, choose, or press Enter.
+// The console by keyboard alone: Tab to a control, then type, choose, or press Enter.
 
 const MOST_STOPS = 400;
 

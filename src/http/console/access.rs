@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_console_lets_nobody_in() {
+    fn a_console_without_a_token_accepts_no_sign_in() {
         let (closed, request) = (access(Gate::Closed), request("127.0.0.1:1", "conclave_session="));
         assert!(closed.operator(&request).is_none());
         assert_eq!(closed.sign_in(&request, "").unwrap_err().code, ErrorCode::NotFound);

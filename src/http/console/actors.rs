@@ -15,8 +15,10 @@ use super::visit::{Answer, Visit, encoded};
 
 /// Failed actors that are shown above the tree.
 const SHOWN: u32 = 20;
-/// Seconds between two readings.
+/// Seconds between two readings, and between two of a tree with so many actors: each reading visits all of them.
 const EVERY: u32 = 5;
+const EVERY_OF_MANY: u32 = 20;
+const MANY: usize = 10_000;
 
 /// The routes of the pages.
 pub fn routes() -> Vec<Route> {
@@ -56,10 +58,11 @@ async fn tree(visit: Visit) -> Answer {
     let page = PageRequest { limit: ROWS, offset: visit.offset() };
     let list = visit.state.tree.actors(&filter, page).await;
     let failed = failing_actors(&visit.state.tree).await;
+    let every = if list.totals.values().sum::<usize>() < MANY { EVERY } else { EVERY_OF_MANY };
     let content = html! {
         h1 { "Actors" }
         (filters(&filter))
-        (live(&visit, "tree", EVERY, &html! {
+        (live(&visit, "tree", every, &html! {
             @if !failed.is_empty() { h2 { "Failed" } (failures(&failed)) h2 { "The tree" } }
             (totals(&list))
             @if list.page.items.is_empty() {
@@ -96,8 +99,18 @@ fn filters(filter: &ActorFilter) -> Markup {
 fn totals(list: &ActorList) -> Markup {
     html! {
         ul.parts aria-label="Actors by kind" {
-            @for (kind, count) in &list.totals { li { (grouped(i64::try_from(*count).unwrap_or(i64::MAX))) " " (kind.as_str().replace('_', " ")) } }
+            @for (kind, count) in &list.totals { li { (grouped(i64::try_from(*count).unwrap_or(i64::MAX))) " " (counted(*kind, *count)) } }
         }
+    }
+}
+
+/// The kind of so many actors.
+fn counted(kind: ActorKind, count: usize) -> String {
+    let name = kind.as_str().replace('_', " ");
+    match (kind, count) {
+        (_, 1) => name,
+        (ActorKind::Egress | ActorKind::Ingress, _) => name + "es",
+        _ => name + "s",
     }
 }
 

@@ -4,7 +4,7 @@
 (() => {
   const SECOND = 1000;
 
-  // A part that somebody works in is left alone until they are done. A button with an id keeps the focus when it is read again.
+  // A part with the focus is not read again, so that input is not lost. A button with an id keeps the focus when it is read again.
   const isBusy = (part) => {
     const active = document.activeElement;
     return part.contains(active) && !(active.matches('button') && active.id);

@@ -171,7 +171,7 @@ pub fn signed_out(shown: &Problem) -> Markup {
     )
 }
 
-/// The page of a server whose console nobody can sign in to.
+/// The page of a server without `admin.token`, which accepts no sign-in.
 pub fn closed() -> Markup {
     document(
         "Console",

@@ -74,7 +74,7 @@ fn content(overview: &Overview) -> Markup {
         div.tiles {
             (tile("Live rooms", &grouped(totals.open_rooms.into()), &plot("Live rooms", |t| t.open_rooms)))
             (tile("Live participants", &grouped(totals.participants.into()), &plot("Live participants", |t| t.participants)))
-            (tile("Running jobs", &grouped(totals.running_egresses.into()), &plot("Running jobs", |t| t.running_egresses)))
+            (tile("Recordings and broadcasts", &grouped(totals.running_egresses.into()), &plot("Recordings and broadcasts", |t| t.running_egresses)))
             (tile("Minutes this month", &format!("{:.0}", overview.minutes), &html! {
                 p.help { "Participant minutes of all projects, by UTC days." }
             }))

@@ -39,7 +39,7 @@ async fn list(visit: Visit) -> Answer {
     let call = visit.call("list_recordings", &project.id).page(ROWS, visit.offset());
     let recordings = call.query("room", room.as_deref()).query("status", status.as_deref()).send().await?;
     let path = format!("/projects/{}/recordings", project.id);
-    let rows: Vec<_> = recordings.list("recordings").iter().map(|one| row(&visit, &path, one)).collect();
+    let rows: Vec<_> = recordings.list("recordings").iter().map(|one| row(&visit, &project.id, &path, one)).collect();
     let content = html! {
         h1 { "Recordings" }
         (filters(&path, room.as_deref(), status.as_deref()))
@@ -55,10 +55,11 @@ async fn list(visit: Visit) -> Answer {
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/recordings"), "Recordings", &content)))
 }
 
-fn row(visit: &Visit, path: &str, recording: &Value) -> Vec<Markup> {
+fn row(visit: &Visit, project: &ProjectId, path: &str, recording: &Value) -> Vec<Markup> {
+    let room = recording.text("room");
     vec![
         html! { a href={ (path) "/" (recording.text("egress_id")) } { (recording.text("filepath")) } },
-        html! { (recording.text("room")) },
+        html! { a href={ "/projects/" (project) "/rooms/" (room) } { (room) } },
         badge(recording.text("status")),
         html! { (recording.text("type").replace('_', " ")) },
         time(recording.text("started_at")),

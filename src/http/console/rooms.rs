@@ -16,7 +16,10 @@ use crate::http::error::ApiError;
 /// Seconds between two readings.
 const EVERY: u32 = 10;
 /// The columns of a list of rooms.
-const COLUMNS: [&str; 5] = ["Room", "Status", "Created", "First join", "Ended"];
+const COLUMNS: [&str; 5] = ["Room", "Created", "First join", "Ended", "Status"];
+/// The columns of rooms that are live, and of rooms that have ended.
+const OF_LIVE: usize = 3;
+const OF_ENDED: usize = 4;
 
 /// The routes of the page.
 pub fn routes() -> Vec<Route> {
@@ -59,7 +62,7 @@ async fn found(visit: &Visit, project: &Project, prefix: String, page: PageReque
         @if rooms.items.is_empty() {
             (empty("No room has a name that begins like this.", "Upper and lower case differ."))
         } @else {
-            (rows("Rooms found", &rooms, project))
+            (rows("Rooms found", COLUMNS.len(), &rooms, project))
         }
         (pager(visit, page.offset, rooms.has_more))
     })
@@ -76,13 +79,13 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
             @if live.items.is_empty() {
                 (empty("No room is open.", "Open one below, or by POST /v1/rooms with a key of this project."))
             } @else {
-                (rows("Live rooms", &live, project))
+                (rows("Live rooms", OF_LIVE, &live, project))
                 @if live.has_more { p.help { "The first " (ROWS) " are shown. Search to find others." } }
             }
         }
         @if rooms.items.iter().any(|room| room.ended_at.is_some()) {
             h2 { "Ended, newest first" }
-            (rows("Ended rooms", &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
+            (rows("Ended rooms", OF_ENDED, &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
         }
         (pager(visit, page.offset, rooms.has_more))
     })
@@ -93,18 +96,19 @@ fn ended(rooms: &[Room]) -> Vec<Room> {
     rooms.iter().filter(|room| room.ended_at.is_some()).cloned().collect()
 }
 
-fn rows(caption: &str, rooms: &Page<Room>, project: &Project) -> Markup {
+/// A table with the first so many of the columns.
+fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) -> Markup {
     let instant = |at: Option<conclave_model::Timestamp>| at.map_or_else(nothing, |at| time(&at.to_string()));
     let row = |room: &Room| {
         vec![
             html! { a href={ "/projects/" (project.id) "/rooms/" (room.name) } { (room.name) } },
-            badge(room.status.as_str()),
             time(&room.created_at.to_string()),
             instant(room.started_at),
             instant(room.ended_at),
+            badge(room.status.as_str()),
         ]
     };
-    table(caption, &COLUMNS, &rooms.items.iter().map(row).collect::<Vec<_>>())
+    table(caption, COLUMNS.get(..columns).unwrap_or(&COLUMNS), &rooms.items.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The templates of a project, for a choice.

@@ -112,6 +112,7 @@ async fn one(visit: Visit) -> Answer {
     let path = format!("/projects/{}", project.id);
     let room = session.text("room");
     let content = html! {
+        p { a href={ (path) "/sessions?room=" (room) } { "Sessions in " (room) } }
         h1 { (session.text("participant_identity")) " in " (room) }
         (facts(&[
             ("Room", html! { a href={ (path) "/rooms/" (room) } { (room) } }),
@@ -124,7 +125,6 @@ async fn one(visit: Visit) -> Answer {
         @if let Some(row) = timeline_row(&session, &now) { (timeline("The session and its tracks", &[row])) }
         h2 { "Tracks" }
         (tracks(&session))
-        p { a href={ (path) "/sessions?room=" (room) } { "All sessions in " (room) } }
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/sessions"), "Session", &content)))
 }

@@ -145,6 +145,7 @@ async fn one(visit: Visit) -> Answer {
     let path = format!("/projects/{}/deliveries/{id}/retry", project.id);
     let response = delivery["response_status"].as_u64();
     let content = html! {
+        p { a href={ "/projects/" (project.id) "/webhooks" } { "Webhooks" } }
         h1 { (delivery.text("event_type")) " " (badge(delivery.text("status"))) }
         (facts(&[
             ("Receiver", html! { (delivery.text("endpoint_url")) }),
@@ -163,7 +164,6 @@ async fn one(visit: Visit) -> Answer {
         }
         h2 { "Payload" }
         pre tabindex="0" aria-label="Payload" { (serde_json::to_string_pretty(&delivery["payload"]).unwrap_or_default()) }
-        p { a href={ "/projects/" (project.id) "/webhooks" } { "All deliveries" } }
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Delivery", &content)))
 }

@@ -33,7 +33,7 @@ impl RoomPage<'_> {
             section.card {
                 h2 { "Room codes" }
                 @if rows.is_empty() {
-                    (empty("There is no room code.", "Whoever has one can join without your backend."))
+                    (empty("There is no room code.", "A user with a code joins without your backend."))
                 } @else {
                     (table("Room codes", &["Code", "Role", "Identity", "Uses", "Expires", "Status"], &rows))
                 }

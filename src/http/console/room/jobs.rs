@@ -33,10 +33,13 @@ impl RoomPage<'_> {
         let broadcasts = of_room("list_broadcasts").send().await?;
         let ingresses = of_room("list_ingresses").send().await?;
         let mut rows = Vec::new();
-        rows.extend(recordings.list("recordings").iter().map(|job| self.job("recordings", job, job.text("filepath"))));
+        rows.extend(recordings.list("recordings").iter().map(|job| {
+            let path = format!("/projects/{}/recordings/{}", self.project, job.text("egress_id"));
+            self.job("recordings", job, &html! { a href=(path) { (job.text("filepath")) } })
+        }));
         rows.extend(broadcasts.list("broadcasts").iter().map(|job| {
             let urls: Vec<_> = job.list("urls").iter().filter_map(Value::as_str).collect();
-            self.job("broadcasts", job, &urls.join(", "))
+            self.job("broadcasts", job, &html! { (urls.join(", ")) })
         }));
         rows.extend(ingresses.list("ingresses").iter().map(|one| self.ingress(one)));
         Ok(html! {
@@ -47,7 +50,7 @@ impl RoomPage<'_> {
         })
     }
 
-    fn job(&self, kind: &str, job: &Value, what: &str) -> Vec<Markup> {
+    fn job(&self, kind: &str, job: &Value, what: &Markup) -> Vec<Markup> {
         let path = format!("/projects/{}/{kind}/{}/stop", self.project, job.text("egress_id"));
         let runs = matches!(job.text("status"), "starting" | "active");
         let kind = kind.trim_end_matches('s');

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::json::Fields;
 use super::layout::{self, Place};
-use super::parts::{badge, danger, empty, facts, live, or_nothing, time};
+use super::parts::{badge, danger, empty, facts, live, nothing, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 use crate::http::error::ApiError;
@@ -86,16 +86,22 @@ impl RoomPage<'_> {
             0 => "the plan's limit".to_owned(),
             cap => cap.to_string(),
         };
+        let template = match room.some_text("template_id") {
+            Some(id) => html! { a href={ "/projects/" (self.project) "/templates/" (id) } { (id) } },
+            None => nothing(),
+        };
+        let ended = ("Ended", time(room.text("ended_at")));
+        let mut shown = vec![
+            ("Created", time(room.text("created_at"))),
+            ("First join", time(room.text("started_at"))),
+            ("Participants at most", html! { (cap) }),
+            ("Empty timeout", html! { (room.whole("empty_timeout_seconds")) " s" }),
+            ("Template", template),
+        ];
+        shown.extend((!self.is_open()).then_some(ended));
         html! {
             h1 { (self.name()) " " (badge(room.text("status"))) }
-            (facts(&[
-                ("Created", time(room.text("created_at"))),
-                ("First join", time(room.text("started_at"))),
-                ("Ended", time(room.text("ended_at"))),
-                ("Participants at most", html! { (cap) }),
-                ("Empty timeout", html! { (room.whole("empty_timeout_seconds")) " s" }),
-                ("Template", or_nothing(room.text("template_id"))),
-            ]))
+            (facts(&shown))
             div.actions {
                 a href={ "/projects/" (self.project) "/sessions?room=" (self.name()) } { "Sessions and timeline" }
                 @if self.is_open() {

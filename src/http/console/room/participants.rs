@@ -34,7 +34,7 @@ impl RoomPage<'_> {
         html! {
             h2 { "Participants " span.help { "(" (participants.len()) ")" } }
             @if participants.is_empty() {
-                (empty("Nobody is here now.", "Create a room code below, and open its join link."))
+                (empty("No participant is connected.", "Create a room code below, and open its join link."))
             } @else {
                 (table("Participants", &["Participant", "State", "Role", "Tracks", "Connection", "Actions"],
                     &participants.iter().map(row).collect::<Vec<_>>()))
