@@ -36,6 +36,14 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
+    /// Sends a request whose response goes on: waits until it has begun.
+    pub async fn start(&mut self, request: &[u8]) -> Result<(), BenchError> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        self.stream.read_buf(&mut self.buffer).await?;
+        if self.buffer.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err("the response has not begun".into()) }
+    }
+
     /// Sends a request and returns its response, whatever it is.
     pub async fn send(&mut self, request: &[u8]) -> Result<Response<'_>, BenchError> {
         self.stream.write_all(request).await?;

@@ -4,11 +4,12 @@
 //! ratio: absolute numbers differ between machines and from minute to minute. All traffic is on loopback, and times and numbers
 //! are bounded.
 //!
-//! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`]) returns a
+//! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`], [`console`]) returns a
 //! [`Section`](figure::Section), which is printed as a table and, for a report, written as Markdown with plots.
 
 mod bare;
 mod connection;
+mod console;
 mod deliveries;
 mod figure;
 mod fill;
@@ -71,9 +72,10 @@ enum Part {
     Deliveries,
     Rooms,
     Lists,
+    Console,
 }
 
-const PARTS: [Part; 5] = [Part::Requests, Part::Joins, Part::Deliveries, Part::Rooms, Part::Lists];
+const PARTS: [Part; 6] = [Part::Requests, Part::Joins, Part::Deliveries, Part::Rooms, Part::Lists, Part::Console];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -119,5 +121,6 @@ async fn measure(part: Part, conclave: &Path) -> Result<Section, BenchError> {
         Part::Deliveries => deliveries::measure(conclave, scratch.path()).await,
         Part::Rooms => rooms::measure(conclave, scratch.path()).await,
         Part::Lists => lists::measure(conclave, scratch.path()).await,
+        Part::Console => console::measure(conclave, scratch.path()).await,
     }
 }
