@@ -304,6 +304,22 @@ fn check_names_the_turn_servers_and_not_their_secret() {
 }
 
 #[test]
+fn check_says_for_which_name_a_certificate_is_obtained_and_reads_the_root_of_the_ca() {
+    let mut deployment = Deployment::new();
+    deployment.environment =
+        vec![("CONCLAVE_MEDIA__RTC__ENABLED", "false"), ("CONCLAVE_TLS__DOMAIN", "meet.example.org")];
+    let result = deployment.run(&["check"]);
+    let expected =
+        "none yet, a server obtains one for meet.example.org from https://acme-v02.api.letsencrypt.org/directory";
+    assert_eq!((result.code, parts(&result.stdout)[4]), (0, ("ok", "tls")));
+    assert!(result.stdout.contains(expected), "{}", result.stdout);
+    deployment.environment.push(("CONCLAVE_TLS__ACME_ROOT", "missing.pem"));
+    let result = deployment.run(&["check"]);
+    assert_eq!((result.code, parts(&result.stdout)[4]), (1, ("FAIL", "tls")));
+    assert!(result.stdout.contains("tls.acme_root: missing.pem cannot be read"), "{}", result.stdout);
+}
+
+#[test]
 fn check_warns_of_limits_that_do_not_fit() {
     let mut deployment = Deployment::new();
     deployment.environment = vec![("CONCLAVE_HTTP__MAX_CONNECTIONS", "100"), ("CONCLAVE_HTTP__MAX_REQUESTS", "320")];

@@ -36,6 +36,14 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     sync_directory(&path)
 }
 
+/// Creates a file with mode 0600, or replaces its content. For files that one process writes.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    if fs::exists(path)? { replace(path, text) } else { create(path, text) }
+}
+
 /// Reads a file that only its owner may read.
 ///
 /// # Errors
@@ -76,10 +84,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         assert_eq!(replace(&path, "x").unwrap_err().kind(), ErrorKind::NotFound);
-        create(&path, "first").unwrap();
+        write(&path, "first").unwrap();
         create(&path, "second").unwrap();
         assert_eq!(read(&path).unwrap(), "first");
-        replace(&path, "third").unwrap();
+        write(&path, "third").unwrap();
         assert_eq!(read(&path).unwrap(), "third");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -14,11 +14,13 @@ use conclave_model::{Clock, Secret};
 use super::output::print;
 use super::store::unregistered_metrics;
 use super::table;
-use crate::config::{Config, ConfigError, MediaCredentials, MediaKind, Plans, RtcConfig};
+use crate::config::{AcmeConfig, Config, ConfigError, MediaCredentials, MediaKind, Plans, RtcConfig};
 use crate::data_dir::database_path;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 use crate::server::{buffer_problem, client_addresses, connections_problem, livekit_settings};
+use crate::tls::acme::schedule::Validity;
+use crate::tls::acme::{AcmeHttp, Storage};
 use crate::tls::files::CertificateFiles;
 
 /// The rest of a certificate's time in which it should have been renewed.
@@ -67,10 +69,11 @@ pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<()
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
-    let tls = config.tls.files().map(|files| PartResult::new("tls", check_tls(files)));
+    let files = config.tls.files().map(|files| PartResult::new("tls", check_tls(files)));
+    let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
         .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress.ffmpeg) });
-    let results: Vec<_> = results.into_iter().chain(tls).chain(egress).collect();
+    let results: Vec<_> = results.into_iter().chain(files).chain(acme).chain(egress).collect();
     show(&results)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
@@ -171,12 +174,31 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 /// Checks that the certificate and its key can be used, and for how long.
 fn check_tls(files: (PathBuf, PathBuf)) -> Result<Verdict, CliError> {
     let certificate = CertificateFiles::new(files).load()?;
-    let summary = format!("{} until {}", certificate.names.join(", "), certificate.not_after);
-    let now = Clock::system().now();
+    let (now, summary) = (Clock::system().now(), certificate.summary());
     Ok(match (certificate.not_after <= now, certificate.not_after <= now.after(RENEWAL_DUE)) {
         (true, _) => Verdict::Failure(format!("the certificate has expired: {summary}")),
         (_, true) => Verdict::Warning(format!("the certificate expires soon: {summary}")),
         _ => Verdict::Ok(summary),
+    })
+}
+
+/// Checks the file of `tls.acme_root`, and the certificate that was obtained. One that cannot be used is no failure, since a
+/// server replaces it. Does not ask the CA.
+fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
+    AcmeHttp::new(config)?;
+    Ok(match Storage::new(data, config).certificate() {
+        Ok(None) => {
+            Verdict::Ok(format!("none yet, a server obtains one for {} from {}", config.domain, config.directory))
+        }
+        Ok(Some(certificate)) if Validity::from(&certificate).renewal() > Clock::system().now() => {
+            Verdict::Ok(certificate.summary())
+        }
+        Ok(Some(certificate)) => {
+            Verdict::Warning(format!("the certificate is to be renewed: {}", certificate.summary()))
+        }
+        Err(error) => {
+            Verdict::Warning(format!("the certificate cannot be used, a server obtains another one: {error}"))
+        }
     })
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use rustls::pki_types::DnsName;
 use url::Host;
 
 use super::text::TextSetting;
@@ -29,6 +30,14 @@ impl HostName {
             Host::Ipv4(address) => address.is_loopback(),
             Host::Ipv6(address) => address.to_canonical().is_loopback(),
         }
+    }
+
+    /// Returns the name of a single host; `None` for an address and for a name with a wildcard.
+    #[must_use]
+    pub fn domain(&self) -> Option<&str> {
+        let Host::Domain(name) = &self.0 else { return None };
+        let is_name = DnsName::try_from(name.as_str()).is_ok() && !name.ends_with('.');
+        is_name.then_some(name)
     }
 }
 
@@ -64,6 +73,17 @@ mod tests {
         for wrong in ["", "a b", "conclave.internal:8081", "http://conclave.internal", "[fd00::1]:80", "user@localhost"]
         {
             assert_eq!(HostName::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_the_name_of_a_single_host() {
+        let domain = |text: &str| HostName::parse(text).and_then(|host| host.domain().map(ToOwned::to_owned));
+        assert_eq!(domain("Meet.Example.org").as_deref(), Some("meet.example.org"));
+        assert_eq!(domain("b\u{fc}ro.example").as_deref(), Some("xn--bro-hoa.example"));
+        for other in ["*.example.org", "192.0.2.1", "[2001:db8::1]", "example.org.", "a..b", "..", "a/b", "-a.example"]
+        {
+            assert_eq!(domain(other), None, "{other}");
         }
     }
 

@@ -24,7 +24,7 @@ pub struct MediaConfig {
     /// URL at which clients reach the media plane. Default: `url`.
     #[serde(with = "text::optional")]
     pub public_url: Option<String>,
-    /// Address on which RTMP encoders connect, by TLS if `tls.cert` is set. Embedded media plane only. Default: none.
+    /// Address on which RTMP encoders connect, by TLS if the API has it. Embedded media plane only. Default: none.
     #[serde(with = "text::optional")]
     pub rtmp_listen: Option<SocketAddr>,
     /// API key of the media plane. Default: a generated one for the embedded media plane.

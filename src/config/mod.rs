@@ -39,7 +39,7 @@ pub use plans::{DEFAULT_PLAN, Plans};
 pub use report::{SettingOrigins, SettingReport};
 pub use rtc::{PortRange, RtcConfig, TurnConfig};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
-pub use tls::TlsConfig;
+pub use tls::{AcmeConfig, TlsConfig};
 pub use webhooks::WebhooksConfig;
 
 /// All settings. `Debug` and `Serialize` output contain no secret.

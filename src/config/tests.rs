@@ -281,6 +281,37 @@ fn a_certificate_needs_its_key_and_a_redirect_needs_both() {
     assert!(message(from_environment(&[cert, key, redirect("127.0.0.1:8080")])).starts_with("tls.redirect_listen"));
     let config = from_environment(&[cert, key, redirect("127.0.0.1:80")]).unwrap();
     assert_eq!(config.tls.files(), Some(("/a.pem".into(), "/b.pem".into())));
+    assert_eq!(config.tls.acme(), None);
+}
+
+#[test]
+fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
+    let domain = |name| ("CONCLAVE_TLS__DOMAIN", name);
+    let refused = |variables: &[(&str, &str)], setting: &str, problem: &str| {
+        let text = message(from_environment(variables));
+        assert!(text.starts_with(setting) && text.contains(problem), "{text}");
+    };
+    for name in ["192.0.2.1", "*.example.org", "example.org."] {
+        refused(&[domain(name)], "tls.domain", "must be the name of a host");
+    }
+    let own = domain("meet.example.org");
+    let both = [own, ("CONCLAVE_TLS__CERT", "/a.pem"), ("CONCLAVE_TLS__KEY", "/b.pem")];
+    refused(&both, "tls.domain", "must not be set together with tls.cert and tls.key");
+    for contact in ["ops", "@example.org", "ops@", "a@b.org?x=y", "a@b.org,c@d.org"] {
+        refused(&[own, ("CONCLAVE_TLS__ACME_CONTACT", contact)], "tls.acme_contact", "must be an e-mail address");
+    }
+    for url in ["http://ca.example/directory", "ca.example", ""] {
+        refused(
+            &[own, ("CONCLAVE_TLS__ACME_DIRECTORY", url)],
+            "tls.acme_directory",
+            "must be a URL that begins with https://",
+        );
+    }
+    let redirect = ("CONCLAVE_TLS__REDIRECT_LISTEN", "0.0.0.0:80");
+    let contact = ("CONCLAVE_TLS__ACME_CONTACT", "ops@example.org");
+    let acme = from_environment(&[domain("Meet.example.org"), redirect, contact]).unwrap().tls.acme().unwrap();
+    assert_eq!((acme.domain.as_str(), acme.contact.as_deref()), ("meet.example.org", Some("ops@example.org")));
+    assert!(acme.has_http && acme.root.is_none() && acme.directory.contains("acme-v02.api.letsencrypt.org"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Config, ConfigError, MediaKind, TurnConfig};
+use super::{Config, ConfigError, HostName, MediaKind, TurnConfig};
 
 /// The largest duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
@@ -47,15 +47,40 @@ impl Config {
 
     fn validate_tls(&self) -> Result<(), ConfigError> {
         let (tls, http) = (&self.tls, self.http.listen);
-        match (&tls.cert, &tls.key, tls.redirect_listen) {
-            (Some(_), None, _) => invalid("tls.key", "must be set, since tls.cert is"),
-            (None, Some(_), _) => invalid("tls.cert", "must be set, since tls.key is"),
-            (None, None, Some(_)) => invalid("tls.redirect_listen", "must not be set without tls.cert and tls.key"),
-            (_, _, Some(redirect)) if redirect == http && http.port() != 0 => {
+        let has_tls = tls.domain.is_some() || tls.cert.is_some();
+        match (&tls.cert, &tls.key) {
+            (Some(_), None) => return invalid("tls.key", "must be set, since tls.cert is"),
+            (None, Some(_)) => return invalid("tls.cert", "must be set, since tls.key is"),
+            _ => {}
+        }
+        match tls.redirect_listen {
+            Some(_) if !has_tls => invalid("tls.redirect_listen", "must not be set without tls.domain or tls.cert"),
+            Some(redirect) if redirect == http && http.port() != 0 => {
                 invalid("tls.redirect_listen", format!("must differ from http.listen, which is {http} too"))
             }
-            _ => Ok(()),
+            _ => self.validate_acme(),
         }
+    }
+
+    fn validate_acme(&self) -> Result<(), ConfigError> {
+        let tls = &self.tls;
+        let Some(domain) = &tls.domain else { return Ok(()) };
+        if tls.cert.is_some() {
+            return invalid(
+                "tls.domain",
+                "must not be set together with tls.cert and tls.key: obtain the certificate or give it",
+            );
+        }
+        if domain.domain().is_none() {
+            return invalid(
+                "tls.domain",
+                format!("must be the name of a host such as \"meet.example.org\", not {domain}"),
+            );
+        }
+        if tls.acme_contact.as_ref().is_some_and(|contact| !is_email(contact)) {
+            return invalid("tls.acme_contact", "must be an e-mail address such as \"ops@example.org\"");
+        }
+        validate_url("tls.acme_directory", Some(&tls.acme_directory), &["https"])
     }
 
     fn validate_counts(&self) -> Result<(), ConfigError> {
@@ -185,6 +210,12 @@ fn validate_url(setting: &str, text: Option<&str>, schemes: &[&str]) -> Result<(
         // The URL may contain a password, so the message omits it.
         invalid(setting, format!("must be a URL that begins with {}://", schemes.join(":// or ")))
     }
+}
+
+/// Whether a text can be the address in a `mailto:` url.
+fn is_email(text: &str) -> bool {
+    let parts = text.split_once('@').filter(|(user, host)| !user.is_empty() && HostName::parse(host).is_some());
+    parts.is_some() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?,%".contains(&byte))
 }
 
 fn is_loopback(address: SocketAddr) -> bool {

@@ -7,7 +7,10 @@ use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
 use conclave_media::MediaMetrics;
 use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
-use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use conclave_model::Timestamp;
+use prometheus::{
+    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
 
 use super::admission::AdmittedCounts;
 
@@ -32,6 +35,7 @@ pub struct Metrics {
     pub requests_refused: IntCounterVec,
     requests: IntCounterVec,
     latency: HistogramVec,
+    certificate_expiry: IntGauge,
 }
 
 impl Metrics {
@@ -61,6 +65,10 @@ impl Metrics {
             media: MediaMetrics::new(&registry)?,
             requests: IntCounterVec::new(requests, &["operation", "status"])?,
             latency: HistogramVec::new(latency.buckets(BUCKETS.to_vec()), &["operation"])?,
+            certificate_expiry: IntGauge::new(
+                "conclave_tls_certificate_expiration_timestamp_seconds",
+                "When the certificate of the API listener expires; 0 without one",
+            )?,
             registry,
         };
         metrics.registry.register(Box::new(metrics.connections_refused.clone()))?;
@@ -68,6 +76,7 @@ impl Metrics {
         metrics.registry.register(Box::new(metrics.requests_refused.clone()))?;
         metrics.registry.register(Box::new(metrics.requests.clone()))?;
         metrics.registry.register(Box::new(metrics.latency.clone()))?;
+        metrics.registry.register(Box::new(metrics.certificate_expiry.clone()))?;
         Ok(metrics)
     }
 
@@ -98,6 +107,11 @@ impl Metrics {
         for (state, count) in [("running", admitted.running), ("waiting", admitted.waiting)] {
             self.requests_admitted.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+    }
+
+    /// Sets the gauge of the certificate.
+    pub fn set_certificate_expiry(&self, expires: Timestamp) {
+        self.certificate_expiry.set(expires.millis() / 1_000);
     }
 
     /// The metrics in Prometheus' text format.

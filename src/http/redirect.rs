@@ -1,8 +1,9 @@
-//! The listener without encryption beside an API listener with TLS: it sends every request there.
+//! The listener without encryption beside an API listener with TLS: it sends every request there, and answers the challenge
+//! http-01 of a CA.
 
 use std::sync::Arc;
 
-use actix_web::http::header::LOCATION;
+use actix_web::http::header::{ContentType, LOCATION};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
@@ -12,14 +13,23 @@ use super::state::AppState;
 
 /// The port of `https` urls that name none.
 const HTTPS_PORT: u16 = 443;
+/// Where a CA looks for the answer to its challenge (RFC 8555, section 8.3); the token follows.
+const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
-/// Answers every request with 308 and its url on the API listener.
+/// Answers challenges, and every other request with 308 and its url on the API listener.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let port = state.api_port;
+    let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
-        let response = redirect(&request, port);
+        let response = challenge(&request, &state).unwrap_or_else(|| redirect(&request, state.api_port));
         async move { response }
     }));
+}
+
+/// Answers the challenge under way.
+fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
+    let token = request.path().strip_prefix(CHALLENGE_PATH)?;
+    let text = state.tls.as_ref()?.challenges.text(token)?;
+    Some(HttpResponse::Ok().insert_header(ContentType::octet_stream()).body(text))
 }
 
 fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {

@@ -23,6 +23,7 @@ use super::origins::Origins;
 use crate::billing::BillingClient;
 use crate::config::{HostName, Plans, SettingReport};
 use crate::livekit_config::LivekitConfigMonitor;
+use crate::tls::TlsStatus;
 
 /// What the call page needs to know.
 #[derive(Debug, Clone)]
@@ -91,6 +92,8 @@ pub struct AppState {
     pub settings: Vec<SettingReport>,
     /// The directory of recordings on this machine.
     pub recordings: PathBuf,
+    /// The certificate of the API listener, if it has TLS.
+    pub tls: Option<TlsStatus>,
     /// Hosts that admin requests may be sent to, besides loopback ones.
     pub admin_hosts: Vec<HostName>,
 }

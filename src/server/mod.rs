@@ -43,7 +43,7 @@ pub(crate) use media::{buffer_problem, client_addresses};
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
 pub use run::run;
-use tls::PublicUrls;
+use tls::{PublicUrls, Tls};
 
 /// Options of a server's start.
 pub struct ServerOptions {
@@ -131,7 +131,7 @@ impl Server {
         };
         let credentials = MediaCredentials::load_or_create(&config, &data)?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-        let tls = tls::prepare(&config.tls)?;
+        let mut tls = tls::prepare(&config.tls, &data, &clock)?;
         let urls = PublicUrls::new(bound.api, tls.as_ref());
         let media_url = plane::client_url(&config, &urls);
         let plane = Plane::new(&config, &data, (&clock, &signer), &media_url);
@@ -186,12 +186,14 @@ impl Server {
             console_history: History::default(),
             settings: origins.report(&config)?,
             recordings: config.recordings.path(&data),
+            tls: tls.as_ref().map(|tls| tls.status.clone()),
         });
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
-        let listeners = listeners::serve(bound, &config, &state, tls.map(|tls| tls.acceptor))?;
+        let listeners = listeners::serve(bound, &config, &state, tls.as_ref().map(|tls| tls.acceptor.clone()))?;
+        tls.as_mut().map(Tls::start_renewal);
         let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
         Ok(Self {
             api,

@@ -6,16 +6,17 @@ use conclave_model::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// A certificate with its private key.
 #[derive(Debug, Clone)]
 pub struct Certificate {
-    key: Arc<CertifiedKey>,
+    pub(super) key: Arc<CertifiedKey>,
     /// When it expires.
     pub not_after: Timestamp,
+    /// From when on it is valid.
+    pub not_before: Timestamp,
     /// The host names and addresses that it is for.
     pub names: Vec<String>,
 }
@@ -50,21 +51,29 @@ impl Certificate {
             .collect::<Result<_, _>>()
             .map_err(|_| CertificateError::NoCertificate)?;
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
-        let (not_after, names) = validity_and_names(first)?;
+        let ([not_before, not_after], names) = validity_and_names(first)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
         let key = ring::sign::any_supported_type(&key).map_err(|_| CertificateError::UnsupportedKey)?;
         let certified = CertifiedKey::new(chain, key);
         certified.keys_match().map_err(|_| CertificateError::KeyMismatch)?;
-        Ok(Self { key: Arc::new(certified), not_after, names })
+        Ok(Self { key: Arc::new(certified), not_after, not_before, names })
+    }
+
+    /// Returns what it is for and until when.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!("{} until {}", self.names.join(", "), self.not_after)
     }
 }
 
-fn validity_and_names(certificate: &CertificateDer<'_>) -> Result<(Timestamp, Vec<String>), CertificateError> {
+fn validity_and_names(certificate: &CertificateDer<'_>) -> Result<([Timestamp; 2], Vec<String>), CertificateError> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::Malformed)?;
-    let not_after = Timestamp::from_millis(parsed.validity().not_after.timestamp().saturating_mul(1000));
+    let validity = parsed.validity();
+    let limits = [&validity.not_before, &validity.not_after];
+    let limits = limits.map(|time| Timestamp::from_millis(time.timestamp().saturating_mul(1000)));
     let alternatives = parsed.subject_alternative_name().map_err(|_| CertificateError::Malformed)?;
     let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
-    Ok((not_after, names.filter_map(host_name).collect()))
+    Ok((limits, names.filter_map(host_name).collect()))
 }
 
 fn host_name(name: &GeneralName<'_>) -> Option<String> {
@@ -78,32 +87,26 @@ fn host_name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// The certificate that new connections get, whatever name they ask for. Clones share it.
+/// The certificate that new connections get, whatever name they ask for; none until the first one is obtained. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Certificates(Arc<RwLock<Certificate>>);
+pub struct Certificates(Arc<RwLock<Option<Certificate>>>);
 
 impl Certificates {
-    /// Starts with a certificate.
+    /// Starts with a certificate, or without one.
     #[must_use]
-    pub fn new(certificate: Certificate) -> Self {
+    pub fn new(certificate: Option<Certificate>) -> Self {
         Self(Arc::new(RwLock::new(certificate)))
     }
 
     /// Replaces the certificate. Open connections keep theirs.
     pub fn replace(&self, certificate: Certificate) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(certificate);
     }
 
     /// Returns the present certificate.
     #[must_use]
-    pub fn current(&self) -> Certificate {
+    pub fn current(&self) -> Option<Certificate> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl ResolvesServerCert for Certificates {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current().key)
     }
 }
 
@@ -122,7 +125,8 @@ mod tests {
         let (chain, key) = pem(&["meet.example.org", "192.0.2.1", "2001:db8::1"]);
         let certificate = Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         assert_eq!(certificate.names, ["meet.example.org", "192.0.2.1", "2001:db8::1"]);
-        // The default of rcgen.
+        // The defaults of rcgen.
+        assert_eq!(certificate.not_before.to_string()[..4], *"1975");
         assert_eq!(certificate.not_after.to_string()[..4], *"4096");
     }
 

@@ -60,8 +60,9 @@ impl CertificateFiles {
                         certificates.replace(certificate);
                     }
                     Err(error) => {
-                        let expires = certificates.current().not_after;
-                        log::warn!(error:%, expires:%; "the changed certificate cannot be used, so the one before stays");
+                        let expires = certificates.current().map(|certificate| certificate.not_after.to_string());
+                        let expires = expires.unwrap_or_default();
+                        log::warn!(error:%, expires; "the changed certificate cannot be used, so the one before stays");
                     }
                 }
             }

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acme;
 mod admin_hosts;
 mod call;
 mod clock_steps;

@@ -3,14 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 
 use rcgen::generate_simple_self_signed;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::json;
 
+use crate::support::tls::{Connection, connect};
 use crate::support::{Request, TestApp, WAIT_LIMIT, eventually};
 
 /// An app with TLS, and the directory of its certificate.
@@ -18,9 +15,6 @@ struct Secured {
     app: TestApp,
     files: tempfile::TempDir,
 }
-
-/// A connection that has shaken hands.
-type Connection = StreamOwned<ClientConnection, TcpStream>;
 
 impl Secured {
     fn start() -> Self {
@@ -40,24 +34,12 @@ impl Secured {
     }
 
     fn port(&self) -> u16 {
-        self.app.api.rsplit_once(':').unwrap().1.parse().unwrap()
+        self.app.port()
     }
 
     /// Connects, trusting this certificate only.
     fn connect(&self, trusted: &[u8]) -> std::io::Result<Connection> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(trusted).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_root_certificates(roots).with_no_client_auth();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut tcp = TcpStream::connect(("127.0.0.1", self.port()))?;
-        tcp.set_read_timeout(Some(WAIT_LIMIT))?;
-        while tls.is_handshaking() {
-            tls.complete_io(&mut tcp)?;
-        }
-        Ok(StreamOwned::new(tls, tcp))
+        connect(self.port(), "localhost", trusted, self.app.clock.now())
     }
 
     /// Sends a request and returns the whole response.

@@ -16,6 +16,7 @@ mod deliveries;
 mod hanging;
 mod receiver;
 mod sandbox;
+pub mod tls;
 mod watcher;
 
 use std::net::SocketAddr;
@@ -110,6 +111,11 @@ impl TestApp {
 
     /// The same, at another time.
     pub fn start_at(time: Timestamp, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_by(Clock::manual(time), change)
+    }
+
+    /// The same, by a clock that others look at as well.
+    pub fn start_by(clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::defaults(Mode::Dev);
         config.http.listen.set_port(0);
         config.admin.listen.set_port(0);
@@ -122,7 +128,6 @@ impl TestApp {
         config.limits.exchange_per_second = 100_000;
         config.limits.exchange_burst = 100_000;
         change(&mut config);
-        let clock = Clock::manual(time);
         Self::boot(config, clock, tempfile::tempdir().unwrap())
     }
 
@@ -192,6 +197,11 @@ impl TestApp {
     /// The scope of the faults of the app's database.
     pub fn database_scope(&self) -> String {
         self.data().canonicalize().unwrap().join("conclave.db").display().to_string()
+    }
+
+    /// The port of the API listener.
+    pub fn port(&self) -> u16 {
+        self.api.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
     /// The data directory.

@@ -31,6 +31,10 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     {
         shown["egress"] = json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
     }
+    // Nor is this: a CA that verifies the domain needs the listeners.
+    if let Some(tls) = &state.tls {
+        shown["tls"] = json!(tls.to_string());
+    }
     let ready = parts.are_ready();
     let body = json!({"ready": ready, "parts": shown});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }

@@ -8,6 +8,7 @@ use crate::http::error::ApiError;
 use crate::http::resource::single_method_resource;
 use crate::http::spec::Method;
 use crate::http::state::AppState;
+use crate::tls::TlsStatus;
 
 /// The media type of Prometheus' text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -26,6 +27,9 @@ fn show(state: &AppState) -> HttpResponse {
     state.metrics.actors.update_gauges(state.tree.registry());
     state.metrics.actors.update_upload_gauges(state.tree.uploads());
     state.metrics.set_admitted(state.admission.counts());
+    if let Some(expires) = state.tls.as_ref().and_then(TlsStatus::expires) {
+        state.metrics.set_certificate_expiry(expires);
+    }
     match state.metrics.text() {
         Ok(text) => HttpResponse::Ok().content_type(CONTENT_TYPE).body(text),
         Err(error) => {

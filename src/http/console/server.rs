@@ -22,6 +22,7 @@ async fn show(visit: Visit) -> Answer {
             ("Version", html! { (env!("CARGO_PKG_VERSION")) }),
             ("Media plane", html! { (if state.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
             ("Clients connect to", html! { (state.media_url) }),
+            ("Certificate", html! { (state.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),
             ("Recordings", html! { (state.recordings.display()) }),
             ("Settings that are not defaults", html! { (changed) }),
         ]))

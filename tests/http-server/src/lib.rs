@@ -5,7 +5,7 @@
 
 mod object_storage;
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
@@ -82,17 +82,22 @@ impl Request {
     /// Reads a request; `None` if the client sends none or breaks off.
     fn read(stream: &TcpStream) -> Option<Self> {
         stream.set_read_timeout(Some(READ_TIMEOUT)).ok()?;
-        let mut reader = BufReader::new(stream);
-        let line = read_line(&mut reader)?;
+        let request = Self::parse(&mut BufReader::new(stream))?;
+        stream.set_read_timeout(None).ok()?;
+        Some(request)
+    }
+
+    /// Reads a request from any connection; `None` if the client sends none or breaks off.
+    pub fn parse(reader: &mut impl BufRead) -> Option<Self> {
+        let line = read_line(reader)?;
         let mut words = line.strip_suffix(" HTTP/1.1")?.splitn(2, ' ');
         let mut request =
             Self { method: words.next()?.to_owned(), target: words.next()?.to_owned(), ..Self::default() };
-        while let Some((name, value)) = read_line(&mut reader)?.split_once(':') {
+        while let Some((name, value)) = read_line(reader)?.split_once(':') {
             request.headers.push((name.to_owned(), value.trim().to_owned()));
         }
         request.body.resize(request.header("content-length").parse().unwrap_or(0), 0);
         reader.read_exact(&mut request.body).ok()?;
-        stream.set_read_timeout(None).ok()?;
         Some(request)
     }
 }

@@ -1,0 +1,97 @@
+//! The requests to the CA, which `ureq` sends in the blocking pool.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+use actix_web::web::Bytes;
+use http_body_util::{BodyExt, Collected};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use ureq::Agent;
+use ureq::http::Request;
+use ureq::http::header::USER_AGENT;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::config::{AcmeConfig, ConfigError};
+
+/// Limit for a whole request, from name resolution to the last byte of the body. A server that stops waits for it.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Limit in bytes for a response's header.
+const MAX_HEADER_BYTES: usize = 32 * 1024;
+/// Limit in bytes for a response's body. The longest ones are certificates with those of their issuers.
+const MAX_BODY_BYTES: u64 = 256 * 1024;
+/// How long an idle connection is kept, for the next request of an order.
+const MAX_IDLE: Duration = Duration::from_secs(10);
+
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>>;
+
+/// Sends the requests of an ACME client. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct AcmeHttp(Agent);
+
+impl AcmeHttp {
+    /// Returns a client that trusts the built-in root certificates, or those in the file of `tls.acme_root`.
+    ///
+    /// # Errors
+    /// The file cannot be read or has no root certificate.
+    pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
+        let roots = config.root.as_deref().map_or(Ok(RootCerts::WebPki), read_roots)?;
+        let config = Agent::config_builder()
+            .https_only(true)
+            .timeout_global(Some(TIMEOUT))
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .proxy(None)
+            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
+            .max_response_header_size(MAX_HEADER_BYTES)
+            .max_idle_age(MAX_IDLE)
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .build();
+        Ok(Self(config.into()))
+    }
+}
+
+fn read_roots(path: &Path) -> Result<RootCerts, ConfigError> {
+    let problem = |problem: String| ConfigError::new("tls.acme_root", format!("{} {problem}", path.display()));
+    let pem = std::fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found = found.map_err(|_| problem("is not in PEM".to_owned()))?;
+    let mut store = RootCertStore::empty();
+    if found.is_empty() || found.iter().any(|root| store.add(root.clone()).is_err()) {
+        return Err(problem("has no root certificate that can be used".to_owned()));
+    }
+    let roots: Vec<_> = found.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+    Ok(RootCerts::new_with_certs(&roots))
+}
+
+impl HttpClient for AcmeHttp {
+    fn request(&self, request: Request<BodyWrapper<Bytes>>) -> ResponseFuture {
+        let agent = self.0.clone();
+        Box::pin(async move {
+            let (mut head, body) = request.into_parts();
+            // That of the library would take precedence.
+            head.headers.remove(USER_AGENT);
+            let body = body.collect().await.map_or_else(|never| match never {}, Collected::to_bytes);
+            let request = Request::from_parts(head, body.to_vec());
+            let sent = tokio::task::spawn_blocking(move || send(&agent, request)).await;
+            sent.unwrap_or_else(|_| Err(Error::Other("the request was cancelled".into())))
+        })
+    }
+}
+
+/// Sends a request and reads its response. Blocks for [`TIMEOUT`] at most.
+fn send(agent: &Agent, request: Request<Vec<u8>>) -> Result<BytesResponse, Error> {
+    let host = request.uri().host().unwrap_or_default().to_owned();
+    let failed = |error: ureq::Error| Error::Other(format!("{host} cannot be reached: {error}").into());
+    let (parts, mut body) = agent.run(request).map_err(failed)?.into_parts();
+    let body = body.with_config().limit(MAX_BODY_BYTES).read_to_vec().map_err(failed)?;
+    let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(&body).is_ok();
+    // The library looks for the problem in the body of an error, and would complain about its syntax.
+    if !parts.status.is_success() && !is_json {
+        return Err(Error::Other(format!("{host} answered with status {}", parts.status.as_u16()).into()));
+    }
+    Ok(BytesResponse { parts, body: Box::new(Bytes::from(body)) })
+}

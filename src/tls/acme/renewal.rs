@@ -1,0 +1,156 @@
+//! The task that obtains certificates when the schedule says so.
+
+use std::fmt;
+use std::time::Duration;
+
+use conclave_model::{Clock, Timestamp};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::http::AcmeHttp;
+use super::order::{Client, OrderError};
+use super::schedule::{Schedule, Validity};
+use super::storage::{Issued, Storage};
+use crate::config::{AcmeConfig, ConfigError};
+use crate::tls::challenge::Challenges;
+use crate::tls::{Certificate, Certificates};
+
+/// Limit for an attempt, of which the waiting for the CA is the longest part.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// Characters of an error that are kept: some of them quote the CA.
+const MAX_ERROR: usize = 300;
+
+/// The state of the renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenewalStatus {
+    /// The name that certificates are for.
+    pub domain: String,
+    /// When the next attempt is due.
+    pub next: Timestamp,
+    /// Why the last attempt has failed; `None` if it has not.
+    pub error: Option<String>,
+}
+
+/// Obtains and renews the certificate of a domain.
+pub struct Renewal {
+    client: Client,
+    clock: Clock,
+    certificates: Certificates,
+    schedule: Schedule,
+    status: watch::Sender<RenewalStatus>,
+}
+
+impl Renewal {
+    /// Prepares to keep these certificates renewed, beginning with the stored one. A stored one that cannot be used is as none.
+    ///
+    /// # Errors
+    /// The file of `tls.acme_root` cannot be used.
+    pub fn new(
+        config: AcmeConfig,
+        storage: Storage,
+        clock: Clock,
+        challenges: Challenges,
+    ) -> Result<(Self, Certificates), ConfigError> {
+        let http = AcmeHttp::new(&config)?;
+        let stored = storage.certificate().unwrap_or_else(|error| {
+            log::warn!("the stored certificate cannot be used, so another one is obtained: {error}");
+            None
+        });
+        let schedule = Schedule::new(clock.now(), stored.as_ref().map(Validity::from));
+        let status = RenewalStatus { domain: config.domain.clone(), next: schedule.next(), error: None };
+        let certificates = Certificates::new(stored);
+        let client = Client { config, http, storage, challenges };
+        let status = watch::Sender::new(status);
+        Ok((Self { client, clock, certificates: certificates.clone(), schedule, status }, certificates))
+    }
+
+    /// Returns the state, which changes while the task runs.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<RenewalStatus> {
+        self.status.subscribe()
+    }
+
+    /// Spawns the task on the current runtime. It runs until that runtime ends.
+    pub fn spawn(mut self) {
+        tokio::spawn(async move {
+            loop {
+                self.clock.sleep_until(self.schedule.next()).await;
+                let error = self.attempt().await.err().map(|error| self.note_failure(&error));
+                let next = self.schedule.next();
+                self.status.send_modify(|status| (status.next, status.error) = (next, error));
+            }
+        });
+    }
+
+    async fn attempt(&mut self) -> Result<(), OrderError> {
+        let obtained = timeout(ATTEMPT_TIMEOUT, self.client.obtain(&self.schedule)).await;
+        let issued = obtained.unwrap_or_else(|_| Err(OrderError::TimedOut(ATTEMPT_TIMEOUT)))?;
+        let certificate = self.usable(&issued)?;
+        let validity = Validity::from(&certificate);
+        log::info!(domain = self.client.config.domain.as_str(), expires:% = validity.not_after; "a certificate was obtained");
+        self.certificates.replace(certificate);
+        let is_fresh = self.schedule.obtained(self.clock.now(), validity);
+        // One that cannot be stored is used all the same. Another one would fare no better, and the CA issues only a few.
+        if let Err(error) = self.client.store(issued).await {
+            log::error!("the certificate cannot be stored, so the next start asks the CA for another one: {error}");
+        }
+        if is_fresh { Ok(()) } else { Err(OrderError::NotFresh(validity.not_after)) }
+    }
+
+    fn usable(&self, issued: &Issued) -> Result<Certificate, OrderError> {
+        let certificate = Certificate::from_pem(issued.chain.as_bytes(), issued.key.reveal().as_bytes());
+        let certificate = certificate.map_err(|error| OrderError::Unusable(error.to_string()))?;
+        let domain = &self.client.config.domain;
+        if certificate.names.iter().any(|name| name.eq_ignore_ascii_case(domain)) {
+            Ok(certificate)
+        } else {
+            Err(OrderError::Unusable(format!("it is for {}", certificate.names.join(", "))))
+        }
+    }
+
+    /// Logs a failure and returns its description.
+    fn note_failure(&mut self, error: &OrderError) -> String {
+        self.schedule.failed(self.clock.now(), error.failure(), fastrand::f64());
+        let error = one_line(&error.to_string());
+        let (domain, next) = (self.client.config.domain.as_str(), self.schedule.next());
+        match self.certificates.current() {
+            Some(present) => {
+                let day = day(present.not_after);
+                log::warn!(domain, next:%; "the certificate was not renewed, and the present one expires on {day}: {error}");
+            }
+            None => log::warn!(domain, next:%; "no certificate was obtained, so TLS clients are refused: {error}"),
+        }
+        error
+    }
+}
+
+/// Returns the date of an instant, in UTC.
+fn day(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.split_once('T').map(|(day, _)| day.to_owned()).unwrap_or(text)
+}
+
+/// Shortens a text that may quote the CA, and removes what would begin a new line of the log.
+fn one_line(text: &str) -> String {
+    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    visible.take(MAX_ERROR).collect()
+}
+
+impl fmt::Display for RenewalStatus {
+    /// Writes when the next attempt is due, and why the last one has failed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "next attempt at {}", self.next)?;
+        self.error.as_ref().map_or(Ok(()), |error| write!(f, ", since the last one failed: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_ca_says_is_one_short_line() {
+        assert_eq!(one_line("no\r\nWARN forged\u{1b}[31m"), "no  WARN forged [31m");
+        assert_eq!(one_line(&"é".repeat(1_000)).chars().count(), MAX_ERROR);
+    }
+}

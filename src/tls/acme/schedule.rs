@@ -1,0 +1,205 @@
+//! When to ask the CA for a certificate, and by which challenge. Without I/O and without a clock of its own.
+//!
+//! A certificate is renewed when a third of its lifetime is left, which also suits those that live for days. If the CA does not
+//! verify the domain, it is asked at once by the other challenge, if there is one. After further failures it is asked later and
+//! later, by one challenge and the other in turn. There are at most four attempts in any hour: Let's Encrypt permits five
+//! validations of a name to fail.
+
+use std::time::Duration;
+
+use conclave_model::Timestamp;
+
+use crate::tls::Certificate;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Minutes after the first failure in a row, after the second, and so on; the last one repeats.
+const DELAYS: [u32; 7] = [2, 10, 20, 40, 80, 160, 320];
+/// The most that is added to a delay, as a part of it, so that servers which failed together do not return together.
+const JITTER: f64 = 0.25;
+/// The part of a certificate's lifetime that is left when it is renewed, as a divisor.
+const RENEWED_PART: u32 = 3;
+
+/// From when until when a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// The first instant.
+    pub not_before: Timestamp,
+    /// The last instant.
+    pub not_after: Timestamp,
+}
+
+/// How a CA verifies that the server has the domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChallengeKind {
+    /// By a handshake with the API listener, which the CA reaches at port 443.
+    TlsAlpn,
+    /// By a request to the listener that redirects, which the CA reaches at port 80.
+    Http,
+}
+
+/// Why an attempt has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The CA did not verify the domain by one challenge, and there is another one.
+    OfOneChallenge,
+    /// For any other reason.
+    Other,
+}
+
+/// Decides when the next attempt is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    next: Timestamp,
+    /// Failures since the last success.
+    failures: usize,
+}
+
+impl From<&Certificate> for Validity {
+    fn from(certificate: &Certificate) -> Self {
+        Self { not_before: certificate.not_before, not_after: certificate.not_after }
+    }
+}
+
+impl Validity {
+    /// Returns when the certificate is to be renewed.
+    #[must_use]
+    pub fn renewal(self) -> Timestamp {
+        self.not_after.before(self.not_after.since(self.not_before) / RENEWED_PART)
+    }
+}
+
+impl Schedule {
+    /// Returns the schedule at a start with this certificate. Without one, an attempt is due at once.
+    #[must_use]
+    pub fn new(now: Timestamp, certificate: Option<Validity>) -> Self {
+        Self { next: certificate.map_or(now, Validity::renewal), failures: 0 }
+    }
+
+    /// Returns when the next attempt is due.
+    #[must_use]
+    pub const fn next(&self) -> Timestamp {
+        self.next
+    }
+
+    /// Notes that the CA has issued a certificate, and returns true. Returns false for one that is to be renewed already, which
+    /// is a failure, since the CA would be asked again and again.
+    #[must_use]
+    pub fn obtained(&mut self, now: Timestamp, certificate: Validity) -> bool {
+        let is_fresh = certificate.renewal() > now;
+        if is_fresh {
+            *self = Self::new(now, Some(certificate));
+        }
+        is_fresh
+    }
+
+    /// Notes that an attempt has failed. `random` is from 0 to 1.
+    pub fn failed(&mut self, now: Timestamp, failure: Failure, random: f64) {
+        let minutes = match failure {
+            Failure::OfOneChallenge if self.failures == 0 => 0,
+            _ => DELAYS[self.failures.min(DELAYS.len() - 1)],
+        };
+        self.failures += 1;
+        self.next = now.after((MINUTE * minutes).mul_f64(1.0 + JITTER * random.clamp(0.0, 1.0)));
+    }
+
+    /// Returns the challenge of the next attempt, of those that the CA offers and the server can answer: tls-alpn-01 first, then
+    /// each in turn.
+    #[must_use]
+    pub fn challenge(&self, tls_alpn: bool, http: bool) -> Option<ChallengeKind> {
+        match (tls_alpn, http) {
+            (true, true) if self.failures % 2 == 1 => Some(ChallengeKind::Http),
+            (true, _) => Some(ChallengeKind::TlsAlpn),
+            (false, true) => Some(ChallengeKind::Http),
+            (false, false) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+    fn start() -> Timestamp {
+        "2026-03-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn valid_for(span: Duration) -> Validity {
+        Validity { not_before: start(), not_after: start().after(span) }
+    }
+
+    /// The instants of attempts that all fail, as the time since the first.
+    fn attempts(count: usize, failure: Failure, random: f64) -> Vec<Duration> {
+        let mut schedule = Schedule::new(start(), None);
+        let attempts = (0..count).map(|_| {
+            let at = schedule.next();
+            schedule.failed(at, failure, random);
+            at.since(start())
+        });
+        attempts.collect()
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_when_a_third_of_its_lifetime_is_left() {
+        for (life, renewed) in [(90 * DAY, 60 * DAY), (6 * DAY, 4 * DAY), (24 * HOUR, 16 * HOUR)] {
+            let mut schedule = Schedule::new(start(), None);
+            assert_eq!(schedule.next(), start());
+            assert!(schedule.obtained(start(), valid_for(life)));
+            assert_eq!(schedule.next(), start().after(renewed));
+            // A restart changes nothing.
+            assert_eq!(Schedule::new(start().after(DAY), Some(valid_for(life))), schedule);
+        }
+    }
+
+    #[test]
+    fn an_expired_certificate_is_renewed_at_once() {
+        let now = start().after(91 * DAY);
+        assert!(Schedule::new(now, Some(valid_for(90 * DAY))).next() < now);
+    }
+
+    #[test]
+    fn there_are_at_most_four_failed_attempts_in_an_hour_and_some_on_each_day() {
+        let failures = [Failure::Other, Failure::OfOneChallenge];
+        for (failure, random) in
+            failures.into_iter().flat_map(|failure| [0.0, 0.5, 1.0].map(|random| (failure, random)))
+        {
+            let attempts = attempts(30, failure, random);
+            for from in &attempts {
+                let within = attempts.iter().filter(|at| *at >= from && **at < *from + HOUR).count();
+                assert!(within <= 4, "{within} attempts from {from:?} on");
+            }
+            let longest = attempts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+            assert!(longest > 5 * HOUR && longest < 7 * HOUR, "{longest:?}");
+        }
+        assert_eq!(attempts(4, Failure::Other, 0.0), [0, 2, 12, 32].map(|minutes| MINUTE * minutes));
+        assert_eq!(attempts(4, Failure::OfOneChallenge, 0.0), [0, 0, 10, 30].map(|minutes| MINUTE * minutes));
+        assert_eq!(attempts(3, Failure::Other, 1.0), [0, 150, 900].map(Duration::from_secs));
+    }
+
+    #[test]
+    fn a_success_ends_the_failures_and_an_old_certificate_is_none() {
+        let mut schedule = Schedule::new(start(), None);
+        schedule.failed(start(), Failure::Other, 0.0);
+        let failing = schedule.clone();
+        let now = schedule.next();
+        let old = Validity { not_before: now.before(60 * DAY), not_after: now.after(30 * DAY) };
+        assert!(!schedule.obtained(now, old));
+        assert_eq!(schedule, failing);
+        assert!(schedule.obtained(now, valid_for(90 * DAY)));
+        assert_eq!(schedule, Schedule::new(now, Some(valid_for(90 * DAY))));
+    }
+
+    #[test]
+    fn the_challenges_alternate_if_there_are_two() {
+        let mut schedule = Schedule::new(start(), None);
+        for expected in [ChallengeKind::TlsAlpn, ChallengeKind::Http, ChallengeKind::TlsAlpn] {
+            assert_eq!(schedule.challenge(true, true), Some(expected));
+            assert_eq!(schedule.challenge(true, false), Some(ChallengeKind::TlsAlpn));
+            assert_eq!(schedule.challenge(false, true), Some(ChallengeKind::Http));
+            assert_eq!(schedule.challenge(false, false), None);
+            schedule.failed(start(), Failure::OfOneChallenge, 0.0);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The answer to the challenge by which a CA verifies that this server has the domain.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::sign::CertifiedKey;
+
+/// The protocol of tls-alpn-01 (RFC 8737).
+pub const ACME_TLS: &[u8] = b"acme-tls/1";
+
+/// What the CA asks for.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// For tls-alpn-01: a certificate in the handshake.
+    TlsAlpn {
+        /// The name that the CA asks for.
+        domain: String,
+        /// The certificate, which nobody trusts.
+        certificate: Arc<CertifiedKey>,
+    },
+    /// For http-01: a text at a path.
+    Http {
+        /// The last part of the path.
+        token: String,
+        /// The text, which is no secret.
+        text: String,
+    },
+}
+
+/// The answer to the challenge under way, if there is one. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Challenges(Arc<RwLock<Option<Answer>>>);
+
+/// An answer that is given until this is dropped.
+#[must_use]
+pub struct Answering(Challenges);
+
+impl Challenges {
+    /// Gives this answer for as long as the returned value lives.
+    pub fn answer(&self, answer: Answer) -> Answering {
+        self.set(Some(answer));
+        Answering(self.clone())
+    }
+
+    /// Returns the certificate for tls-alpn-01.
+    pub(super) fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        match self.current()? {
+            Answer::TlsAlpn { domain, certificate } if domain.eq_ignore_ascii_case(name) => Some(certificate),
+            _ => None,
+        }
+    }
+
+    /// Returns the text for http-01 at the path with this token.
+    #[must_use]
+    pub fn text(&self, asked: &str) -> Option<String> {
+        match self.current()? {
+            Answer::Http { token, text } if token == asked => Some(text),
+            _ => None,
+        }
+    }
+
+    fn current(&self) -> Option<Answer> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, answer: Option<Answer>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = answer;
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_given_to_its_token_only_and_until_it_is_dropped() {
+        let challenges = Challenges::default();
+        let answering = challenges.answer(Answer::Http { token: "abc".into(), text: "abc.key".into() });
+        assert_eq!(challenges.text("abc").as_deref(), Some("abc.key"));
+        assert!(challenges.text("abd").is_none() && challenges.certificate("meet.example.org").is_none());
+        drop(answering);
+        assert!(challenges.text("abc").is_none());
+    }
+}

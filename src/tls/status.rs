@@ -1,0 +1,53 @@
+//! What requests are answered about TLS: those of operators, and those of a CA.
+
+use std::fmt;
+
+use conclave_model::Timestamp;
+use tokio::sync::watch;
+
+use super::Certificates;
+use super::acme::RenewalStatus;
+use super::challenge::Challenges;
+
+/// The present certificate, the state of its renewal, and the answer to the challenge of a CA. Clones share all.
+#[derive(Debug, Clone)]
+pub struct TlsStatus {
+    /// The answer to the challenge under way.
+    pub challenges: Challenges,
+    certificates: Certificates,
+    renewal: Option<watch::Receiver<RenewalStatus>>,
+}
+
+impl TlsStatus {
+    /// The status of certificates, which the server renews if `renewal` is given.
+    #[must_use]
+    pub fn new(
+        certificates: Certificates,
+        challenges: Challenges,
+        renewal: Option<watch::Receiver<RenewalStatus>>,
+    ) -> Self {
+        Self { challenges, certificates, renewal }
+    }
+
+    /// Returns when the present certificate expires, if there is one.
+    #[must_use]
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.certificates.current().map(|certificate| certificate.not_after)
+    }
+}
+
+impl fmt::Display for TlsStatus {
+    /// Writes the names of the certificate, until when it is valid, and the state of its renewal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let renewal = self.renewal.as_ref().map(|renewal| renewal.borrow().clone());
+        match (self.certificates.current(), renewal) {
+            (Some(present), None) => write!(f, "{}", present.summary()),
+            (Some(present), Some(renewal)) if renewal.error.is_none() => {
+                write!(f, "{}, to be renewed at {}", present.summary(), renewal.next)
+            }
+            (Some(present), Some(renewal)) => write!(f, "{}; {renewal}", present.summary()),
+            (None, Some(renewal)) => write!(f, "no certificate for {} yet; {renewal}", renewal.domain),
+            (None, None) => f.write_str("no certificate"),
+        }
+    }
+}
