@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use conclave_model::faults::{Fault as ActorFault, arm, left};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_http_server::{Fault, ObjectStorage};
@@ -192,6 +193,32 @@ fn what_was_recorded_before_a_crash_is_uploaded_too_and_the_recording_says_that_
     wait_for_status(&recorded.call.app, &id, "failed");
     assert!(recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("it was restarted"));
     assert_eq!(recorded.storage.names(), ["calls/2026/d.ogg"]);
+}
+
+#[test]
+fn an_egress_that_panics_during_its_upload_is_rebuilt_and_completes_it() {
+    for (message, refusal) in [("uploaded", None), ("upload_due", Some(503))] {
+        let mut recorded = Recorded::start();
+        recorded.storage.refuse(refusal);
+        let (project, id) = (recorded.call.app.project.clone(), recorded.record("g.ogg"));
+        arm(&project, &format!("egress.{message}"), ActorFault::Panic);
+        recorded.stop(&id);
+        eventually(|| {
+            recorded.call.app.advance(Duration::from_secs(60));
+            left(&project) == 0
+        });
+        recorded.storage.refuse(None);
+        eventually(|| {
+            recorded.call.app.advance(Duration::from_secs(1));
+            // A read while the actor is rebuilt fails.
+            let shown = recorded.call.app.get(&format!("/v1/recordings/{id}")).send();
+            shown.status == 200 && shown.json()["status"] == "complete"
+        });
+        assert!(recorded.storage.object("calls/2026/g.ogg").unwrap().len() > PADDING, "{message}");
+        eventually(|| !recorded.file("g.ogg").exists());
+        let metrics = recorded.call.app.admin("GET", "/metrics").send().text();
+        assert!(metrics.contains("conclave_actor_restarts_total{kind=\"egress\"} 1\n"), "{message}: {metrics}");
+    }
 }
 
 #[test]
