@@ -99,6 +99,8 @@ class Connection:
                 side.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+            # Only a closed socket refuses what is still sent to it.
+            side.close()
 
     def stop(self):
         self.is_open.set()
