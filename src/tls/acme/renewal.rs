@@ -88,12 +88,12 @@ impl Renewal {
         let certificate = self.usable(&issued)?;
         let validity = Validity::from(&certificate);
         log::info!(domain = self.client.config.domain.as_str(), expires:% = validity.not_after; "a certificate was obtained");
-        self.certificates.replace(certificate);
-        let is_fresh = self.schedule.obtained(self.clock.now(), validity);
         // One that cannot be stored is used all the same. Another one would fare no better, and the CA issues only a few.
         if let Err(error) = self.client.store(issued).await {
             log::error!("the certificate cannot be stored, so the next start asks the CA for another one: {error}");
         }
+        self.certificates.replace(certificate);
+        let is_fresh = self.schedule.obtained(self.clock.now(), validity);
         if is_fresh { Ok(()) } else { Err(OrderError::NotFresh(validity.not_after)) }
     }
 
