@@ -15,7 +15,7 @@ use crate::values::args;
 const NO_REASON: &str = "the media plane gave no reason";
 
 macro_rules! select {
-    ($rest:literal) => {
+    ($rest:expr) => {
         concat!(
             "SELECT e.id, e.project_id, e.room, e.egress_id, e.kind, e.recording_type, e.filepath, e.urls, e.destination,
                     e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at",
@@ -24,19 +24,28 @@ macro_rules! select {
     };
 }
 
+/// What follows are the columns of a [`RunningEgress`](crate::RunningEgress).
+macro_rules! select_running {
+    ($condition:literal) => {
+        select!(concat!(
+            ", r.status = 'open', u.egress_id IS NOT NULL, u.result, u.error, u.multipart_id
+             FROM egresses e JOIN rooms r ON r.id = e.room_id
+             LEFT JOIN uploads u ON u.egress_id = e.egress_id AND u.project_id = e.project_id
+             WHERE e.project_id = ?1 AND ",
+            $condition
+        ))
+    };
+}
+
 pub(crate) const SELECT: &str = select!(" FROM egresses e");
 const SELECT_ONE: &str = select!(" FROM egresses e WHERE e.project_id = ?1 AND e.egress_id = ?2");
-pub(crate) const SELECT_RUNNING: &str = select!(
-    ", r.status = 'open' FROM egresses e JOIN rooms r ON r.id = e.room_id WHERE e.project_id = ?1 AND e.ended_at IS NULL"
+pub(crate) const SELECT_RUNNING: &str = select_running!("e.ended_at IS NULL");
+pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str = select_running!(
+    "e.ended_at IS NOT NULL AND e.egress_id IN (SELECT egress_id FROM uploads WHERE project_id = ?1)"
 );
-pub(crate) const SELECT_ONE_WITH_ROOM: &str = select!(
-    ", r.status = 'open' FROM egresses e JOIN rooms r ON r.id = e.room_id
-     WHERE e.project_id = ?1 AND e.egress_id = ?2"
-);
-pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str = select!(
-    ", r.status = 'open' FROM uploads u JOIN egresses e ON e.egress_id = u.egress_id JOIN rooms r ON r.id = e.room_id
-     WHERE u.project_id = ?1 AND e.project_id = ?1 AND e.ended_at IS NOT NULL"
-);
+pub(crate) const SELECT_ONE_RUNNING: &str =
+    select_running!("e.egress_id = ?2 AND (e.ended_at IS NULL OR u.egress_id IS NOT NULL)");
+
 /// For each status, the update that moves an egress to it from one of its legal predecessors.
 static UPDATES: LazyLock<Vec<(EgressStatus, String)>> =
     LazyLock::new(|| EgressStatus::ALL.iter().map(|status| (*status, update_to(*status))).collect());

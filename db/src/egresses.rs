@@ -10,13 +10,13 @@ use conclave_model::{EgressId, EgressRowId, ProjectId, RoomId, RoomName, Timesta
 
 use crate::destinations;
 use crate::egress_rows::{
-    SELECT, SELECT_ENDED_WITH_UPLOAD, SELECT_ONE_WITH_ROOM, SELECT_RUNNING, advance, egress, existing, find,
+    SELECT, SELECT_ENDED_WITH_UPLOAD, SELECT_ONE_RUNNING, SELECT_RUNNING, advance, egress, existing, find,
 };
 use crate::error::StoreError;
 use crate::open_sessions::event_context;
 use crate::query_builder::QueryBuilder;
 use crate::room_rows::open_by_id;
-use crate::sql::{Row, Sql};
+use crate::sql::Row;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::uploads::{self, PendingUpload};
@@ -70,12 +70,9 @@ const INSERT: &str =
      ON CONFLICT (egress_id) DO NOTHING";
 
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
-    Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)?, upload: None })
-}
-
-fn with_upload(sql: Sql<'_>, running: RunningEgress) -> Result<RunningEgress, StoreError> {
-    let upload = uploads::find(sql, &running.egress.project_id, &running.egress.egress_id)?;
-    Ok(RunningEgress { upload, ..running })
+    let is_uploaded: bool = row.get(16)?;
+    let upload = is_uploaded.then(|| uploads::pending(row, 17)).transpose()?;
+    Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)?, upload })
 }
 
 fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
@@ -200,7 +197,7 @@ impl Store {
         self.bulk_read(move |sql| {
             let mut found = sql.many(SELECT_RUNNING, args![&project], running)?;
             found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![&project], running)?);
-            found.into_iter().map(|egress| with_upload(sql, egress)).collect()
+            Ok(found)
         })
         .await
     }
@@ -210,12 +207,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn running_egress(&self, project: ProjectId, id: EgressId) -> Result<Option<RunningEgress>, StoreError> {
-        self.read(move |sql| {
-            let found = sql.one(SELECT_ONE_WITH_ROOM, args![&project, &id], running)?;
-            let found = found.map(|egress| with_upload(sql, egress)).transpose()?;
-            Ok(found.filter(|running| !running.egress.status.is_final() || running.upload.is_some()))
-        })
-        .await
+        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running)).await
     }
 
     /// Reads an egress that is final; `None` when the project has none by that id.

@@ -12,7 +12,7 @@ use conclave_model::{DestinationId, EgressId, ProjectId, Timestamp};
 use crate::destinations;
 use crate::egress_rows::{advance, existing};
 use crate::error::StoreError;
-use crate::sql::{Row, Sql};
+use crate::sql::Row;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
@@ -36,7 +36,6 @@ pub struct RecordingEnd {
 }
 
 const INSERT: &str = "INSERT INTO uploads (egress_id, project_id) VALUES (?2, ?1)";
-const SELECT_ONE: &str = "SELECT result, error, multipart_id FROM uploads WHERE project_id = ?1 AND egress_id = ?2";
 const SET_END: &str = "UPDATE uploads SET result = ?3, error = ?4 WHERE project_id = ?1 AND egress_id = ?2";
 const SET_MULTIPART: &str = "UPDATE uploads SET multipart_id = ?3 WHERE project_id = ?1 AND egress_id = ?2";
 const DELETE: &str = "DELETE FROM uploads WHERE project_id = ?1 AND egress_id = ?2";
@@ -49,14 +48,11 @@ pub(crate) fn insert(tx: &Tx<'_>, project: &ProjectId, id: &EgressId) -> Result<
     tx.sql.put(INSERT, args![project, id])
 }
 
-/// Reads the upload of a recording; `None` if there is nothing to upload.
-pub(crate) fn find(sql: Sql<'_>, project: &ProjectId, id: &EgressId) -> Result<Option<PendingUpload>, StoreError> {
-    sql.one(SELECT_ONE, args![project, id], upload)
-}
-
-fn upload(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
-    let (status, error): (Option<_>, _) = (row.get(0)?, row.get(1)?);
-    Ok(PendingUpload { end: status.map(|status| RecordingEnd { status, error }), multipart_id: row.get(2)? })
+/// Reads an upload from three columns, of which `first` is the first: its result, error and id in parts.
+pub(crate) fn pending(row: &Row<'_>, first: usize) -> Result<PendingUpload, StoreError> {
+    let (status, error): (Option<_>, _) = (row.get(first)?, row.get(first + 1)?);
+    let end = status.map(|status| RecordingEnd { status, error });
+    Ok(PendingUpload { end, multipart_id: row.get(first + 2)? })
 }
 
 /// Moves an egress to its final status. One that has failed stays so, and gets the new error.

@@ -14,14 +14,14 @@ pub enum Answer {
     TlsAlpn {
         /// The name that the CA asks for.
         domain: String,
-        /// The certificate, which nobody trusts.
+        /// The certificate, which is signed by itself.
         certificate: Arc<CertifiedKey>,
     },
     /// For http-01: a text at a path.
     Http {
         /// The last part of the path.
         token: String,
-        /// The text, which is no secret.
+        /// The text; it is not secret.
         text: String,
     },
 }

@@ -43,7 +43,7 @@ pub enum UploadFailure {
     NoFile,
     /// The destination was deleted.
     NoDestination,
-    /// Another attempt would fail for the same reason, unless somebody mends something.
+    /// Another attempt would fail for the same reason, until the destination or the storage is changed.
     Refused(String),
     /// Another attempt may succeed.
     Interrupted(String),
