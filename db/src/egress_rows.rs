@@ -40,9 +40,8 @@ macro_rules! select_running {
 pub(crate) const SELECT: &str = select!(" FROM egresses e");
 const SELECT_ONE: &str = select!(" FROM egresses e WHERE e.project_id = ?1 AND e.egress_id = ?2");
 pub(crate) const SELECT_RUNNING: &str = select_running!("e.ended_at IS NULL");
-pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str = select_running!(
-    "e.ended_at IS NOT NULL AND e.egress_id IN (SELECT egress_id FROM uploads WHERE project_id = ?1)"
-);
+pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str =
+    select_running!("e.ended_at IS NOT NULL AND e.egress_id IN (SELECT egress_id FROM uploads WHERE project_id = ?1)");
 pub(crate) const SELECT_ONE_RUNNING: &str =
     select_running!("e.egress_id = ?2 AND (e.ended_at IS NULL OR u.egress_id IS NOT NULL)");
 

@@ -2,7 +2,8 @@
 
 import time
 
-from stories import BEST, frames, inbound, wait_for, wait_for_more_video, wait_for_ordered_messages, wait_for_video
+from stories import BEST, frames, inbound, wait_for_more_video, wait_for_ordered_messages, wait_for_video
+from telling import wait_for
 
 # How long a poor network is watched, in seconds.
 WATCH = 10

@@ -2,7 +2,8 @@
 
 import time
 
-from stories import frames, inbound, wait_for, wait_for_more_video, wait_for_ordered_messages, wait_for_video
+from stories import frames, inbound, wait_for_more_video, wait_for_ordered_messages, wait_for_video
+from telling import wait_for
 
 # Within how many seconds clients are back once the server is.
 BACK = 5

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 
 from network import Conditions
+from telling import wait_for
 
 # How long tracks are watched, in seconds, once they arrive.
 WATCH = 6
@@ -12,16 +13,6 @@ WATCH = 6
 BEST, WORST = 540, 180
 # The least share of the sent frames that is decoded.
 DECODED = 0.95
-
-
-def wait_for(what, check, seconds=20):
-    """Waits until a check returns something, and returns that."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if result := check():
-            return result
-        time.sleep(0.1)
-    raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
 class Call:

@@ -1,0 +1,58 @@
+"""What the checks need before they begin: programs, LiveKit's Python SDK, and a build of Conclave."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+LIVEKIT = "1.2.1"
+# The status of a check that cannot be run here.
+SKIPPED = 77
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def target_directory():
+    metadata = subprocess.check_output(["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=ROOT, text=True)
+    return Path(json.loads(metadata)["target_directory"])
+
+
+def in_environment():
+    """Runs this program again with the SDK, which is installed if it is missing."""
+    venv = target_directory() / "check-clients" / f"livekit-{LIVEKIT}"
+    if Path(sys.prefix) == venv:
+        return
+    if not (venv / "installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", f"livekit=={LIVEKIT}"]).returncode:
+            skip(f"the package livekit {LIVEKIT} of Python cannot be installed")
+        (venv / "installed").touch()
+    os.execv(venv / "bin" / "python", [str(venv / "bin" / "python"), *sys.argv])
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def need(*programs):
+    """Skips the check if a program is not installed."""
+    if missing := [program for program in programs if not shutil.which(program)]:
+        skip(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed")
+
+
+def has_chromium():
+    return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+
+
+def has_firefox():
+    return any(map(shutil.which, ("firefox-esr", "firefox")))
+
+
+def program():
+    """Returns the program to check, which is built unless CONCLAVE_BIN names one."""
+    if given := os.environ.get("CONCLAVE_BIN"):
+        return Path(given).resolve()
+    subprocess.run(["cargo", "build", "--quiet", "--bin", "conclave"], cwd=ROOT, check=True)
+    return target_directory() / "debug" / "conclave"

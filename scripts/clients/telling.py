@@ -1,0 +1,44 @@
+"""Tells stories: runs them one after the other, prints what was seen, and counts those that do not hold."""
+
+import time
+
+from machine import OtherPrograms
+
+# A story that does not hold is told again, at most so often in all, if other programs took this share of the machine.
+ATTEMPTS, BUSY = 3, 0.25
+
+
+def wait_for(what, check, seconds=25):
+    """Waits until a check returns something, and returns that."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if result := check():
+            return result
+        time.sleep(0.1)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+class Telling:
+    def __init__(self):
+        self.told, self.failed = 0, 0
+
+    def tell(self, title, story, *arguments):
+        """Runs a story, which returns what it has seen."""
+        self.told += 1
+        for attempt in range(ATTEMPTS):
+            begun, others = time.monotonic(), OtherPrograms()
+            try:
+                print(f"ok      {title}: {story(*arguments)} ({time.monotonic() - begun:.0f} s)", flush=True)
+                return
+            except Exception as error:
+                share, failure = others.share(), str(error) or repr(error)
+            if share < BUSY or attempt == ATTEMPTS - 1:
+                break
+            print(f"busy    {title}: {failure}, while other programs took {share:.0%} of the machine", flush=True)
+        self.failed += 1
+        print(f"FAILED  {title}: {failure}", flush=True)
+
+    def end(self):
+        """Prints the sum, and returns the status of the check."""
+        print(f"{self.told - self.failed} of {self.told} stories held", flush=True)
+        return 1 if self.failed or not self.told else 0
