@@ -13,7 +13,7 @@ let encoder;
 let session;
 
 const actions = {
-  async join({ url, token, single, adaptive, dynacast }) {
+  async join({ url, token, single, adaptive, dynacast, relay }) {
     await room?.disconnect();
     received = [];
     events = [];
@@ -26,7 +26,7 @@ const actions = {
       room.on(event, (detail) => events.push([event, String(detail ?? ''), Math.round(performance.now())]));
     }
     const begun = performance.now();
-    await room.connect(url, token);
+    await room.connect(url, token, relay ? { rtcConfig: { iceTransportPolicy: 'relay' } } : {});
     return { ms: Math.round(performance.now() - begun), sid: room.localParticipant.sid };
   },
 
@@ -121,13 +121,14 @@ const actions = {
     return { inbound: of, outbound: await outbound(), state: room.state };
   },
 
-  // By which protocol packets are received.
-  async protocol() {
+  // How packets are received.
+  async route() {
     const { pcManager } = room.engine;
     const statistics = await (pcManager.subscriber ?? pcManager.publisher).getStats();
     const transport = [...statistics.values()].find((report) => report.type === 'transport' && report.selectedCandidatePairId);
     const pair = statistics.get(transport.selectedCandidatePairId);
-    return statistics.get(pair.remoteCandidateId).protocol;
+    const { candidateType, relayProtocol } = statistics.get(pair.localCandidateId);
+    return { protocol: statistics.get(pair.remoteCandidateId).protocol, type: candidateType, relayProtocol };
   },
 
   async quality({ identity, quality }) {

@@ -31,9 +31,9 @@ class Call:
             self.join(client)
         return self
 
-    def join(self, client):
+    def join(self, client, **options):
         token = self.conclave.token(self.room, client.name)
-        return client.call("join", url=token["url"], token=token["token"], single=self.single[client])
+        return client.call("join", url=token["url"], token=token["token"], single=self.single[client], **options)
 
     def __exit__(self, failure, *_):
         for client in self.clients:
