@@ -7,6 +7,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use mio::net::UdpSocket;
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use socket2::{Domain, Protocol, Socket, Type};
 use str0m::net::Transmit;
@@ -34,6 +35,10 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
+    } else {
+        // Routers do not fragment packets, as with IPv6: clients keep them small enough for 1280 bytes. So the system need not number
+        // them for that, which took 3 % of the time of forwarding. One that refuses goes on to number them.
+        let _ = set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE);
     }
     // A system that refuses the size uses its largest.
     let _ = (socket.set_recv_buffer_size(BUFFER_BYTES), socket.set_send_buffer_size(BUFFER_BYTES));
