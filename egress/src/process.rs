@@ -7,14 +7,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Lines of errors that are kept.
 const KEPT_LINES: usize = 5;
-/// What the thread that collects the last lines may need after the end of a child.
-const LAST_LINES: Duration = Duration::from_millis(20);
+/// How long the last lines of a child that has ended are waited for. They are there once its errors are closed, which is at once, unless
+/// a process that it started keeps them open.
+const LAST_LINES: Duration = Duration::from_millis(500);
 /// The least niceness of a child: what forwards packets comes first.
 const NICENESS: i32 = 10;
 /// The niceness of an egress and its children, the largest. At 10, a composition of two cameras more than doubled the 99th percentile of
@@ -27,7 +28,21 @@ pub struct Process {
     input: Option<SyncSender<Vec<u8>>>,
     /// Chunks that the child has not read yet.
     backlog: Arc<AtomicUsize>,
-    complaints: Arc<Mutex<VecDeque<String>>>,
+    errors: Arc<Errors>,
+}
+
+/// What a child says of errors.
+#[derive(Default)]
+struct Errors {
+    said: Mutex<Said>,
+    /// Notified when nothing more follows.
+    complete: Condvar,
+}
+
+#[derive(Default)]
+struct Said {
+    last_lines: VecDeque<String>,
+    is_complete: bool,
 }
 
 /// Takes what a child writes.
@@ -53,12 +68,12 @@ impl Process {
         let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
         lower_priority(&child);
         let (input, chunks) = sync_channel(queue);
-        let complaints = Arc::new(Mutex::new(VecDeque::new()));
+        let errors = Arc::new(Errors::default());
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // If a thread cannot be started, dropping this kills the child.
         let backlog = Arc::new(AtomicUsize::new(0));
-        let (unread, kept) = (Arc::clone(&backlog), Arc::clone(&complaints));
-        let process = Self { child, input: Some(input), backlog, complaints };
+        let (unread, said) = (Arc::clone(&backlog), Arc::clone(&errors));
+        let process = Self { child, input: Some(input), backlog, errors };
         if let Some(stdin) = stdin {
             spawn("egress-write", move || write(stdin, &chunks, &unread))?;
         }
@@ -66,7 +81,7 @@ impl Process {
             spawn("egress-read", move || read(stdout, on_output))?;
         }
         if let Some(stderr) = stderr {
-            spawn("egress-errors", move || collect(stderr, &kept))?;
+            spawn("egress-errors", move || said.collect(stderr))?;
         }
         Ok(process)
     }
@@ -121,27 +136,55 @@ impl Process {
         let deadline = Instant::now() + patience;
         loop {
             match self.ended() {
-                Some(status) if status.success() && !self.has_lost_its_end() => return Ok(()),
-                Some(status) => return Err(self.failure(status)),
+                Some(status) => {
+                    let lines = self.errors.last_lines();
+                    return if status.success() && !has_lost_its_end(&lines) {
+                        Ok(())
+                    } else {
+                        Err(quote(status, &lines))
+                    };
+                }
                 None if Instant::now() >= deadline => return Err("ffmpeg did not end in time".into()),
                 None => thread::sleep(Duration::from_millis(10)),
             }
         }
     }
 
-    /// Returns whether ffmpeg says that the end of its file is not there, which it does not count as a failure.
-    fn has_lost_its_end(&self) -> bool {
-        thread::sleep(LAST_LINES);
-        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        complaints.iter().any(|line| line.contains("Error writing trailer"))
+    /// Returns why a child that has ended did so, as it says itself.
+    pub fn failure(&self, status: ExitStatus) -> String {
+        quote(status, &self.errors.last_lines())
+    }
+}
+
+/// Returns whether ffmpeg says that the end of its file is not there, which it does not count as a failure.
+fn has_lost_its_end(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.contains("Error writing trailer"))
+}
+
+fn quote(status: ExitStatus, lines: &[String]) -> String {
+    if lines.is_empty() { format!("ffmpeg ended with {status}") } else { format!("ffmpeg: {}", lines.join("; ")) }
+}
+
+impl Errors {
+    /// Keeps the last lines, until no process has the pipe open for writing.
+    fn collect(&self, stderr: impl Read) {
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            let lines = &mut self.said.lock().unwrap_or_else(PoisonError::into_inner).last_lines;
+            if lines.len() == KEPT_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(String::from_utf8_lossy(&line).trim().to_owned());
+        }
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).is_complete = true;
+        self.complete.notify_all();
     }
 
-    /// Returns why the child ended, as it says itself.
-    pub fn failure(&self, status: ExitStatus) -> String {
-        thread::sleep(LAST_LINES);
-        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        let said: Vec<_> = complaints.iter().map(String::as_str).collect();
-        if said.is_empty() { format!("ffmpeg ended with {status}") } else { format!("ffmpeg: {}", said.join("; ")) }
+    /// Returns the last lines of a child that has ended.
+    fn last_lines(&self) -> Vec<String> {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.complete.wait_timeout_while(said, LAST_LINES, |said| !said.is_complete);
+        let (said, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        said.last_lines.iter().cloned().collect()
     }
 }
 
@@ -195,17 +238,6 @@ fn read(mut stdout: impl Read, mut on_output: impl FnMut(&[u8])) {
     }
 }
 
-/// Keeps the last lines of errors.
-fn collect(stderr: impl Read, complaints: &Mutex<VecDeque<String>>) {
-    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-        let mut kept = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == KEPT_LINES {
-            kept.pop_front();
-        }
-        kept.push_back(String::from_utf8_lossy(&line).trim().to_owned());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
@@ -231,6 +263,24 @@ mod tests {
         command.args(["-c", "echo No space left on device >&2; exit 1"]);
         let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE);
         assert_eq!(failure, Err("ffmpeg: No space left on device".into()));
+    }
+
+    #[test]
+    fn what_is_said_shortly_after_the_end_of_a_child_is_quoted() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "(sleep 0.2; echo No space left on device >&2) & exit 1"]);
+        let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE);
+        assert_eq!(failure, Err("ffmpeg: No space left on device".into()));
+    }
+
+    #[test]
+    fn a_grandchild_that_keeps_the_errors_open_holds_the_end_up_only_for_a_moment() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 5 & echo No space left on device >&2; exit 1"]);
+        let process = Process::start(command, 4, None).unwrap();
+        let begun = Instant::now();
+        assert_eq!(process.finish(PATIENCE), Err("ffmpeg: No space left on device".into()));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     }
 
     #[test]
