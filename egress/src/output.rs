@@ -13,6 +13,10 @@ use crate::process::Process;
 const ENDING: Duration = Duration::from_secs(60);
 /// How long a file may take to be made seekable.
 const REWRITING: Duration = Duration::from_secs(600);
+/// The most of an MP4 file that a crash loses: a publisher may send a single key frame.
+const FRAGMENT_MICROS: &str = "2000000";
+/// Lets a video that begins later than its file begin later there, too. In MP4, only a delayed header can say so.
+const KEEP_START: [&str; 1] = ["-copyts"];
 
 /// A recorded file.
 #[derive(Debug)]
@@ -42,9 +46,14 @@ impl OutputFile {
     /// It cannot be started.
     pub fn start(&self, encoding: &[String], queue: usize) -> Result<Process, String> {
         let mut command = self.ffmpeg.command();
-        command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(encoding);
+        command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(KEEP_START).args(encoding);
         if self.file.container == Container::Mp4 {
-            command.args(["-movflags", "+frag_keyframe+empty_moov+default_base_moof"]);
+            command.args([
+                "-movflags",
+                "+frag_keyframe+delay_moov+default_base_moof",
+                "-frag_duration",
+                FRAGMENT_MICROS,
+            ]);
         }
         command.args(["-strict", "experimental", "-flush_packets", "1"]);
         command.args(["-f", self.file.container.format(), "-y"]).arg(protocol(self.file.path.as_os_str()));
@@ -75,7 +84,8 @@ impl OutputFile {
         let copy = unfinished(&self.file.path);
         let mut command = self.ffmpeg.command();
         // Without the option, ffmpeg succeeds with a copy that does not play if the disk is full at its end.
-        command.arg("-xerror").arg("-i").arg(protocol(self.file.path.as_os_str())).args(["-map", "0", "-c", "copy"]);
+        command.arg("-xerror").arg("-i").arg(protocol(self.file.path.as_os_str()));
+        command.args(["-map", "0", "-c", "copy"]).args(KEEP_START);
         command.args(["-strict", "experimental", "-movflags", "+faststart", "-f", "mp4", "-y"]);
         command.arg(protocol(copy.as_os_str()));
         let rewritten = start(command, 1)

@@ -51,9 +51,9 @@ class Participant:
         if microphone:
             # A long queue would delay the sound.
             source = rtc.AudioSource(SAMPLES_PER_SECOND, 1, queue_size_ms=40)
-            track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
+            self.microphone_track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
             options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
-            self.microphone = await local.publish_track(track, options)
+            self.microphone = await local.publish_track(self.microphone_track, options)
             self.tasks.append(asyncio.create_task(self.speak(source)))
         return self
 
@@ -148,6 +148,12 @@ def streams(file):
     return [stream["codec_name"] for stream in probed["streams"]], float(probed["format"]["duration"])
 
 
+def begin(file):
+    """When the first picture or sound of a file begins. Places of a file count from there."""
+    probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=start_time", "-of", "json", file))
+    return float(probed["format"]["start_time"])
+
+
 def color(file, at, x, y):
     """The color of a place of the picture, given in shares of its width and height."""
     place = f"crop=16:16:iw*{x}-8:ih*{y}-8,scale=1:1,format=rgb24"
@@ -177,6 +183,11 @@ def assert_tone(file, at, tone, others=(1234,)):
     sound = samples(file, at, 0.5)
     heard, noise = strength(sound, tone), max(strength(sound, other) for other in others)
     assert heard > 200 and heard > 5 * noise, f"no tone of {tone} Hz at {at} s: {heard:.0f}, others {noise:.0f}"
+
+
+def assert_silence(file, at):
+    loudest = max(map(abs, samples(file, at, 0.5)), default=None)
+    assert loudest is not None and loudest < 50, f"no silence at {at} s: {loudest}"
 
 
 def onsets(file):
@@ -307,6 +318,87 @@ async def a_participant_is_recorded_across_mutes_and_new_tracks(conclave):
     return "one file"
 
 
+async def unmute_after(call, tracks, seconds):
+    """Mutes tracks, and returns a task that unmutes them a while after."""
+    for track in tracks:
+        track.mute()
+    await asyncio.sleep(1)
+
+    async def unmute():
+        await asyncio.sleep(seconds)
+        for track in tracks:
+            track.unmute()
+
+    return asyncio.create_task(unmute())
+
+
+async def tracks_are_recorded_that_are_muted_at_first(conclave):
+    """Files last as long as their recordings: silent, and without a picture until their track is unmuted, which may be never."""
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
+        alice, bob = call.participants
+        bob.microphone_track.mute()
+        unmuting = await unmute_after(call, (alice.camera_track, alice.microphone_track, bob.camera_track), 5)
+
+        async def mute_again():
+            # A file does not end before its recording.
+            await unmuting
+            await asyncio.sleep(4)
+            alice.camera_track.mute()
+
+        tracks = {"a.webm": alice.camera, "b.mp4": bob.camera, "a.ogg": alice.microphone, "b.ogg": bob.microphone}
+        record = lambda name: call.record(12, type="track", track_id=tracks[name].sid, filepath=f"{call.room}/{name}")
+        *done, _ = await asyncio.gather(*map(record, tracks), mute_again())
+        webm, mp4, ogg, silent = (file for file, _ in done)
+        for file, _ in done:
+            assert abs(streams(file)[1] - 12) < DURATION, (file.name, streams(file))
+        for file, expected in ((webm, RED), (mp4, BLUE)):
+            assert abs(begin(file) - 5) < 1, (file.name, begin(file))
+            assert_color(file, 2, 0.5, 0.5, expected)
+        assert_silence(ogg, 2)
+        assert_tone(ogg, 8, 440)
+        assert_silence(silent, 8)
+    return f"pictures begin after {begin(webm):.1f} s and {begin(mp4):.1f} s"
+
+
+async def calls_are_recorded_that_are_muted_at_first(conclave):
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
+        tracks = [track for one in call.participants for track in (one.camera_track, one.microphone_track)]
+        unmuting = await unmute_after(call, tracks, 5)
+        of = ({"type": "participant", "identity": "alice"}, {"type": "room_composite", "layout": "grid"})
+        (participant, _), (room, _), _ = await asyncio.gather(*(call.record(12, **what) for what in of), unmuting)
+        for file in (participant, room):
+            assert abs(streams(file)[1] - 12) < DURATION, (file.name, streams(file))
+            assert_silence(file, 2)
+            assert_tone(file, 10, 440)
+        for file, x, expected in ((participant, 0.5, RED), (room, 0.25, RED), (room, 0.75, BLUE)):
+            seen = color(file, 3, x, 0.3)
+            assert max(seen) - min(seen) < 60, f"a muted camera is shown: {seen}"
+            assert_color(file, 10, x, 0.3, expected)
+    return "two files"
+
+
+async def a_participant_is_recorded_that_publishes_nothing_at_first(conclave):
+    async with Call(conclave) as call:
+        alice = await Participant(conclave, call.room, "alice", RED, 440).join()
+        call.participants.append(alice)
+
+        async def publish():
+            await asyncio.sleep(5)
+            await alice.publish()
+
+        publishing = asyncio.create_task(publish())
+        file, _ = await call.record(10, type="participant", identity="alice")
+        await publishing
+        codecs, duration = streams(file)
+        assert codecs == ["h264", "aac"] and abs(duration - 10) < DURATION, (codecs, duration)
+        seen = color(file, 3, 0.5, 0.2)
+        assert max(seen) - min(seen) < 60, seen
+        assert_color(file, 9, 0.5, 0.2, RED)
+        assert_silence(file, 1)
+        assert_tone(file, 9, 440)
+    return "one file"
+
+
 async def audio_alone_is_ogg(conclave):
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
         file, record = await call.record(5, type="room_composite", audio_only=True)
@@ -368,7 +460,13 @@ async def broadcasts_arrive(conclave):
 
 async def the_death_of_ffmpeg_fails_the_recording(conclave):
     """What was recorded plays, and the record says why it failed. The death of a decoder fails nothing."""
-    async with Call(conclave, ("alice", RED, 440)) as call:
+    async with Call(conclave, ("alice", RED, 440, False, "h264")) as call:
+        track = await call.start(type="track", track_id=call.participants[0].camera.sid)
+        await asyncio.sleep(6)
+        os.kill(ffmpegs(conclave.process.pid)[0], signal.SIGKILL)
+        ended = await call.end(track)
+        # A publisher sends key frames on request, and none was requested.
+        assert ended["status"] == "failed" and streams(path(conclave, ended))[1] > 3, ended
         recording = await call.start(type="room_composite")
         await asyncio.sleep(6)
         command = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -416,6 +514,9 @@ STORIES = [
     a_grid_is_recorded,
     the_speaker_is_large,
     a_participant_is_recorded_across_mutes_and_new_tracks,
+    tracks_are_recorded_that_are_muted_at_first,
+    calls_are_recorded_that_are_muted_at_first,
+    a_participant_is_recorded_that_publishes_nothing_at_first,
     audio_alone_is_ogg,
     broadcasts_arrive,
     the_death_of_ffmpeg_fails_the_recording,

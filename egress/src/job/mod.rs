@@ -5,6 +5,7 @@ mod handle;
 mod input;
 mod run;
 mod scene;
+mod silence;
 mod track;
 
 pub(crate) use composite::{CompositeJob, Composition};

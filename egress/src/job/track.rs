@@ -1,4 +1,7 @@
 //! The recording of one track as it is.
+//!
+//! The file lasts as long as the recording. While nothing is sent of audio, it is silent. Video begins with its first key frame, at the
+//! time of that; while nothing is sent of it later, the last frame stays.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +11,7 @@ use conclave_rtc::{Codec, RecordedPacket};
 
 use super::handle::{Attendee, EgressHost, Progress};
 use super::run::Job;
+use super::silence::AudioTimeline;
 use crate::matroska::Writer;
 use crate::output::OutputFile;
 use crate::process::{Process, SendError};
@@ -18,10 +22,8 @@ use crate::source::header;
 const INTERVAL: Duration = Duration::from_millis(250);
 /// Frames that wait for ffmpeg: some seconds of video.
 const QUEUE: usize = 512;
-/// A pause of audio from which on it is filled with silence.
-const PAUSE: Duration = Duration::from_millis(60);
-/// The duration of a packet of silence.
-const STEP: Duration = Duration::from_millis(20);
+/// How late a packet of audio may come. What is missing is silence from then on, so that a pause of any length comes to ffmpeg bit by bit.
+const LATE: Duration = Duration::from_secs(5);
 
 /// Records a track without encoding it again.
 pub struct TrackJob {
@@ -37,10 +39,9 @@ pub struct TrackJob {
     attendee: Option<Attendee>,
     output: OutputFile,
     process: Option<Process>,
-    /// When the first frame was captured, since the start.
-    first: Duration,
-    /// Up to where audio is written, since the start.
-    end: Duration,
+    /// The last frame of video, which lasts until the next one.
+    last: Option<Frame>,
+    timeline: AudioTimeline,
 }
 
 impl TrackJob {
@@ -63,47 +64,71 @@ impl TrackJob {
             attendee: None,
             output,
             process: None,
-            first: Duration::ZERO,
-            end: Duration::ZERO,
+            last: None,
+            timeline: AudioTimeline::default(),
         }
     }
 
-    fn write(&mut self, frame: &Frame) -> Result<(), String> {
-        if self.process.is_none() {
-            let Some(header) = header(self.codec, frame) else { return Ok(()) };
-            let process = self.output.start(&["-c".into(), "copy".into()], QUEUE)?;
-            process.send(Writer::header(&[header])).map_err(|_| "ffmpeg does not read".to_owned())?;
-            self.process = Some(process);
-            (self.first, self.end) = (frame.at, frame.at);
-        }
-        if self.codec != Codec::Opus {
-            Progress::add(&self.progress.frames, 1);
-            return self.send(frame.at, frame.is_key, &frame.data);
-        }
-        self.fill(frame.at)?;
-        let at = self.end;
-        self.end += opus_duration(&frame.data).unwrap_or_default();
-        self.send(at, true, &frame.data)
-    }
-
-    /// Fills a pause of audio with silence, up to this moment.
-    fn fill(&mut self, until: Duration) -> Result<(), String> {
-        if until < self.end + PAUSE {
+    /// Starts ffmpeg, unless the header of the file needs another frame than this one.
+    fn begin(&mut self, frame: &Frame) -> Result<(), String> {
+        if self.process.is_some() {
             return Ok(());
         }
-        while self.end + STEP <= until {
-            let at = self.end;
-            self.end += STEP;
-            self.send(at, true, &SILENCE)?;
-        }
+        let Some(header) = header(self.codec, frame) else { return Ok(()) };
+        let process = self.output.start(&["-c".into(), "copy".into()], QUEUE)?;
+        process.send(Writer::header(&[header])).map_err(|_| "ffmpeg does not read".to_owned())?;
+        self.process = Some(process);
         Ok(())
     }
 
-    fn send(&mut self, at: Duration, is_key: bool, data: &[u8]) -> Result<(), String> {
-        let at = at.saturating_sub(self.first);
+    fn write(&mut self, frame: Frame) -> Result<(), String> {
+        self.begin(&frame)?;
+        if self.codec == Codec::Opus {
+            return self.write_audio(&frame);
+        }
+        if self.process.is_none() {
+            return Ok(());
+        }
+        Progress::add(&self.progress.frames, 1);
+        match self.last.replace(frame) {
+            Some(before) => self.send(before.at, Writer::frame(1, before.at, before.is_key, &before.data)),
+            None => Ok(()),
+        }
+    }
+
+    fn write_audio(&mut self, packet: &Frame) -> Result<(), String> {
+        let duration = opus_duration(&packet.data).unwrap_or_default();
+        let Some((silence, at)) = self.timeline.place(packet.at, duration) else { return Ok(()) };
+        self.write_silence(&silence)?;
+        self.send(at, Writer::frame(1, at, true, &packet.data))
+    }
+
+    fn write_silence(&mut self, times: &[Duration]) -> Result<(), String> {
+        times.iter().try_for_each(|at| self.send(*at, Writer::frame(1, *at, true, &SILENCE)))
+    }
+
+    /// Fills what no packet of audio comes for any more.
+    fn fill_late(&mut self, now: Instant) -> Result<(), String> {
+        self.begin(&Frame { at: Duration::ZERO, is_key: true, data: SILENCE.to_vec(), dimensions: None })?;
+        let silence = self.timeline.close(now.saturating_duration_since(self.start).saturating_sub(LATE));
+        self.write_silence(&silence)
+    }
+
+    /// Writes up to the end: silence, or the last frame of video.
+    fn complete(&mut self, end: Duration) -> Result<(), String> {
+        if self.codec == Codec::Opus && self.process.is_some() {
+            let silence = self.timeline.fill(end);
+            return self.write_silence(&silence);
+        }
+        let Some(last) = self.last.take() else { return Ok(()) };
+        let time = (last.at, end.saturating_sub(last.at));
+        self.send(last.at, Writer::last_frame(1, time, last.is_key, &last.data))
+    }
+
+    fn send(&mut self, at: Duration, frame: Vec<u8>) -> Result<(), String> {
         Progress::set(&self.progress.media_millis, u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
         let Some(process) = &self.process else { return Ok(()) };
-        match process.try_send(Writer::frame(1, at, is_key, data)) {
+        match process.try_send(frame) {
             Ok(()) => Ok(()),
             // The disk is too slow for a stream that is far slower than any disk.
             Err(SendError::Full) => Err("the file cannot be written fast enough".into()),
@@ -134,7 +159,7 @@ impl Job for TrackJob {
         }
         let frames = self.reader.push(packet, &mut self.publisher);
         Progress::set(&self.progress.lost_frames, self.reader.lost);
-        frames.iter().try_for_each(|frame| self.write(frame))
+        frames.into_iter().try_for_each(|frame| self.write(frame))
     }
 
     fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String> {
@@ -144,7 +169,10 @@ impl Job for TrackJob {
         Ok(self.attendee.is_some())
     }
 
-    fn tick(&mut self, _now: Instant) -> Result<(), String> {
+    fn tick(&mut self, now: Instant) -> Result<(), String> {
+        if self.codec == Codec::Opus {
+            self.fill_late(now)?;
+        }
         Progress::set(&self.progress.bytes, self.output.bytes());
         if let Some(attendee) = self.attendee.as_ref().filter(|_| self.reader.needs_key_frame()) {
             self.host.request_key_frame(&self.egress, (&attendee.sid, &self.track));
@@ -157,10 +185,8 @@ impl Job for TrackJob {
     }
 
     fn finish(mut self: Box<Self>, now: Instant) -> Result<bool, String> {
-        if self.codec == Codec::Opus && self.process.is_some() {
-            // What ffmpeg says when it ends is the better reason of a failure.
-            let _ = self.fill(now.saturating_duration_since(self.start));
-        }
+        // What ffmpeg says when it ends is the better reason of a failure.
+        let _ = self.complete(now.saturating_duration_since(self.start));
         let progress = Arc::clone(&self.progress);
         let bytes = self.output.bytes();
         let finished = self.output.finish(self.process);

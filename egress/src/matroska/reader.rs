@@ -126,6 +126,19 @@ mod tests {
         stream
     }
 
+    #[test]
+    fn the_last_frame_is_read_like_any_other() {
+        for is_key in [true, false] {
+            let last = Writer::last_frame(1, (Duration::from_millis(5), Duration::from_secs(1)), is_key, b"last");
+            let stream =
+                [stream(&[(1_000, b"first".to_vec())]), last, Writer::frame(1, Duration::from_millis(7), true, b"x")];
+            let read: Vec<_> =
+                Reader::default().push(&stream.concat()).into_iter().map(|block| (block.at, block.data)).collect();
+            let expected = [(1, &b"first"[..]), (5, b"last"), (7, b"x")];
+            assert_eq!(read, expected.map(|(at, data)| (Duration::from_millis(at), data.to_vec())));
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read_in_pieces_of_any_size(

@@ -75,8 +75,7 @@ impl Writer {
 
     /// Returns what comes before the data of a frame of a track, which has this many bytes.
     pub fn frame_header(track: u8, at: Duration, is_key: bool, bytes: usize) -> Vec<u8> {
-        let mut timestamp = Vec::new();
-        unsigned(&mut timestamp, id::TIMESTAMP, u64::try_from(at.as_micros()).unwrap_or(u64::MAX));
+        let timestamp = timestamp(at);
         let mut block = Vec::new();
         put_id(&mut block, id::SIMPLE_BLOCK);
         put_size(&mut block, bytes + 4);
@@ -96,6 +95,34 @@ impl Writer {
         frame.extend_from_slice(data);
         frame
     }
+
+    /// Returns the last frame of a track, which nothing else gives a duration.
+    pub fn last_frame(track: u8, (at, duration): (Duration, Duration), is_key: bool, data: &[u8]) -> Vec<u8> {
+        let mut block = vec![0x80 | track, 0, 0, 0];
+        block.extend_from_slice(data);
+        let mut group = Vec::new();
+        element(&mut group, 0xa1, &block);
+        unsigned(&mut group, 0x9b, micros(duration));
+        if !is_key {
+            // The frame before.
+            element(&mut group, 0xfb, &[0xff]);
+        }
+        let mut content = timestamp(at);
+        element(&mut content, 0xa0, &group);
+        let mut cluster = Vec::new();
+        element(&mut cluster, id::CLUSTER, &content);
+        cluster
+    }
+}
+
+fn timestamp(at: Duration) -> Vec<u8> {
+    let mut timestamp = Vec::new();
+    unsigned(&mut timestamp, id::TIMESTAMP, micros(at));
+    timestamp
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn entry(track: &Track, number: u64) -> Vec<u8> {
