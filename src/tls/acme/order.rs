@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 
 use super::http::AcmeHttp;
 use super::schedule::{ChallengeKind, Failure, Schedule};
-use super::storage::{Issued, Storage, StoredAccount};
+use super::storage::{Issued, Storage, StoredAccount, StoredFailures};
 use crate::config::AcmeConfig;
 use crate::tls::challenge::{Answer, Answering, Challenges};
 
@@ -102,6 +102,11 @@ impl Client {
     /// Writes a certificate to the data directory.
     pub async fn store(&self, issued: Issued) -> io::Result<()> {
         self.on_disk(move |storage| storage.store_certificate(&issued)).await
+    }
+
+    /// Writes the failed attempts to the data directory, or removes them.
+    pub async fn store_failures(&self, failures: Option<StoredFailures>) -> io::Result<()> {
+        self.on_disk(move |storage| storage.store_failures(failures)).await
     }
 
     /// Returns the account in the data directory, or registers one.

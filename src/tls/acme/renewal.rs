@@ -9,14 +9,16 @@ use tokio::time::timeout;
 
 use super::http::AcmeHttp;
 use super::order::{Client, OrderError};
-use super::schedule::{Schedule, Validity};
-use super::storage::{Issued, Storage};
+use super::schedule::{Failure, Schedule, Validity};
+use super::storage::{Issued, Storage, StoredFailures};
 use crate::config::{AcmeConfig, ConfigError};
 use crate::tls::challenge::Challenges;
 use crate::tls::{Certificate, Certificates};
 
 /// Limit for an attempt, of which the waiting for the CA is the longest part.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// What the next start reads of an attempt during which the server has ended.
+const UNFINISHED: &str = "the server ended during the attempt";
 /// Characters of an error that are kept: some of them quote the CA.
 const MAX_ERROR: usize = 300;
 
@@ -42,6 +44,7 @@ pub struct Renewal {
 
 impl Renewal {
     /// Prepares to keep these certificates renewed, beginning with the stored one. A stored one that cannot be used is as none.
+    /// Failed attempts before this start count.
     ///
     /// # Errors
     /// The file of `tls.acme_root` cannot be used.
@@ -56,8 +59,16 @@ impl Renewal {
             log::warn!("the stored certificate cannot be used, so another one is obtained: {error}");
             None
         });
-        let schedule = Schedule::new(clock.now(), stored.as_ref().map(Validity::from));
-        let status = RenewalStatus { domain: config.domain.clone(), next: schedule.next(), error: None };
+        let failed = failures_before(&config, &storage);
+        let validity = stored.as_ref().map(Validity::from);
+        let schedule = Schedule::resume(clock.now(), validity, failed.as_ref().map(|failed| failed.failures));
+        let error = failed.filter(|_| schedule.failures().is_some()).map(|failed| failed.error);
+        if let Some(error) = &error {
+            let (domain, next, file) = (config.domain.as_str(), schedule.next(), storage.failures_path());
+            let file = file.display();
+            log::warn!(domain, next:%; "the last attempt failed; remove {file} for one at the next start: {error}");
+        }
+        let status = RenewalStatus { domain: config.domain.clone(), next: schedule.next(), error };
         let certificates = Certificates::new(stored);
         let client = Client { config, http, storage, challenges };
         let status = watch::Sender::new(status);
@@ -75,11 +86,29 @@ impl Renewal {
         tokio::spawn(async move {
             loop {
                 self.clock.sleep_until(self.schedule.next()).await;
+                self.note_beginning().await;
                 let error = self.attempt().await.err().map(|error| self.note_failure(&error));
+                self.store_failures(&self.schedule, error.as_deref()).await;
                 let next = self.schedule.next();
                 self.status.send_modify(|status| (status.next, status.error) = (next, error));
             }
         });
+    }
+
+    /// Stores the attempt that begins as a failed one, which it is if the server does not survive it.
+    async fn note_beginning(&self) {
+        let mut unfinished = self.schedule.clone();
+        unfinished.failed(self.clock.now(), Failure::Other, fastrand::f64());
+        self.store_failures(&unfinished, Some(UNFINISHED)).await;
+    }
+
+    /// Stores the failures of a schedule for the next start.
+    async fn store_failures(&self, schedule: &Schedule, error: Option<&str>) {
+        let failures = schedule.failures().zip(error);
+        let stored = failures.map(|(failures, error)| StoredFailures { failures, error: error.to_owned() });
+        if let Err(error) = self.client.store_failures(stored).await {
+            log::error!("failed attempts cannot be stored, so the next start asks the CA at once: {error}");
+        }
     }
 
     async fn attempt(&mut self) -> Result<(), OrderError> {
@@ -122,6 +151,14 @@ impl Renewal {
         }
         error
     }
+}
+
+/// Reads the failed attempts before this start. A file that cannot be used is as none.
+fn failures_before(config: &AcmeConfig, storage: &Storage) -> Option<StoredFailures> {
+    storage.failures().unwrap_or_else(|error| {
+        log::warn!(domain = config.domain.as_str(); "earlier failed attempts do not count: {error}");
+        None
+    })
 }
 
 /// Returns the date of an instant, in UTC.

@@ -2,8 +2,8 @@
 //!
 //! A certificate is renewed when a third of its lifetime is left, which also suits those that live for days. If the CA does not
 //! verify the domain, it is asked at once by the other challenge, if there is one. After further failures it is asked later and
-//! later, by one challenge and the other in turn. There are at most four attempts in any hour: Let's Encrypt permits five
-//! validations of a name to fail.
+//! later, by one challenge and the other in turn. There are at most four attempts in any hour, however often the server starts:
+//! Let's Encrypt permits five validations of a name to fail.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::tls::Certificate;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Minutes after the first failure in a row, after the second, and so on; the last one repeats.
 const DELAYS: [u32; 7] = [2, 10, 20, 40, 80, 160, 320];
+const LONGEST_DELAY: Duration = MINUTE.saturating_mul(DELAYS[DELAYS.len() - 1]);
 /// The most that is added to a delay, as a part of it, so that servers which failed together do not return together.
 const JITTER: f64 = 0.25;
 /// The part of a certificate's lifetime that is left when it is renewed, as a divisor.
@@ -46,6 +47,15 @@ pub enum Failure {
     Other,
 }
 
+/// The failures since the last success, which the next start has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failures {
+    /// How many there were.
+    pub count: usize,
+    /// When the next attempt is due.
+    pub next: Timestamp,
+}
+
 /// Decides when the next attempt is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
@@ -69,10 +79,27 @@ impl Validity {
 }
 
 impl Schedule {
-    /// Returns the schedule at a start with this certificate. Without one, an attempt is due at once.
+    /// Returns the schedule with this certificate. Without one, an attempt is due at once.
     #[must_use]
     pub fn new(now: Timestamp, certificate: Option<Validity>) -> Self {
         Self { next: certificate.map_or(now, Validity::renewal), failures: 0 }
+    }
+
+    /// Returns the schedule at a start with this certificate, and with the failures before the start. Those that are older than
+    /// the certificate do not count.
+    #[must_use]
+    pub fn resume(now: Timestamp, certificate: Option<Validity>, failures: Option<Failures>) -> Self {
+        let start = Self::new(now, certificate);
+        let Some(failures) = failures.filter(|_| start.next <= now) else { return start };
+        // No delay is longer, so the clock was set back.
+        let is_explained = failures.next <= now.after(LONGEST_DELAY.mul_f64(1.0 + JITTER));
+        Self { next: if is_explained { failures.next } else { now }, failures: failures.count }
+    }
+
+    /// Returns the failures since the last success.
+    #[must_use]
+    pub fn failures(&self) -> Option<Failures> {
+        (self.failures > 0).then_some(Failures { count: self.failures, next: self.next })
     }
 
     /// Returns when the next attempt is due.
@@ -176,6 +203,37 @@ mod tests {
         assert_eq!(attempts(4, Failure::Other, 0.0), [0, 2, 12, 32].map(|minutes| MINUTE * minutes));
         assert_eq!(attempts(4, Failure::OfOneChallenge, 0.0), [0, 0, 10, 30].map(|minutes| MINUTE * minutes));
         assert_eq!(attempts(3, Failure::Other, 1.0), [0, 150, 900].map(Duration::from_secs));
+    }
+
+    #[test]
+    fn a_start_after_each_attempt_or_in_it_changes_nothing() {
+        let (mut schedule, mut always_up) = (Schedule::new(start(), None), Schedule::new(start(), None));
+        for _ in 0..10 {
+            let now = always_up.next();
+            assert_eq!(schedule, always_up);
+            for failing in [&mut schedule, &mut always_up] {
+                failing.failed(now, Failure::Other, 0.5);
+            }
+            for later in [Duration::ZERO, MINUTE] {
+                schedule = Schedule::resume(now.after(later), None, schedule.failures());
+            }
+        }
+        let expired = Schedule::resume(start().after(90 * DAY), Some(valid_for(80 * DAY)), schedule.failures());
+        assert_eq!(expired, schedule);
+    }
+
+    #[test]
+    fn failures_before_a_certificate_and_times_that_no_delay_explains_do_not_count() {
+        let failures = |next| Some(Failures { count: 9, next });
+        let fresh = Some(valid_for(90 * DAY));
+        assert_eq!(Schedule::resume(start(), fresh, failures(start())), Schedule::new(start(), fresh));
+        assert_eq!(Schedule::resume(start(), None, None), Schedule::new(start(), None));
+        let (late, too_late) = (start().after(400 * MINUTE), start().after(401 * MINUTE));
+        assert_eq!(Schedule::resume(start(), None, failures(late)).next(), late);
+        let mut set_back = Schedule::resume(start(), None, failures(too_late));
+        assert_eq!(set_back.next(), start());
+        set_back.failed(start(), Failure::Other, 0.0);
+        assert_eq!(set_back.next(), start().after(320 * MINUTE));
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The account and the certificate in the data directory.
+//! The account, the certificate and the failed attempts in the data directory.
 //!
 //! ```text
 //! tls/acme-v02.api.letsencrypt.org-directory/account.json
 //!                                            meet.example.org.pem    the private key, and the certificate with its issuers'
+//!                                            meet.example.org.failures.json    only while attempts fail
 //! ```
 //!
 //! Each CA has a folder, so that a certificate of a CA for tests is never served in the place of a real one. The key and its
@@ -18,6 +19,7 @@ use conclave_model::Secret;
 use instant_acme::AccountCredentials;
 use serde::{Deserialize, Serialize};
 
+use super::schedule::Failures;
 use crate::config::AcmeConfig;
 use crate::tls::Certificate;
 
@@ -43,6 +45,23 @@ pub(super) struct StoredAccount {
     pub contact: Option<String>,
     /// The url of the account and its private key.
     pub credentials: AccountCredentials,
+}
+
+/// The failed attempts since the last success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StoredFailures {
+    /// How many there were, and when the next attempt is due.
+    pub failures: Failures,
+    /// Why the last one has failed.
+    pub error: String,
+}
+
+/// The same in a file.
+#[derive(Serialize, Deserialize)]
+struct FailuresFile {
+    count: usize,
+    next: String,
+    error: String,
 }
 
 impl Storage {
@@ -100,6 +119,34 @@ impl Storage {
     /// Removes the account, which the CA does not know.
     pub(super) fn remove_account(&self) -> io::Result<()> {
         std::fs::remove_file(self.account_path())
+    }
+
+    /// Returns the file of the failed attempts.
+    pub(super) fn failures_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.failures.json", self.domain))
+    }
+
+    /// Reads the failed attempts; `None` if the last one has not failed.
+    pub(super) fn failures(&self) -> io::Result<Option<StoredFailures>> {
+        let path = self.failures_path();
+        let Some(text) = read(&path)? else { return Ok(None) };
+        let malformed = || named(&path, io::Error::other("is no list of failed attempts"));
+        let file: FailuresFile = serde_json::from_str(&text).map_err(|_| malformed())?;
+        let next = file.next.parse().map_err(|_| malformed())?;
+        Ok(Some(StoredFailures { failures: Failures { count: file.count, next }, error: file.error }))
+    }
+
+    /// Writes the failed attempts, or removes the file if there are none.
+    pub(super) fn store_failures(&self, stored: Option<StoredFailures>) -> io::Result<()> {
+        let path = self.failures_path();
+        let Some(StoredFailures { failures, error }) = stored else {
+            return match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(named(&path, error)),
+                _ => Ok(()),
+            };
+        };
+        let file = FailuresFile { count: failures.count, next: failures.next.to_string(), error };
+        self.write(&path, &serde_json::to_string(&file)?)
     }
 
     fn account_path(&self) -> PathBuf {
@@ -162,6 +209,28 @@ mod tests {
             (mode(&one.certificate_path()), mode(&one.folder), mode(&data.path().join("tls"))),
             (0o600, 0o700, 0o700)
         );
+    }
+
+    #[test]
+    fn failures_are_kept_for_a_domain_and_a_ca_until_they_are_over() {
+        let data = tempfile::tempdir().unwrap();
+        let [one, other] =
+            ["https://ca.example/a", "https://ca.example/b"].map(|directory| storage(data.path(), directory));
+        let failures = Failures { count: 3, next: "2026-03-01T12:32:00Z".parse().unwrap() };
+        let stored = StoredFailures { failures, error: "the CA said \"no\"".into() };
+        one.store_failures(Some(stored.clone())).unwrap();
+        assert_eq!((one.failures().unwrap(), other.failures().unwrap()), (Some(stored), None));
+        let mode = std::fs::metadata(one.failures_path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for _ in 0..2 {
+            one.store_failures(None).unwrap();
+            assert_eq!(one.failures().unwrap(), None);
+        }
+        for broken in ["", "{}", r#"{"count": 1, "next": "soon", "error": ""}"#] {
+            one.write(&one.failures_path(), broken).unwrap();
+            let error = one.failures().unwrap_err().to_string();
+            assert!(error.ends_with("meet.example.org.failures.json: is no list of failed attempts"), "{error}");
+        }
     }
 
     #[test]

@@ -247,6 +247,64 @@ fn while_the_ca_fails_the_old_certificate_stays_and_a_warning_names_the_day_on_w
 }
 
 #[test]
+fn failed_attempts_count_also_after_restarts_until_one_succeeds() {
+    let mut obtaining = Obtaining::prepare("restarted.example.org", |_, _| {});
+    obtaining.wait_for("since the last one failed");
+    obtaining.ca.set_down(false);
+    for _ in 0..3 {
+        obtaining = obtaining.restart();
+        obtaining.wait_for("; next attempt at 2026-03-01T12:02");
+        assert!(obtaining.shown().contains("since the last one failed: 127.0.0.1 cannot be reached"));
+        obtaining.app.advance(MINUTE / 4);
+    }
+    let warning = "WARN restarted.example.org the last attempt failed; remove ";
+    assert!(log::about("restarted.example.org").iter().any(|line| line.starts_with(warning)));
+    assert_eq!(obtaining.ca.requests(), 0);
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let stored = obtaining.files();
+    assert_eq!(stored.iter().map(name).collect::<Vec<_>>(), ["restarted.example.org.failures.json"]);
+    assert_eq!(fs::metadata(&stored[0]).unwrap().permissions().mode() & 0o777, 0o600);
+    obtaining.retry();
+    assert_eq!(obtaining.files().iter().map(name).collect::<Vec<_>>(), ["account.json", "restarted.example.org.pem"]);
+}
+
+#[test]
+fn an_attempt_that_the_server_does_not_survive_counts_as_failed() {
+    let obtaining = Obtaining::prepare("killed.example.org", |_, _| {});
+    obtaining.wait_for("since the last one failed");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    obtaining.ca.look_at_addresses(silent.local_addr().unwrap(), None);
+    obtaining.ca.set_down(false);
+    obtaining.app.advance(3 * MINUTE);
+    // The CA waits for an answer to its challenge.
+    let waiting = silent.accept().unwrap();
+    let stored = fs::read_to_string(obtaining.files().pop().unwrap()).unwrap();
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!((&stored["count"], &stored["error"]), (&2.into(), &"the server ended during the attempt".into()));
+    assert!(stored["next"].as_str().unwrap() >= "2026-03-01T12:13", "{stored}");
+    drop(waiting);
+    obtaining.wait_for("did not verify the domain by tls-alpn-01");
+}
+
+#[test]
+fn another_domain_and_failures_that_cannot_be_read_start_anew() {
+    let obtaining = Obtaining::prepare("first.example.org", |_, _| {});
+    obtaining.wait_for("since the last one failed");
+    obtaining.ca.set_down(false);
+    let first = obtaining.files().pop().unwrap();
+    let app = obtaining.app.restart_with(|config| config.tls.domain = HostName::parse("second.example.org"));
+    obtaining.ca.look_at(&app);
+    let second = Obtaining { app, ca: obtaining.ca, domain: "second.example.org" };
+    second.wait_for("second.example.org until");
+    fs::write(first, "broken").unwrap();
+    let app = second.app.restart_with(|config| config.tls.domain = HostName::parse("first.example.org"));
+    second.ca.look_at(&app);
+    Obtaining { app, ..second }.wait_for("first.example.org until");
+    let warning = "WARN first.example.org earlier failed attempts do not count: ";
+    assert!(log::about("first.example.org").iter().any(|line| line.starts_with(warning)));
+}
+
+#[test]
 fn a_ca_that_is_not_trusted_is_not_asked() {
     let obtaining = Obtaining::prepare("untrusted.example.org", |config, ca| {
         ca.set_down(false);
