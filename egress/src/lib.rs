@@ -26,6 +26,15 @@ mod sink;
 mod source;
 mod target;
 
+/// What reads packets and the output of ffmpeg, without processes: for fuzzing.
+#[cfg(feature = "fuzzing")]
+pub mod machine {
+    pub use crate::flv::{FILE_HEADER_BYTES, Splitter, Tag, TagKind};
+    pub use crate::matroska::{Block, Reader, Track, TrackKind, Writer};
+    pub use crate::rtp::{Frame, PublisherClock, TrackReader, decoder_configuration, opus_duration};
+    pub use crate::source::header;
+}
+
 pub use engine::{Destination, Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};

@@ -8,6 +8,7 @@ pub mod json;
 pub mod jwt;
 pub mod records;
 pub mod rtc;
+pub mod rtmp_client;
 pub mod seeds;
 
 #[path = "../../tests/support/mod.rs"]

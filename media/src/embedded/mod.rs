@@ -45,6 +45,13 @@ mod turn;
 mod whip;
 mod wire;
 
+/// The state machines of encoders, without sockets and processes: for fuzzing.
+#[cfg(feature = "fuzzing")]
+pub mod encoders {
+    pub use super::rtmp::machine as rtmp;
+    pub use super::whip::machine as whip;
+}
+
 /// What records and broadcasts, for its settings.
 pub use conclave_egress as egress_engine;
 /// The media workers, for their settings.

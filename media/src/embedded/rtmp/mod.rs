@@ -22,5 +22,18 @@ mod tls;
 mod transcoder;
 mod transcoding;
 
+/// The state machines, and what they read with: for fuzzing.
+#[cfg(feature = "fuzzing")]
+pub mod machine {
+    pub use super::flv::{
+        AudioTag, AvcParameters, FileReader, Medium, TimedMessage, VideoTag, file_header, file_tag, is_b_slice,
+        read_audio, read_video, units,
+    };
+    pub use super::ogg_packets::OggPackets;
+    pub use super::session::{RtmpError, RtmpEvent, RtmpSession};
+    pub use super::stream::{Action, MediaStream, Unplayable, packets};
+    pub use super::timeline::{MediaTime, Timeline};
+}
+
 pub use listener::RtmpListener;
 pub use tls::{EncoderStream, RtmpTls};

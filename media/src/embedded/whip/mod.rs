@@ -18,6 +18,13 @@ pub(super) use registry::WhipSessions;
 pub use registry::{Restarted as WhipRestart, WhipSessionName};
 pub use session::WhipPatch;
 
+/// What reads descriptions and fragments: for fuzzing.
+#[cfg(feature = "fuzzing")]
+pub mod machine {
+    pub use super::fragment::{IceCredentials, ice_fragment, read_credentials, with_credentials};
+    pub use super::session::announced_tracks;
+}
+
 use conclave_model::Secret;
 
 use super::turn::TurnCredentials;

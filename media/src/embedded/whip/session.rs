@@ -63,7 +63,7 @@ pub(super) struct WhipSession {
 const UNUSABLE: EncoderRefusal = EncoderRefusal::BadStream("the session description of the encoder cannot be used");
 
 /// Reads the tracks that an offer announces: at most one of each medium.
-pub(super) fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
+pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
     let sections: Vec<_> = conclave_rtc::read_sections(offer).into_iter().filter(|section| section.sends).collect();
     let number = |medium| sections.iter().filter(|section| section.medium == medium).count();
     if sections.is_empty() {
