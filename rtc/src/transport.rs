@@ -15,7 +15,7 @@ use str0m::format::PayloadParams;
 use str0m::ice::IceCreds;
 use str0m::media::Mid;
 use str0m::net::Receive;
-use str0m::rtp::Ssrc;
+use str0m::rtp::{Extension, ExtensionMap, Ssrc};
 use str0m::stats::PeerStats;
 use str0m::{Candidate, Input, Output, Rtc, RtcConfig, RtcError};
 
@@ -176,6 +176,7 @@ impl TransportSettings {
             .set_crypto_provider(self.crypto.clone())
             .set_ice_lite(!full_ice)
             .set_rtp_mode(true)
+            .set_extension_map(extensions())
             .clear_codecs()
             .enable_opus(true, true)
             .enable_vp8(true)
@@ -188,6 +189,23 @@ impl TransportSettings {
         add_h264(&mut config);
         config
     }
+}
+
+/// Returns the header extensions. The orientation of video is none of them, as with LiveKit: a client that may not send it rotates its
+/// pictures before it encodes them, so that they are upright for every receiver and in recordings, and whatever shows them.
+fn extensions() -> ExtensionMap {
+    let mut extensions = ExtensionMap::empty();
+    for (id, extension) in [
+        (1, Extension::AudioLevel),
+        (2, Extension::AbsoluteSendTime),
+        (3, Extension::TransportSequenceNumber),
+        (4, Extension::RtpMid),
+        (10, Extension::RtpStreamId),
+        (11, Extension::RepairedRtpStreamId),
+    ] {
+        extensions.set(id, extension);
+    }
+    extensions
 }
 
 /// Adds constrained baseline and baseline in both packetization modes, which all browsers have.

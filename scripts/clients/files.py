@@ -399,6 +399,32 @@ async def a_participant_is_recorded_that_publishes_nothing_at_first(conclave):
     return "one file"
 
 
+class Phone(Participant):
+    """A participant whose pictures lie on their side, and are to be shown turned to the right: red above blue."""
+
+    async def film(self, source):
+        row = bytes([*RED, 255]) * (WIDTH // 2) + bytes([*BLUE, 255]) * (WIDTH // 2)
+        frame = rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, row * HEIGHT)
+        while True:
+            source.capture_frame(frame, rotation=rtc.VideoRotation.VIDEO_ROTATION_90)
+            await asyncio.sleep(1 / FRAMES_PER_SECOND)
+
+
+async def a_phone_is_recorded_upright(conclave):
+    call = Call(conclave)
+    call.participants = [Phone(conclave, call.room, "alice", RED, 440)]
+    async with call:
+        (alice,) = call.participants
+        of = ({"type": "track", "track_id": alice.camera.sid, "filepath": f"{call.room}/a.webm"}, {"type": "participant", "identity": "alice"})
+        (track, _), (participant, _) = await asyncio.gather(*(call.record(6, **what) for what in of))
+        for file in (track, participant):
+            assert_color(file, 4, 0.5, 0.2, RED)
+            assert_color(file, 4, 0.5, 0.8, BLUE)
+        seen = color(participant, 4, 0.1, 0.5)
+        assert max(seen) < 40, f"not narrow: {seen}"
+    return "red above blue"
+
+
 async def audio_alone_is_ogg(conclave):
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
         file, record = await call.record(5, type="room_composite", audio_only=True)
@@ -517,6 +543,7 @@ STORIES = [
     tracks_are_recorded_that_are_muted_at_first,
     calls_are_recorded_that_are_muted_at_first,
     a_participant_is_recorded_that_publishes_nothing_at_first,
+    a_phone_is_recorded_upright,
     audio_alone_is_ogg,
     broadcasts_arrive,
     the_death_of_ffmpeg_fails_the_recording,

@@ -208,7 +208,6 @@ fn send(receiver: &mut Transport, mid: Mid, outgoing: Outgoing, numbers: Rewritt
     let extensions = ExtensionValues {
         audio_level: from.audio_level,
         voice_activity: from.voice_activity,
-        video_orientation: from.video_orientation,
         ..ExtensionValues::default()
     };
     let sequence = numbers.sequence.into();

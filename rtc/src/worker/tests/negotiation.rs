@@ -40,3 +40,22 @@ fn a_section_is_offered_as_inactive_although_the_client_makes_an_offer_of_its_ow
     world.send(&mut voice, None, &[1]);
     assert!(world.receiver(bob).received.is_empty());
 }
+
+#[test]
+fn pictures_are_rotated_before_they_are_encoded_since_their_orientation_is_not_negotiated() {
+    const ORIENTATION: &str = "urn:3gpp:video-orientation";
+    let mut world = World::new();
+    world.abilities.estimates = true;
+    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    assert!(world.clients[alice].last_offer.contains(ORIENTATION), "the client can say how a picture is rotated");
+    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
+    world.subscribe(bob, &camera);
+    let descriptions = world.clients.iter().flat_map(|client| &client.events).filter_map(|event| match event {
+        PeerEvent::Offered { sdp, .. } | PeerEvent::Answered { sdp, .. } => Some(sdp),
+        _ => None,
+    });
+    let of_video: Vec<_> = descriptions.filter(|sdp| sdp.contains("m=video")).collect();
+    assert_eq!(of_video.len(), 2, "to each client");
+    assert!(of_video.iter().all(|sdp| sdp.contains("a=extmap:") && !sdp.contains(ORIENTATION)), "{of_video:?}");
+}
