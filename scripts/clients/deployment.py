@@ -55,6 +55,16 @@ class LiveKit:
         self.process.wait(20)
 
 
+class Rtmp:
+    """A port for RTMP encoders, which stays the same when the server starts again."""
+
+    def __init__(self):
+        self.address = f"127.0.0.1:{free_port()}"
+
+    def settings(self):
+        return {"CONCLAVE_MEDIA__RTMP_LISTEN": self.address}
+
+
 class Conclave:
     """`conclave dev` in a directory of its own."""
 

@@ -46,26 +46,17 @@ const actions = {
 
   // Publishes a picture of one color and a tone.
   async paint({ color, tone }) {
-    const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 360 });
-    const [context, sound] = [canvas.getContext('2d'), new AudioContext()];
-    clearInterval(drawing);
-    drawing = setInterval(() => {
-      context.fillStyle = `rgb(${color})`;
-      context.fillRect(0, 0, canvas.width, canvas.height);
-    }, 1000 / NOISE_FRAMES_PER_SECOND);
-    const [oscillator, end] = [new OscillatorNode(sound, { frequency: tone }), sound.createMediaStreamDestination()];
-    oscillator.connect(new GainNode(sound, { gain: 0.3 })).connect(end);
-    oscillator.start();
+    const media = painted(color, tone);
     const me = room.localParticipant;
-    const [picture] = canvas.captureStream(NOISE_FRAMES_PER_SECOND).getVideoTracks();
-    await me.publishTrack(picture, { source: Track.Source.Camera, simulcast: true, videoCodec: 'vp8' });
-    await me.publishTrack(end.stream.getAudioTracks()[0], { source: Track.Source.Microphone, dtx: false });
+    await me.publishTrack(media.getVideoTracks()[0], { source: Track.Source.Camera, simulcast: true, videoCodec: 'vp8' });
+    await me.publishTrack(media.getAudioTracks()[0], { source: Track.Source.Microphone, dtx: false });
     return tracks(me);
   },
 
-  // Publishes the fake camera and microphone by WHIP, as an encoder does. The codec is preferred if one is named.
-  async whip({ url, codec }) {
-    const media = await navigator.mediaDevices.getUserMedia({ audio: true, video: { width: 640, height: 360 } });
+  // Publishes by WHIP, as an encoder does: a color and a tone, or else the fake camera and microphone. The codec is preferred if one is named.
+  async whip({ url, codec, color, tone }) {
+    const devices = { audio: true, video: { width: 640, height: 360 } };
+    const media = color ? painted(color, tone) : await navigator.mediaDevices.getUserMedia(devices);
     encoder = new RTCPeerConnection();
     for (const track of media.getTracks()) {
       const sender = encoder.addTransceiver(track, { direction: 'sendonly', streams: [media] });
@@ -202,6 +193,20 @@ function noise({ width, height }) {
     }
   }, 1000 / NOISE_FRAMES_PER_SECOND);
   return canvas.captureStream(NOISE_FRAMES_PER_SECOND).getVideoTracks()[0];
+}
+
+function painted(color, tone) {
+  const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 360 });
+  const [context, sound] = [canvas.getContext('2d'), new AudioContext()];
+  clearInterval(drawing);
+  drawing = setInterval(() => {
+    context.fillStyle = `rgb(${color})`;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+  }, 1000 / NOISE_FRAMES_PER_SECOND);
+  const [oscillator, end] = [new OscillatorNode(sound, { frequency: tone }), sound.createMediaStreamDestination()];
+  oscillator.connect(new GainNode(sound, { gain: 0.3 })).connect(end);
+  oscillator.start();
+  return new MediaStream([...canvas.captureStream(NOISE_FRAMES_PER_SECOND).getTracks(), ...end.stream.getTracks()]);
 }
 
 function tracks(participant) {
