@@ -142,6 +142,7 @@ impl Target {
 }
 
 /// Writes a file of options with the stream key, which only this user can read: command lines are read by all.
+/// A user name and a password stay in the url, since ffmpeg has no options for them.
 fn write_key(parts: StreamKey<'_>) -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
     writeln!(file, "rtmp_app={}\nrtmp_playpath={}", parts.application, parts.key)?;
