@@ -29,7 +29,7 @@ const RUNS: usize = 64;
 const EXPECTED: [(&str, [usize; 4], usize); 5] = [
     ("get_room", [1, 0, 0, 0], 45),
     ("create_token", [3, 0, 0, 0], 90),
-    ("create_room", [8, 1, 2, 1], 80),
+    ("create_room", [6, 1, 2, 1], 76),
     ("join", [18, 1, 4, 1], 175),
     ("leave", [11, 1, 3, 1], 95),
 ];

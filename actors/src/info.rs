@@ -55,8 +55,8 @@ impl ActorKind {
 /// An actor's identity and counters.
 #[derive(Debug)]
 pub struct ActorInfo {
-    /// The actor's path, as in `prj_0123456789ab/room/standup`.
-    pub id: Box<str>,
+    /// The actor's path, as in `prj_0123456789ab/room/standup`. The registry shares it.
+    pub id: Arc<str>,
     /// The type of the actor.
     pub kind: ActorKind,
     /// The supervisor's path; absent for the root.

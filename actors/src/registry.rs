@@ -35,7 +35,7 @@ impl ActorRegistry {
     /// Adds an actor, or replaces its status.
     pub fn register(&self, info: &Arc<ActorInfo>, status: ActorStatus) {
         let entry = RegistryEntry { info: Arc::clone(info), status };
-        self.entries().insert((*info.id).into(), entry);
+        self.entries().insert(Arc::clone(&info.id), entry);
     }
 
     /// Removes an actor that has stopped for good.

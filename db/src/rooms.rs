@@ -18,6 +18,7 @@ use crate::store::Store;
 use crate::templates::exists;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Isolation;
 
 /// A room to be created.
 #[derive(Debug, Clone)]
@@ -111,6 +112,7 @@ impl Store {
         record: Option<ResponseRecorder<Room>>,
         done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
     ) {
+        let isolation = if record.is_some() { Isolation::Savepoint } else { Isolation::Statement };
         let create = move |tx: &mut Tx<'_>| {
             let template_id = resolve_template(tx.sql, &new)?;
             let room = Room {
@@ -131,7 +133,7 @@ impl Store {
             tx.store_response(record.as_ref(), &room)?;
             Ok(room)
         };
-        self.write_then(create, done);
+        self.write_then(isolation, create, done);
     }
 
     /// Reads a room, open or ended.

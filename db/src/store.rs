@@ -21,7 +21,7 @@ use crate::reader::{Readers, Snapshot};
 use crate::sql::Sql;
 use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Shared, Writer, WriterThread};
+use crate::writer::{Isolation, Shared, Writer, WriterThread};
 
 /// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -160,13 +160,17 @@ impl Store {
 
     /// Writes, and gives the result to `done` on the thread of the writer. Where many writes have one receiver, each wakes no task
     /// of its own. `done` must not block.
-    pub(crate) fn write_then<T, F>(&self, run: F, done: impl FnOnce(Result<T, StoreError>) + Send + 'static)
-    where
+    pub(crate) fn write_then<T, F>(
+        &self,
+        isolation: Isolation,
+        run: F,
+        done: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+    ) where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         match self.writer() {
-            Some(writer) => writer.write_then(run, done),
+            Some(writer) => writer.write_then(isolation, run, done),
             None => done(Err(StoreError::closed())),
         }
     }

@@ -11,7 +11,7 @@ use crate::vault::Vault;
 
 /// The transaction of one write job.
 pub(crate) struct Tx<'a> {
-    /// The writer's connection; a savepoint is open on it.
+    /// The writer's connection; a savepoint is open on it, unless the job is one statement.
     pub(crate) sql: Sql<'a>,
     /// The time of the batch. Earlier than that of the batch before if the clock was set back: order comes from sequence numbers.
     pub(crate) now: Timestamp,
