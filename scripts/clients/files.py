@@ -264,7 +264,8 @@ async def audio_and_video_are_together(conclave, seconds=64):
     async with Call(conclave, ("alice", RED, 440, True)) as call:
         file, _ = await call.record(seconds, type="participant", identity="alice", filepath=f"{call.room}.webm")
         flashes, tones = onsets(file)
-        apart = [min((flash - tone for tone in tones), key=abs) for flash in flashes]
+        # The file may begin within a beat, whose tone has no beginning then.
+        apart = [min((flash - tone for tone in tones), key=abs) for flash in flashes if flash > BEAT_LENGTH]
         assert len(flashes) >= seconds / BEAT - 2, f"only {len(flashes)} flashes"
         assert all(abs(difference) < APART for difference in apart), apart
     return f"at most {max(map(abs, apart)) * 1000:.0f} ms apart in {len(apart)} beats"
