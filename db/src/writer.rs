@@ -283,6 +283,8 @@ mod tests {
     use super::*;
     use crate::values::args;
 
+    type TestJob = fn(&mut Tx<'_>) -> Result<(), StoreError>;
+
     const INSERT: &str = "INSERT INTO numbers VALUES (?1)";
     const INSERT_NEW: &str = "INSERT INTO numbers VALUES (?1) ON CONFLICT DO NOTHING";
 
@@ -299,7 +301,7 @@ mod tests {
     }
 
     /// Runs jobs that are one statement in one batch, and returns the numbers that remain.
-    fn run(jobs: Vec<fn(&mut Tx<'_>) -> Result<(), StoreError>>) -> (Result<(), StoreError>, Vec<i64>) {
+    fn run(jobs: Vec<TestJob>) -> (Result<(), StoreError>, Vec<i64>) {
         let thread = thread();
         let job = |run| -> Box<dyn Work> {
             let done = Done(Some(|_| {}), PhantomData);
