@@ -21,6 +21,8 @@ RED, GREEN, BLUE = (200, 40, 40), (40, 160, 40), (40, 40, 200)
 FINAL = ("complete", "failed", "aborted", "limit_reached")
 # Every so many seconds there is a white picture with a tone, for so long.
 BEAT, BEAT_LENGTH = 2, 0.2
+# How much silence lets what follows be the beginning of a tone, in seconds.
+SILENCE = 0.2
 # The most that a duration may differ, and audio and video may be apart, in seconds.
 DURATION, APART = 0.5, 0.08
 
@@ -203,7 +205,7 @@ def onsets(file):
     tones, quiet, sound = [], 0, samples(file)
     for begin in range(0, len(sound) - 240, 240):
         if max(map(abs, sound[begin : begin + 240])) > 1_500:
-            tones += [begin / SAMPLES_PER_SECOND] if quiet > 40 else []
+            tones += [begin / SAMPLES_PER_SECOND] if quiet > SILENCE * SAMPLES_PER_SECOND / 240 else []
             quiet = 0
         else:
             quiet += 1
@@ -264,8 +266,8 @@ async def audio_and_video_are_together(conclave, seconds=64):
     async with Call(conclave, ("alice", RED, 440, True)) as call:
         file, _ = await call.record(seconds, type="participant", identity="alice", filepath=f"{call.room}.webm")
         flashes, tones = onsets(file)
-        # The file may begin within a beat, whose tone has no beginning then.
-        apart = [min((flash - tone for tone in tones), key=abs) for flash in flashes if flash > BEAT_LENGTH]
+        # A tone is known by the silence before it, which the file may not have of its first beat.
+        apart = [min((flash - tone for tone in tones), key=abs) for flash in flashes if flash > BEAT_LENGTH + SILENCE]
         assert len(flashes) >= seconds / BEAT - 2, f"only {len(flashes)} flashes"
         assert all(abs(difference) < APART for difference in apart), apart
     return f"at most {max(map(abs, apart)) * 1000:.0f} ms apart in {len(apart)} beats"
