@@ -195,15 +195,9 @@ impl TransportSettings {
 /// pictures before it encodes them, so that they are upright for every receiver and in recordings, and whatever shows them.
 fn extensions() -> ExtensionMap {
     let mut extensions = ExtensionMap::empty();
-    for (id, extension) in [
-        (1, Extension::AudioLevel),
-        (2, Extension::AbsoluteSendTime),
-        (3, Extension::TransportSequenceNumber),
-        (4, Extension::RtpMid),
-        (10, Extension::RtpStreamId),
-        (11, Extension::RepairedRtpStreamId),
-    ] {
-        extensions.set(id, extension);
+    let standard = ExtensionMap::standard();
+    for (id, extension) in standard.iter().filter(|(_, extension)| **extension != Extension::VideoOrientation) {
+        extensions.set(id, extension.clone());
     }
     extensions
 }

@@ -1,29 +1,13 @@
 """What is recorded of encoders: ffmpeg pushes by RTMP, Chromium by WHIP."""
 
 import asyncio
-import subprocess
-from contextlib import contextmanager
 
 import preparation
 from browser import Browser, Pages
 from files import BLUE, DURATION, RED, Call, assert_color, assert_tone, streams
+from pushing import push
 
 PUSHED, PAGED = (RED, 440), (BLUE, 880)
-
-
-@contextmanager
-def push(url, color, tone):
-    """ffmpeg, which pushes one color and one tone."""
-    picture = "color=c=0x%02x%02x%02x:size=640x360:rate=30" % color
-    command = ["ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", picture, "-re", "-f", "lavfi", "-i", f"sine=frequency={tone}:sample_rate=44100"]
-    command += ["-af", "volume=4", "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-pix_fmt", "yuv420p", "-g", "30", "-c:a", "aac"]
-    # What it says has the url.
-    process = subprocess.Popen([*command, "-f", "flv", url], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
 
 
 async def video_of(call, identity):

@@ -8,7 +8,7 @@ from machine import OtherPrograms
 ATTEMPTS, BUSY = 3, 0.25
 
 
-def wait_for(what, check, seconds=25):
+def wait_for(what, check, seconds=20):
     """Waits until a check returns something, and returns that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -193,7 +193,7 @@ impl Server {
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
         let listeners = listeners::serve(bound, &config, &state, tls.as_ref().map(|tls| tls.acceptor.clone()))?;
-        tls.as_mut().map(Tls::start_renewal);
+        tls.iter_mut().for_each(Tls::start_renewal);
         let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
         Ok(Self {
             api,

@@ -52,7 +52,9 @@ impl PublicUrls {
 impl Tls {
     /// Begins to obtain certificates, if they are not in files.
     pub fn start_renewal(&mut self) {
-        self.renewal.take().into_iter().for_each(Renewal::spawn);
+        if let Some(renewal) = self.renewal.take() {
+            renewal.spawn();
+        }
     }
 }
 
