@@ -11,6 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+
 /// Lines of errors that are kept.
 const KEPT_LINES: usize = 5;
 /// How long the last lines of a child that has ended are waited for. They are there once its errors are closed, which is at once, unless
@@ -18,9 +23,11 @@ const KEPT_LINES: usize = 5;
 const LAST_LINES: Duration = Duration::from_millis(500);
 /// The least niceness of a child: what forwards packets comes first.
 const NICENESS: i32 = 10;
-/// The niceness of an egress and its children, the largest. At 10, a composition of two cameras more than doubled the 99th percentile of
-/// the forwarding's latency on two cores. Not `SCHED_IDLE`, which lets an encoder starve on a machine that others keep busy.
+/// The niceness of an egress and its children where there is no policy for idle threads, the largest.
 const EGRESS_NICENESS: i32 = 19;
+/// The policy of an egress and its children.
+#[cfg(target_os = "linux")]
+const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
 /// A running child process. Dropping it kills it.
 pub struct Process {
@@ -199,8 +206,16 @@ impl Drop for Process {
     }
 }
 
-/// Lowers the priority of this thread, and of the threads and processes that it starts. It keeps the usual one if the system refuses.
+/// Lowers the priority of this thread, and of the threads and processes that it starts: they run when nothing else does. They keep the
+/// usual one if the system refuses.
+///
+/// A thread that forwards packets takes a core from an idle one at once, and looks for such a core. From a thread of the largest
+/// niceness it takes it later: the 99th percentile of the latency beside a composition was twice as high on two cores.
 pub fn yield_to_calls() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE) {
+        log::debug!("the policy of an egress was not changed: {error:?}");
+    }
     if let Err(error) = rustix::process::setpriority_process(None, EGRESS_NICENESS) {
         log::debug!("the priority of an egress was not lowered: {error}");
     }
@@ -289,6 +304,26 @@ mod tests {
         command.args(["-c", "echo Error writing trailer of a.mp4: No space left on device >&2"]);
         let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE).unwrap_err();
         assert!(failure.contains("No space left on device"), "{failure}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_yields_to_calls_and_its_children_run_when_nothing_else_does() {
+        let (sender, output) = channel();
+        thread::spawn(move || {
+            yield_to_calls();
+            let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
+            let mut command = Command::new("cat");
+            command.arg("/proc/self/stat");
+            Process::start(command, 1, Some(on_output)).unwrap().finish(PATIENCE).unwrap();
+        })
+        .join()
+        .unwrap();
+        let stat = String::from_utf8(output.into_iter().flatten().collect()).unwrap();
+        // The name, which may have spaces, ends with a parenthesis; the state behind it is the third field.
+        let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let (niceness, policy) = (fields[19 - 3], fields[41 - 3]);
+        assert_eq!((niceness, policy), ("19", "5"), "5 is SCHED_IDLE: {stat}");
     }
 
     #[test]

@@ -1,23 +1,32 @@
 //! Admission: how many requests are handled at once, in total and of each project.
 //!
-//! Of a project, [`AdmissionLimits::running`] requests are handled at once. Further ones wait for their turn, in order, and cost
-//! nothing meanwhile. One that finds too many waiting is refused at once, and one that has waited for [`LONGEST_WAIT`] then. So a
-//! project that asks for more than the server can do waits for itself, and the requests of others find few before them.
+//! Of a project, [`AdmissionLimits::running`] requests are handled at once, and [`AdmissionLimits::beside_others`] while other projects
+//! send some too. Further ones wait for their turn, in order, and cost nothing meanwhile. One that finds too many waiting is refused
+//! after [`REFUSAL_DELAY`], and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
+//! waits for itself, and the requests of others find few before them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use prometheus::IntCounterVec;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The longest time that a request waits for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a request that finds too many of its project waiting is kept until it is refused. A client that asks again at once would
+/// take a quarter of the server's time with its refusals.
+const REFUSAL_DELAY: Duration = Duration::from_millis(100);
+/// How long after a request of another project the server counts as shared.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+/// The time after which a request does not use the server but waits, for the media plane or another service.
+const SLOW: Duration = Duration::from_millis(50);
 /// Delay before a retry of a refused request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two warnings about requests that were refused.
@@ -32,6 +41,8 @@ pub struct AdmissionLimits {
     pub total: usize,
     /// Requests of one project that are handled at once.
     pub running: usize,
+    /// The same while other projects send requests.
+    pub beside_others: usize,
     /// Requests of one project that wait.
     pub waiting: usize,
 }
@@ -42,6 +53,7 @@ pub struct Admission {
     limits: AdmissionLimits,
     total: AtomicUsize,
     hasher: RandomState,
+    sharing: Sharing,
     /// The projects that have admitted requests.
     projects: Box<[Mutex<Projects>]>,
     refused: IntCounterVec,
@@ -63,12 +75,47 @@ pub struct Admitted {
     admission: Arc<Admission>,
     /// The project that it counts for, and its turns.
     project: Option<(ProjectId, Arc<Semaphore>)>,
+    /// How many of the turns it takes.
+    weight: u32,
 }
 
 /// The turn of an admitted request: it may be handled.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    _permit: Option<SemaphorePermit<'a>>,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+/// Whether more than one project sends requests.
+#[derive(Debug)]
+struct Sharing {
+    start: Instant,
+    /// The hash of the project that has sent the latest request.
+    latest: AtomicU64,
+    /// When another one had, in milliseconds since the start.
+    changed: AtomicU64,
+}
+
+impl Sharing {
+    fn new() -> Self {
+        Self { start: Instant::now(), latest: AtomicU64::new(0), changed: AtomicU64::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes a request of a project.
+    fn note(&self, project: u64, now: u64) {
+        if self.latest.load(Ordering::Relaxed) != project {
+            self.latest.store(project, Ordering::Relaxed);
+            self.changed.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether another project than that of the latest request has sent one lately.
+    fn is_shared(&self, now: u64) -> bool {
+        u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed))) < SHARED_FOR.as_millis()
+    }
 }
 
 /// The number of admitted requests.
@@ -124,6 +171,7 @@ impl Admission {
             limits,
             total: AtomicUsize::new(0),
             hasher: RandomState::new(),
+            sharing: Sharing::new(),
             projects,
             refused,
             warned: Mutex::default(),
@@ -133,36 +181,67 @@ impl Admission {
     /// Admits a request of a project. A request of no project counts in total only.
     ///
     /// # Errors
-    /// 503 or 429, if it would exceed a limit.
-    pub fn admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, Problem> {
+    /// 503 or 429, if it would exceed a limit; 429 after [`REFUSAL_DELAY`].
+    pub async fn admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, Problem> {
+        let refused = match self.try_admit(project) {
+            Ok(admitted) => return Ok(admitted),
+            Err(limit) => limit,
+        };
+        match refused {
+            AdmissionLimit::Total => {
+                self.warn();
+                Err(self.refuse(refused).logged())
+            }
+            AdmissionLimit::Waiting | AdmissionLimit::Wait => {
+                sleep(REFUSAL_DELAY).await;
+                Err(self.refuse(refused))
+            }
+        }
+    }
+
+    fn try_admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, AdmissionLimit> {
         // Counted before anything can fail: dropping it takes it off again.
-        let mut admitted = Admitted { admission: Arc::clone(self), project: None };
+        let mut admitted = Admitted { admission: Arc::clone(self), project: None, weight: 1 };
         if self.total.fetch_add(1, Ordering::Relaxed) >= self.limits.total {
-            self.warn();
-            return Err(self.refuse(AdmissionLimit::Total).logged());
+            return Err(AdmissionLimit::Total);
         }
         if let Some(id) = project {
-            let turns = self.count(&id).ok_or_else(|| self.refuse(AdmissionLimit::Waiting))?;
+            let hash = self.hasher.hash_one(&id);
+            let now = self.sharing.now();
+            self.sharing.note(hash, now);
+            if self.sharing.is_shared(now) {
+                admitted.weight = self.shared_weight();
+            }
+            let turns = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
             admitted.project = Some((id, turns));
         }
         Ok(admitted)
     }
 
+    /// How many turns a request takes while other projects send requests, so that no more than [`AdmissionLimits::beside_others`]
+    /// have theirs.
+    fn shared_weight(&self) -> u32 {
+        let AdmissionLimits { running, beside_others, .. } = self.limits;
+        u32::try_from(running / beside_others.clamp(1, running.max(1))).unwrap_or(u32::MAX)
+    }
+
     /// Returns how many requests are admitted now.
     #[must_use]
     pub fn counts(&self) -> AdmittedCounts {
+        let AdmissionLimits { running, beside_others, .. } = self.limits;
+        let most = if self.sharing.is_shared(self.sharing.now()) { beside_others.min(running) } else { running };
         let waiting = |projects: &Mutex<Projects>| -> usize {
             let projects = projects.lock().unwrap_or_else(PoisonError::into_inner);
-            projects.values().map(|project| project.admitted.saturating_sub(self.limits.running)).sum()
+            projects.values().map(|project| project.admitted.saturating_sub(most)).sum()
         };
         let waiting = self.projects.iter().map(waiting).sum();
         AdmittedCounts { running: self.total.load(Ordering::Relaxed).saturating_sub(waiting), waiting }
     }
 
     /// Counts a request of a project, and returns the project's turns; `None` if it has too many.
-    fn count(&self, id: &ProjectId) -> Option<Arc<Semaphore>> {
+    fn count(&self, hash: u64, id: &ProjectId) -> Option<Arc<Semaphore>> {
         let AdmissionLimits { running, waiting, .. } = self.limits;
-        let mut projects = self.shard(id);
+        let mut projects = self.shard(hash);
         let new = || Project { admitted: 0, turns: Arc::new(Semaphore::new(running)) };
         let project = projects.entry(id.clone()).or_insert_with(new);
         (project.admitted < running.saturating_add(waiting)).then(|| {
@@ -172,7 +251,7 @@ impl Admission {
     }
 
     fn release(&self, id: &ProjectId) {
-        let mut projects = self.shard(id);
+        let mut projects = self.shard(self.hasher.hash_one(id));
         let Some(project) = projects.get_mut(id) else { return };
         project.admitted -= 1;
         if project.admitted == 0 {
@@ -180,9 +259,9 @@ impl Admission {
         }
     }
 
-    fn shard(&self, id: &ProjectId) -> MutexGuard<'_, Projects> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Projects> {
         #[allow(clippy::cast_possible_truncation)] // Any bits of the hash will do.
-        let shard = self.hasher.hash_one(id) as usize % SHARDS;
+        let shard = hash as usize % SHARDS;
         self.projects[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,14 +288,36 @@ impl Admitted {
     /// # Errors
     /// 429 after [`LONGEST_WAIT`].
     pub async fn turn(&self) -> Result<Turn<'_>, Problem> {
-        let Some((_, turns)) = &self.project else { return Ok(Turn { _permit: None }) };
-        if let Ok(permit) = turns.try_acquire() {
-            return Ok(Turn { _permit: Some(permit) });
+        let Some((_, turns)) = &self.project else { return Ok(Turn { permit: None }) };
+        if let Ok(permit) = turns.try_acquire_many(self.weight) {
+            return Ok(Turn { permit: Some(permit) });
         }
         // The semaphore is never closed.
-        match timeout(LONGEST_WAIT, turns.acquire()).await {
-            Ok(permit) => Ok(Turn { _permit: permit.ok() }),
+        match timeout(LONGEST_WAIT, turns.acquire_many(self.weight)).await {
+            Ok(permit) => Ok(Turn { permit: permit.ok() }),
             Err(_) => Err(self.admission.refuse(AdmissionLimit::Wait)),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Handles the request. If it is slow, it lets others of its project pass: as many as if no other project sent any.
+    pub async fn handle<F: Future>(mut self, request: F) -> F::Output {
+        let mut request = pin!(request);
+        if self.permit.as_ref().is_some_and(|permit| permit.num_permits() > 1) {
+            if let Ok(output) = timeout(SLOW, request.as_mut()).await {
+                return output;
+            }
+            self.lighten();
+        }
+        request.await
+    }
+
+    /// Keeps one turn, and frees the others.
+    fn lighten(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            let others = permit.num_permits().saturating_sub(1);
+            drop(permit.split(others));
         }
     }
 }
@@ -239,14 +340,14 @@ mod tests {
 
     fn admission(total: usize, running: usize, waiting: usize) -> Arc<Admission> {
         let refused = IntCounterVec::new(Opts::new("refused", "refused"), &["limit"]).unwrap();
-        Admission::new(AdmissionLimits { total, running, waiting }, refused)
+        Admission::new(AdmissionLimits { total, running, beside_others: running, waiting }, refused)
     }
 
     #[tokio::test]
     async fn requests_of_a_project_run_in_order_as_turns_become_free() {
         let admission = admission(100, 1, 2);
         let project = ProjectId::new();
-        let admit = || admission.admit(Some(project.clone())).unwrap();
+        let admit = || admission.try_admit(Some(project.clone())).unwrap();
         let (first, second, third) = (admit(), admit(), admit());
         assert_eq!(admission.counts(), AdmittedCounts { running: 1, waiting: 2 });
         let turn = first.turn().await.unwrap();
@@ -262,24 +363,67 @@ mod tests {
         third.await.unwrap();
     }
 
-    #[test]
-    fn what_one_project_is_refused_another_is_admitted() {
+    #[tokio::test]
+    async fn what_one_project_is_refused_another_is_admitted() {
         let admission = admission(5, 1, 2);
         let (project, other) = (ProjectId::new(), ProjectId::new());
-        let held: Vec<_> = (0..3).map(|_| admission.admit(Some(project.clone())).unwrap()).collect();
-        assert_eq!(admission.admit(Some(project.clone())).unwrap_err().code, ErrorCode::RateLimited);
-        let _other = admission.admit(Some(other.clone())).unwrap();
-        let _open = admission.admit(None).unwrap();
-        let refused = admission.admit(Some(other)).unwrap_err();
+        let held: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
+        assert_eq!(admission.admit(Some(project.clone())).await.unwrap_err().code, ErrorCode::RateLimited);
+        let _other = admission.admit(Some(other.clone())).await.unwrap();
+        let _open = admission.admit(None).await.unwrap();
+        let refused = admission.admit(Some(other)).await.unwrap_err();
         assert_eq!((refused.code, refused.retry_after), (ErrorCode::DatabaseUnavailable, Some(RETRY_AFTER)));
         drop(held);
-        admission.admit(Some(project)).unwrap();
+        admission.admit(Some(project)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn beside_others_fewer_requests_of_a_project_run_unless_they_are_slow() {
+        let refused = IntCounterVec::new(Opts::new("refused", "refused"), &["limit"]).unwrap();
+        let limits = AdmissionLimits { total: 100, running: 8, beside_others: 2, waiting: 6 };
+        let admission = Admission::new(limits, refused);
+        let (project, other) = (ProjectId::new(), ProjectId::new());
+        admission.admit(Some(other)).await.unwrap();
+        let admitted: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
+        let [first, second] =
+            [&admitted[0], &admitted[1]].map(|admitted| admitted.turn().now_or_never().unwrap().unwrap());
+        let mut third = Box::pin(admitted[2].turn());
+        assert!(third.as_mut().now_or_never().is_none(), "two run beside others");
+        assert_eq!(admission.counts(), AdmittedCounts { running: 2, waiting: 1 });
+        let mut slow = [first, second].map(|turn| Box::pin(turn.handle(std::future::pending::<()>())));
+        slow.iter_mut().for_each(|slow| assert!(slow.as_mut().now_or_never().is_none()));
+        sleep(2 * SLOW).await;
+        slow.iter_mut().for_each(|slow| assert!(slow.as_mut().now_or_never().is_none()));
+        third.now_or_never().expect("slow requests let others pass").unwrap();
+    }
+
+    #[test]
+    fn a_server_is_shared_for_a_second_after_a_request_of_another_project() {
+        let sharing = Sharing::new();
+        let seen = [(1, 0), (1, 999), (1, 1_000), (1, 5_000), (2, 5_001), (1, 5_500), (1, 6_499), (1, 6_500)].map(
+            |(project, now)| {
+                sharing.note(project, now);
+                sharing.is_shared(now)
+            },
+        );
+        assert_eq!(seen, [true, true, false, false, true, true, true, false]);
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_because_others_wait_is_kept_for_a_moment() {
+        let admission = admission(100, 1, 0);
+        let project = ProjectId::new();
+        let _held = admission.admit(Some(project.clone())).await.unwrap();
+        let asked = tokio::time::Instant::now();
+        admission.admit(Some(project)).await.unwrap_err();
+        assert!(asked.elapsed() >= REFUSAL_DELAY);
+        assert_eq!(admission.counts(), AdmittedCounts { running: 1, waiting: 0 });
     }
 
     #[test]
     fn a_project_without_requests_takes_no_memory() {
         let admission = admission(100, 1, 2);
-        let held: Vec<_> = (0..50).map(|_| admission.admit(Some(ProjectId::new())).unwrap()).collect();
+        let held: Vec<_> = (0..50).map(|_| admission.try_admit(Some(ProjectId::new())).unwrap()).collect();
         drop(held);
         assert!(admission.projects.iter().all(|projects| projects.lock().unwrap().is_empty()));
         assert_eq!(admission.counts(), AdmittedCounts { running: 0, waiting: 0 });

@@ -1,8 +1,9 @@
 //! Parts of the server that are created from the configuration.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use conclave_actors::delivery::pool::DeliveryPool;
@@ -33,6 +34,8 @@ use crate::http::state::{AppState, CallPage};
 const BODY_MEMORY: usize = 1_024 * payload::LIMIT;
 /// Bytes of LiveKit's reports in memory: four of the largest.
 const REPORT_MEMORY: usize = 4 * livekit_webhook::LIMIT;
+/// Requests of a project that are handled at once, for each core, while other projects send requests.
+const BESIDE_OTHERS: usize = 2;
 /// Interval at which the rate limiter removes callers that have been idle.
 const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -86,6 +89,7 @@ pub(super) fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
     let limits = AdmissionLimits {
         total: count(config.http.max_requests),
         running: count(config.limits.project_running),
+        beside_others: BESIDE_OTHERS * available_parallelism().map_or(1, NonZeroUsize::get),
         waiting: count(config.limits.project_waiting),
     };
     Admission::new(limits, metrics.requests_refused.clone())
@@ -133,8 +137,12 @@ pub(super) fn console_access(config: &Config, mode: Mode, clock: &Clock) -> Resu
     access.map_err(|error| CliError::failed(format!("the system has no random numbers: {error}")))
 }
 
-/// Spawns a task that samples the counts of the console's plots, for as long as the server runs.
+/// Spawns a task that samples the counts of the console's plots, for as long as the server runs. Without one if nobody can open
+/// the console.
 pub(super) fn spawn_history(state: &Arc<AppState>) {
+    if matches!(state.console.gate(), Gate::Closed) {
+        return;
+    }
     let state = Arc::downgrade(state);
     tokio::spawn(async move {
         while let Some(state) = state.upgrade() {

@@ -68,7 +68,7 @@ async fn run_checks(
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
-    let admitted = state.admission.admit(caller.project())?;
+    let admitted = state.admission.admit(caller.project()).await?;
     let body = state.bodies.collect(request, payload).await?;
     let context = RequestContext {
         spec,
@@ -92,8 +92,7 @@ async fn run_in_turn(
     operation: &'static Operation,
     context: RequestContext,
 ) -> Result<(Response, bool), ApiError> {
-    let _turn = admitted.turn().await?;
-    idempotency::run_idempotent(operation, context).await
+    admitted.turn().await?.handle(idempotency::run_idempotent(operation, context)).await
 }
 
 /// Logs a 5xx, once, with the request's id.
