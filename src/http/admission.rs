@@ -5,11 +5,13 @@
 //! after [`REFUSAL_DELAY`], and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
 //! waits for itself, and the requests of others find few before them.
 
+mod sharing;
+
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,13 +20,13 @@ use prometheus::IntCounterVec;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
+use sharing::Sharing;
+
 /// The longest time that a request waits for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// How long a request that finds too many of its project waiting is kept until it is refused. A client that asks again at once would
 /// take a quarter of the server's time with its refusals.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);
-/// How long after a request of another project the server counts as shared.
-const SHARED_FOR: Duration = Duration::from_secs(1);
 /// The time after which a request does not use the server but waits, for the media plane or another service.
 const SLOW: Duration = Duration::from_millis(50);
 /// Delay before a retry of a refused request.
@@ -83,39 +85,6 @@ pub struct Admitted {
 #[derive(Debug)]
 pub struct Turn<'a> {
     permit: Option<SemaphorePermit<'a>>,
-}
-
-/// Whether more than one project sends requests.
-#[derive(Debug)]
-struct Sharing {
-    start: Instant,
-    /// The hash of the project that has sent the latest request.
-    latest: AtomicU64,
-    /// When another one had, in milliseconds since the start.
-    changed: AtomicU64,
-}
-
-impl Sharing {
-    fn new() -> Self {
-        Self { start: Instant::now(), latest: AtomicU64::new(0), changed: AtomicU64::new(0) }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Notes a request of a project.
-    fn note(&self, project: u64, now: u64) {
-        if self.latest.load(Ordering::Relaxed) != project {
-            self.latest.store(project, Ordering::Relaxed);
-            self.changed.store(now, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns whether another project than that of the latest request has sent one lately.
-    fn is_shared(&self, now: u64) -> bool {
-        u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed))) < SHARED_FOR.as_millis()
-    }
 }
 
 /// The number of admitted requests.
@@ -395,18 +364,6 @@ mod tests {
         sleep(2 * SLOW).await;
         slow.iter_mut().for_each(|slow| assert!(slow.as_mut().now_or_never().is_none()));
         third.now_or_never().expect("slow requests let others pass").unwrap();
-    }
-
-    #[test]
-    fn a_server_is_shared_for_a_second_after_a_request_of_another_project() {
-        let sharing = Sharing::new();
-        let seen = [(1, 0), (1, 999), (1, 1_000), (1, 5_000), (2, 5_001), (1, 5_500), (1, 6_499), (1, 6_500)].map(
-            |(project, now)| {
-                sharing.note(project, now);
-                sharing.is_shared(now)
-            },
-        );
-        assert_eq!(seen, [true, true, false, false, true, true, true, false]);
     }
 
     #[tokio::test]
