@@ -210,11 +210,11 @@ impl Drop for Process {
 /// usual one if the system refuses.
 ///
 /// A thread that forwards packets takes a core from an idle one at once, and looks for such a core. From a thread of the largest
-/// niceness it takes it later: the 99th percentile of the latency beside a composition was twice as high on two cores.
+/// niceness it takes it later: the 99th percentile of the latency beside a composition was three times as high on two cores.
 pub fn yield_to_calls() {
     #[cfg(target_os = "linux")]
     if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE) {
-        log::debug!("the policy of an egress was not changed: {error:?}");
+        log::debug!("the policy of an egress was not changed: {error}");
     }
     if let Err(error) = rustix::process::setpriority_process(None, EGRESS_NICENESS) {
         log::debug!("the priority of an egress was not lowered: {error}");

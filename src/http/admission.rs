@@ -6,29 +6,29 @@
 //! waits for itself, and the requests of others find few before them.
 
 mod sharing;
+mod turn;
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use prometheus::IntCounterVec;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use sharing::Sharing;
+pub use turn::Turn;
+use turn::weight;
 
 /// The longest time that a request waits for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// How long a request that finds too many of its project waiting is kept until it is refused. A client that asks again at once would
 /// take a quarter of the server's time with its refusals.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);
-/// The time after which a request does not use the server but waits, for the media plane or another service.
-const SLOW: Duration = Duration::from_millis(50);
 /// Delay before a retry of a refused request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two warnings about requests that were refused.
@@ -79,12 +79,6 @@ pub struct Admitted {
     project: Option<(ProjectId, Arc<Semaphore>)>,
     /// How many of the turns it takes.
     weight: u32,
-}
-
-/// The turn of an admitted request: it may be handled.
-#[derive(Debug)]
-pub struct Turn<'a> {
-    permit: Option<SemaphorePermit<'a>>,
 }
 
 /// The number of admitted requests.
@@ -178,30 +172,26 @@ impl Admission {
             let hash = self.hasher.hash_one(&id);
             let now = self.sharing.now();
             self.sharing.note(hash, now);
-            if self.sharing.is_shared(now) {
-                admitted.weight = self.shared_weight();
-            }
+            admitted.weight = weight(self.limits.running, self.at_once(now));
             let turns = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
             admitted.project = Some((id, turns));
         }
         Ok(admitted)
     }
 
-    /// How many turns a request takes while other projects send requests, so that no more than [`AdmissionLimits::beside_others`]
-    /// have theirs.
-    fn shared_weight(&self) -> u32 {
+    /// Returns how many requests of one project are handled at once, at a time of [`Sharing::now`].
+    fn at_once(&self, now: u64) -> usize {
         let AdmissionLimits { running, beside_others, .. } = self.limits;
-        u32::try_from(running / beside_others.clamp(1, running.max(1))).unwrap_or(u32::MAX)
+        if self.sharing.is_shared(now) { beside_others.min(running) } else { running }
     }
 
     /// Returns how many requests are admitted now.
     #[must_use]
     pub fn counts(&self) -> AdmittedCounts {
-        let AdmissionLimits { running, beside_others, .. } = self.limits;
-        let most = if self.sharing.is_shared(self.sharing.now()) { beside_others.min(running) } else { running };
+        let at_once = self.at_once(self.sharing.now());
         let waiting = |projects: &Mutex<Projects>| -> usize {
             let projects = projects.lock().unwrap_or_else(PoisonError::into_inner);
-            projects.values().map(|project| project.admitted.saturating_sub(most)).sum()
+            projects.values().map(|project| project.admitted.saturating_sub(at_once)).sum()
         };
         let waiting = self.projects.iter().map(waiting).sum();
         AdmittedCounts { running: self.total.load(Ordering::Relaxed).saturating_sub(waiting), waiting }
@@ -257,36 +247,14 @@ impl Admitted {
     /// # Errors
     /// 429 after [`LONGEST_WAIT`].
     pub async fn turn(&self) -> Result<Turn<'_>, Problem> {
-        let Some((_, turns)) = &self.project else { return Ok(Turn { permit: None }) };
+        let Some((_, turns)) = &self.project else { return Ok(Turn::new(None)) };
         if let Ok(permit) = turns.try_acquire_many(self.weight) {
-            return Ok(Turn { permit: Some(permit) });
+            return Ok(Turn::new(Some(permit)));
         }
         // The semaphore is never closed.
         match timeout(LONGEST_WAIT, turns.acquire_many(self.weight)).await {
-            Ok(permit) => Ok(Turn { permit: permit.ok() }),
+            Ok(permit) => Ok(Turn::new(permit.ok())),
             Err(_) => Err(self.admission.refuse(AdmissionLimit::Wait)),
-        }
-    }
-}
-
-impl Turn<'_> {
-    /// Handles the request. If it is slow, it lets others of its project pass: as many as if no other project sent any.
-    pub async fn handle<F: Future>(mut self, request: F) -> F::Output {
-        let mut request = pin!(request);
-        if self.permit.as_ref().is_some_and(|permit| permit.num_permits() > 1) {
-            if let Ok(output) = timeout(SLOW, request.as_mut()).await {
-                return output;
-            }
-            self.lighten();
-        }
-        request.await
-    }
-
-    /// Keeps one turn, and frees the others.
-    fn lighten(&mut self) {
-        if let Some(permit) = &mut self.permit {
-            let others = permit.num_permits().saturating_sub(1);
-            drop(permit.split(others));
         }
     }
 }
@@ -302,14 +270,20 @@ impl Drop for Admitted {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use futures_util::FutureExt;
     use prometheus::Opts;
 
     use super::*;
 
     fn admission(total: usize, running: usize, waiting: usize) -> Arc<Admission> {
+        admission_of(AdmissionLimits { total, running, beside_others: running, waiting })
+    }
+
+    fn admission_of(limits: AdmissionLimits) -> Arc<Admission> {
         let refused = IntCounterVec::new(Opts::new("refused", "refused"), &["limit"]).unwrap();
-        Admission::new(AdmissionLimits { total, running, beside_others: running, waiting }, refused)
+        Admission::new(limits, refused)
     }
 
     #[tokio::test]
@@ -348,9 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn beside_others_fewer_requests_of_a_project_run_unless_they_are_slow() {
-        let refused = IntCounterVec::new(Opts::new("refused", "refused"), &["limit"]).unwrap();
-        let limits = AdmissionLimits { total: 100, running: 8, beside_others: 2, waiting: 6 };
-        let admission = Admission::new(limits, refused);
+        let admission = admission_of(AdmissionLimits { total: 100, running: 8, beside_others: 2, waiting: 6 });
         let (project, other) = (ProjectId::new(), ProjectId::new());
         admission.admit(Some(other)).await.unwrap();
         let admitted: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
@@ -359,11 +331,12 @@ mod tests {
         let mut third = Box::pin(admitted[2].turn());
         assert!(third.as_mut().now_or_never().is_none(), "two run beside others");
         assert_eq!(admission.counts(), AdmittedCounts { running: 2, waiting: 1 });
-        let mut slow = [first, second].map(|turn| Box::pin(turn.handle(std::future::pending::<()>())));
-        slow.iter_mut().for_each(|slow| assert!(slow.as_mut().now_or_never().is_none()));
-        sleep(2 * SLOW).await;
-        slow.iter_mut().for_each(|slow| assert!(slow.as_mut().now_or_never().is_none()));
-        third.now_or_never().expect("slow requests let others pass").unwrap();
+        let [first, second] = [first, second].map(|turn| turn.handle(pending::<()>()));
+        tokio::select! {
+            turn = third => drop(turn.unwrap()),
+            () = first => unreachable!("it never ends"),
+            () = second => unreachable!("it never ends"),
+        }
     }
 
     #[tokio::test]

@@ -137,8 +137,8 @@ pub(super) fn console_access(config: &Config, mode: Mode, clock: &Clock) -> Resu
     access.map_err(|error| CliError::failed(format!("the system has no random numbers: {error}")))
 }
 
-/// Spawns a task that samples the counts of the console's plots, for as long as the server runs. Without one if nobody can open
-/// the console.
+/// Spawns a task that samples the counts of the console's plots, for as long as the server runs. Does nothing if
+/// the console is closed.
 pub(super) fn spawn_history(state: &Arc<AppState>) {
     if matches!(state.console.gate(), Gate::Closed) {
         return;
