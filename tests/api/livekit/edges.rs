@@ -1,6 +1,6 @@
 //! What LiveKit and those who pretend to be LiveKit can ask of the server.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -22,8 +22,15 @@ fn begin_report(app: &TestApp, authorization: &str, sent: usize) -> TcpStream {
          Content-Length: {LARGEST}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(&vec![b' '; sent]).unwrap();
+    // The server may answer before it has read all of it.
+    let _ = stream.write_all(&vec![b' '; sent]);
     stream
+}
+
+/// Says whether a report that is unfinished has neither been answered nor lost its connection.
+fn is_being_received(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 /// Announces the largest report, sends its first byte, and returns the answer.
@@ -60,8 +67,13 @@ fn reports_have_64_mib_of_memory_and_further_ones_are_to_be_sent_again() {
     let signed = double.sign(body);
     let report = || livekit_webhook(&app).header("authorization", &signed.authorization).raw(body).send();
     assert_eq!(report().status, 200);
-    let unfinished: Vec<_> = (0..4).map(|_| begin_report(&app, &signed.authorization, LARGEST - 1)).collect();
-    eventually(|| report().status == 503);
+    let mut unfinished = Vec::new();
+    eventually(|| {
+        // One whose last bytes arrive while the short report holds memory is refused instead of that: it is begun again.
+        unfinished.retain(is_being_received);
+        unfinished.resize_with(4, || begin_report(&app, &signed.authorization, LARGEST - 1));
+        report().status == 503
+    });
     app.room("standup");
     drop(unfinished);
     eventually(|| report().status == 200);
