@@ -9,6 +9,7 @@ use crate::projects::no_such_project;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::values::args;
+use crate::writer::Queue;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -66,7 +67,7 @@ impl Store {
         let Some(owner) = self.project(project.clone()).await? else {
             return Err(no_such_project(&project));
         };
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             // A prefix names one key, so a key with a known prefix is generated again.
             let mut key = ApiKey::generate(owner.env);
             while find(tx.sql, &key.prefix())?.is_some() {
@@ -91,7 +92,7 @@ impl Store {
     /// # Errors
     /// Refused when there is no such key.
     pub async fn revoke_api_key(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::SERVER, move |tx| {
             let key = existing(tx.sql, &prefix)?;
             tx.sql.put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
             existing(tx.sql, &prefix)

@@ -19,6 +19,7 @@ use crate::templates;
 use crate::tx::Tx;
 use crate::usage::month_use;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// A room code to be created.
 #[derive(Debug, Clone)]
@@ -186,7 +187,7 @@ impl Store {
         new: NewCode,
         recorder: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             let room = open_room(tx.sql, &new.project_id, &new.room)?;
             room_role(tx.sql, &room, &new.role)?;
             let code = generate(tx.sql)?;
@@ -234,7 +235,7 @@ impl Store {
     /// # Errors
     /// Refused when the project has no such code.
     pub async fn disable_code(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let known = by_hash(tx.sql, &code)?.filter(|(code, _)| code.project_id == project);
             known.ok_or_else(Problem::code_not_found)?;
             tx.sql.put(DISABLE, args![&code, &project, tx.now])
@@ -261,7 +262,9 @@ impl Store {
         code: RoomCodeHash,
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
-        self.write(move |tx| {
+        // Read first: one that guesses codes does not reach the writer.
+        let project = self.project_of_code(code).await?;
+        self.write(Queue::of(&project), move |tx| {
             let (code, room) = usable(tx.sql, &code, tx.now)?;
             let (id, project) = (code.id, code.project_id.clone());
             let exchange = exchange(tx, code, room)?;

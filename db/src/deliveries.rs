@@ -10,6 +10,7 @@ use crate::query_builder::QueryBuilder;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// The filters of a list of deliveries; `None` matches all.
 #[derive(Debug, Clone, Default)]
@@ -208,7 +209,7 @@ impl Store {
         id: DeliveryId,
         record: Option<ResponseRecorder<Delivery>>,
     ) -> Result<Delivery, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             existing(tx.sql, &project, id)?;
             let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
             let delivery = existing(tx.sql, &project, id)?;
@@ -273,7 +274,10 @@ impl Store {
         endpoint: EndpointId,
         latest: Timestamp,
     ) -> Result<usize, StoreError> {
-        self.write(move |tx| tx.sql.change(BRING_FORWARD, args![endpoint, latest, tx.now, STEP, &project])).await
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.change(BRING_FORWARD, args![endpoint, latest, tx.now, STEP, &project])
+        })
+        .await
     }
 
     /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted in the meantime,
@@ -282,7 +286,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn record_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&attempt.project_id), move |tx| {
             let status = match (&attempt.error, attempt.retry_at) {
                 (None, _) => DeliveryStatus::Delivered,
                 (Some(_), Some(_)) => DeliveryStatus::Pending,

@@ -17,6 +17,7 @@ use crate::templates::refuse_unknown_template;
 use crate::tx::Tx;
 use crate::values::args;
 use crate::vault::{Sealed, Vault};
+use crate::writer::Queue;
 
 /// The purpose that configurations are sealed for.
 pub(crate) const PURPOSE: &str = "destination";
@@ -226,7 +227,7 @@ impl Store {
         new: NewDestination,
         record: Option<ResponseRecorder<Destination>>,
     ) -> Result<Destination, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             let config = new.config.clone().complete(None)?;
             refuse_unknown_template(tx.sql, &new.project_id, &new.template_id)?;
             refuse_taken_name(tx.sql, &new)?;
@@ -269,7 +270,7 @@ impl Store {
     /// Refused when there is no such template or destination, it is of another kind, a credential is neither sent nor stored, the
     /// plan does not include the feature, the deployment has no encryption key, or kept credentials cannot be decrypted.
     pub async fn update_destination(&self, new: NewDestination) -> Result<Destination, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
             let config = changed(tx, &find()?, &new)?;
             update(tx, &new, &config)?;
@@ -288,7 +289,7 @@ impl Store {
         id: TemplateId,
         name: DestinationName,
     ) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let found = existing(tx.sql, &project, &id, &name)?;
             refuse_if_in_use(tx.sql, &project, &found.redacted.id)?;
             tx.sql.put(DELETE, args![&project, &id, &name])

@@ -21,6 +21,7 @@ use crate::store::Store;
 use crate::tx::Tx;
 use crate::uploads::{self, PendingUpload};
 use crate::values::args;
+use crate::writer::Queue;
 
 /// An egress that the media plane has accepted.
 #[derive(Debug, Clone)]
@@ -135,7 +136,7 @@ impl Store {
         new: NewEgress,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             let egress = start(tx, &new)?;
             tx.store_response(record.as_ref(), &egress)?;
             Ok(egress)
@@ -155,7 +156,7 @@ impl Store {
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let egress = advance(tx, &project, &state, at)?;
             tx.store_response(record.as_ref(), &egress)?;
             Ok(egress)

@@ -11,6 +11,7 @@ use crate::error::StoreError;
 use crate::heartbeat::renew_heartbeat;
 use crate::migrate::{SCHEMA, version};
 use crate::store::Store;
+use crate::writer::Queue;
 
 /// Copies everything that this read transaction sees.
 fn copy(sql: &Connection, to: &Path) -> Result<(), StoreError> {
@@ -30,7 +31,7 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.read(|sql| sql.value::<i64>("SELECT 1", &[])).await?;
         // A transaction that changes nothing would succeed on a full disk.
-        self.write(|tx| renew_heartbeat(tx)).await
+        self.write(Queue::SERVER, |tx| renew_heartbeat(tx)).await
     }
 
     /// Checks the whole file for damage. Returns the number of its schema.

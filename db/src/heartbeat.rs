@@ -7,6 +7,7 @@ use crate::sql::Sql;
 use crate::store::{Crash, Store};
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
 const WRITE: &str = "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
@@ -33,7 +34,7 @@ impl Store {
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
         let crash = self
-            .write(|tx| {
+            .write(Queue::SERVER, |tx| {
                 let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
                 record_heartbeat(tx)?;
                 Ok(crash)
@@ -49,7 +50,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn record_heartbeat(&self) -> Result<(), StoreError> {
-        self.write(|tx| record_heartbeat(tx)).await
+        self.write(Queue::SERVER, |tx| record_heartbeat(tx)).await
     }
 
     /// Records that the server stops well.
@@ -57,7 +58,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn end_run(&self) -> Result<(), StoreError> {
-        self.write(|tx| tx.sql.put(DELETE, args![])).await
+        self.write(Queue::SERVER, |tx| tx.sql.put(DELETE, args![])).await
     }
 
     /// Returns the crash before this server's start; `None` if the server before it stopped well, or there was none.

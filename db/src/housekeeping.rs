@@ -7,6 +7,7 @@ use conclave_model::idempotency::RETENTION;
 use crate::error::StoreError;
 use crate::store::Store;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// The most rows of each kind that one call deletes.
 const BATCH: u32 = 1_000;
@@ -27,7 +28,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn delete_expired(&self, retention: Duration) -> Result<usize, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::SERVER, move |tx| {
             let oldest_event = tx.now.before(retention);
             let responses = tx.sql.change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
             let deliveries = tx.sql.change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;

@@ -14,6 +14,7 @@ use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
 use crate::vault::{Sealed, Vault};
+use crate::writer::Queue;
 
 /// The purpose that responses with secrets are sealed for. It is part of every sealed response and so never changes.
 pub(crate) const PURPOSE: &str = "idempotent answer";
@@ -130,6 +131,6 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written or the response cannot be sealed.
     pub async fn store_response(&self, record: IdempotencyRecord, response: Response) -> Result<(), StoreError> {
-        self.write(move |tx| tx.put_response(&record, &response)).await
+        self.write(Queue::of(&record.slot.project_id), move |tx| tx.put_response(&record, &response)).await
     }
 }

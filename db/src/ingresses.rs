@@ -14,6 +14,7 @@ use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// An ingress endpoint that the media plane has created.
 #[derive(Debug, Clone)]
@@ -193,7 +194,7 @@ impl Store {
     /// # Errors
     /// Refused when the room has ended, or the endpoint is recorded already.
     pub async fn create_ingress(&self, new: NewIngress) -> Result<Ingress, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             let room = open_by_id(tx.sql, &new.project_id, new.room)?;
             insert(tx, &room, &new)?;
             existing(tx.sql, &room.project_id, &new.ingress_id)
@@ -212,7 +213,7 @@ impl Store {
         state: IngressState,
         at: Timestamp,
     ) -> Result<Ingress, StoreError> {
-        self.write(move |tx| record(tx, &project, &state, at)).await
+        self.write(Queue::of(&project), move |tx| record(tx, &project, &state, at)).await
     }
 
     /// Records that an endpoint was deleted. A deleted endpoint does not change.
@@ -220,7 +221,7 @@ impl Store {
     /// # Errors
     /// Refused when the project has no such endpoint.
     pub async fn delete_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
             if before.status == IngressStatus::Deleted {
                 return Ok(before);

@@ -13,6 +13,7 @@ use crate::store::Store;
 use crate::tracks::reopen_tracks;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 const SET_DEADLINE: &str = "UPDATE rooms SET empty_deadline = ?3 WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
 const SET_STARTED: &str = "UPDATE rooms SET started_at = ?3 WHERE id = ?1 AND project_id = ?2 AND started_at IS NULL";
@@ -181,7 +182,7 @@ impl Store {
         participant: Participant,
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(move |tx| record_join(tx, &project, room, &participant, at)).await
+        self.write(Queue::of(&project), move |tx| record_join(tx, &project, room, &participant, at)).await
     }
 
     /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
@@ -196,7 +197,7 @@ impl Store {
         participant: Participant,
         before: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let at = tx.now;
             record_return(tx, (&project, room), &participant, (before, at))
         })
@@ -216,7 +217,7 @@ impl Store {
         clean: bool,
     ) -> Result<RoomSnapshot, StoreError> {
         let leave = Leave { at, clean, empty_since: at };
-        self.write(move |tx| record_leaves(tx, (&project, room), |p| p.sid == sid, leave)).await
+        self.write(Queue::of(&project), move |tx| record_leaves(tx, (&project, room), |p| p.sid == sid, leave)).await
     }
 
     /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
@@ -231,7 +232,8 @@ impl Store {
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         let leave = Leave { at, clean: false, empty_since: at };
-        self.write(move |tx| record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave)).await
+        self.write(Queue::of(&project), move |tx| record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave))
+            .await
     }
 
     /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
@@ -246,7 +248,7 @@ impl Store {
         lost: Vec<ParticipantSid>,
         last_heartbeat: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let leave = Leave { at: last_heartbeat, clean: false, empty_since: tx.now };
             record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave)
         })
@@ -264,7 +266,7 @@ impl Store {
         participant: ParticipantRef,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
                 return Ok(());
             }

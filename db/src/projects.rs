@@ -10,6 +10,7 @@ use crate::store::Store;
 use crate::templates;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -94,7 +95,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn create_project(&self, name: String, env: Environment, plan: String) -> Result<Project, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::SERVER, move |tx| {
             let id = ProjectId::new();
             tx.sql.put(INSERT, args![&id, &name, env, &plan, tx.now])?;
             existing(tx.sql, &id)
@@ -199,7 +200,7 @@ impl Store {
         id: ProjectId,
         change: impl FnOnce(&Tx<'_>, &ProjectId) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<Project, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&id), move |tx| {
             change(tx, &id)?;
             existing(tx.sql, &id)
         })

@@ -15,6 +15,7 @@ use crate::sql::Row;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// A change of role that the media plane has made.
 #[derive(Debug, Clone)]
@@ -116,7 +117,7 @@ impl Store {
         new: NewRoleChange,
         response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             let changed = record(tx, new)?;
             tx.store_response(response.as_ref(), &changed)?;
             Ok(changed)

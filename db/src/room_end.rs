@@ -11,6 +11,7 @@ use crate::room_rows::{by_id, connected_participants};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 const END: &str = "UPDATE rooms
      SET status = 'ended', ended_at = CASE WHEN ?3 < created_at THEN created_at ELSE ?3 END, empty_deadline = NULL
@@ -38,7 +39,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn end_room(&self, project: ProjectId, room: RoomId) -> Result<Room, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let at = tx.now;
             end_room(tx, &project, room, at)
         })

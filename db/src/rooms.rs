@@ -19,6 +19,7 @@ use crate::templates::exists;
 use crate::tx::Tx;
 use crate::values::args;
 use crate::writer::Isolation;
+use crate::writer::Queue;
 
 /// A room to be created.
 #[derive(Debug, Clone)]
@@ -112,6 +113,7 @@ impl Store {
         record: Option<ResponseRecorder<Room>>,
         done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
     ) {
+        let queue = Queue::of(&new.project_id);
         let isolation = if record.is_some() { Isolation::Savepoint } else { Isolation::Statement };
         let create = move |tx: &mut Tx<'_>| {
             let template_id = resolve_template(tx.sql, &new)?;
@@ -133,7 +135,7 @@ impl Store {
             tx.store_response(record.as_ref(), &room)?;
             Ok(room)
         };
-        self.write_then(isolation, create, done);
+        self.write_then(queue, isolation, create, done);
     }
 
     /// Reads a room, open or ended.

@@ -17,6 +17,7 @@ use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::{Value, args};
 use crate::vault::{Sealed, VaultError};
+use crate::writer::Queue;
 use crate::{destinations, idempotency, webhook_endpoints};
 
 /// A table with sealed bytes.
@@ -150,8 +151,9 @@ impl Store {
         let begun = self.vault().begin_rotation().map_err(RotationError::KeyFile)?;
         let (old_key_id, new_key_id) = begun.ok_or(RotationError::NoKey)?;
         let current = new_key_id.clone();
-        let all = self
-            .write(move |tx| SEALED_TABLES.iter().map(|table| reseal(tx, table, &current)).collect::<Result<_, _>>());
+        let all = self.write(Queue::SERVER, move |tx| {
+            SEALED_TABLES.iter().map(|table| reseal(tx, table, &current)).collect::<Result<_, _>>()
+        });
         let counts: Vec<(usize, usize)> = all.await.map_err(RotationError::Store)?;
         self.vault().end_rotation().map_err(RotationError::KeyFile)?;
         let (resealed, unopenable) = counts.into_iter().fold((0, 0), |sum, add| (sum.0 + add.0, sum.1 + add.1));

@@ -21,7 +21,7 @@ use crate::reader::{Readers, Snapshot};
 use crate::sql::Sql;
 use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Isolation, Shared, Writer, WriterThread};
+use crate::writer::{Isolation, Queue, Shared, Writer, WriterThread};
 
 /// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -147,13 +147,14 @@ impl Store {
         &self.0.vault
     }
 
-    pub(crate) async fn write<T, F>(&self, run: F) -> Result<T, StoreError>
+    /// Writes, when it is the turn of the queue.
+    pub(crate) async fn write<T, F>(&self, queue: Queue, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         match self.writer() {
-            Some(writer) => writer.write(run).await,
+            Some(writer) => writer.write(queue, run).await,
             None => Err(StoreError::closed()),
         }
     }
@@ -162,6 +163,7 @@ impl Store {
     /// of its own. `done` must not block.
     pub(crate) fn write_then<T, F>(
         &self,
+        queue: Queue,
         isolation: Isolation,
         run: F,
         done: impl FnOnce(Result<T, StoreError>) + Send + 'static,
@@ -170,7 +172,7 @@ impl Store {
         T: Send + 'static,
     {
         match self.writer() {
-            Some(writer) => writer.write_then(isolation, run, done),
+            Some(writer) => writer.write_then(queue, isolation, run, done),
             None => done(Err(StoreError::closed())),
         }
     }

@@ -14,6 +14,7 @@ use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// A template to be created.
 #[derive(Debug, Clone)]
@@ -221,7 +222,7 @@ impl Store {
         new: NewTemplate,
         record: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&new.project_id), move |tx| {
             check_roles(&new.roles, |role| format!("roles.{role}."))?;
             refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
             let id = insert(tx, &new)?;
@@ -258,7 +259,7 @@ impl Store {
         id: TemplateId,
         change: TemplateChange,
     ) -> Result<Template, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let mut template = existing(tx.sql, &project, &id)?;
             template.roles.extend(change.roles.clone());
             check_roles(&template.roles, |role| format!("roles.{role}."))?;
@@ -276,7 +277,7 @@ impl Store {
     /// # Errors
     /// Refused when there is no such template, it is the default, or open rooms use it.
     pub async fn delete_template(&self, project: ProjectId, id: TemplateId) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
             tx.sql.put(DELETE, args![&id, &project])
         })
@@ -288,7 +289,7 @@ impl Store {
     /// # Errors
     /// Refused when there is no such template or the role subscribes to one that the template does not have.
     pub async fn put_role(&self, project: ProjectId, id: TemplateId, role: Role) -> Result<(Role, bool), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let mut template = existing(tx.sql, &project, &id)?;
             let created = template.roles.insert(role.name.clone(), role.clone()).is_none();
             check_roles(&template.roles, |_| String::new())?;
@@ -316,7 +317,7 @@ impl Store {
     /// # Errors
     /// Refused when there is no such template or role, another role subscribes to it, or participants hold it.
     pub async fn delete_role(&self, project: ProjectId, id: TemplateId, name: RoleName) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let template = existing(tx.sql, &project, &id)?;
             if !template.roles.contains_key(&name) {
                 return StoreError::refuse(Problem::role_not_found());

@@ -11,6 +11,7 @@ use crate::room_rows::by_id;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 const INSERT: &str = "INSERT INTO tracks (session_id, track_sid, kind, source, muted, started_at)
      SELECT id, ?3, ?4, ?5, ?6, ?7 FROM sessions WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL
@@ -83,7 +84,10 @@ impl Store {
         published: bool,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(move |tx| record_track(tx, (&project, room), participant, &track, (published, at))).await
+        self.write(Queue::of(&project), move |tx| {
+            record_track(tx, (&project, room), participant, &track, (published, at))
+        })
+        .await
     }
 
     /// Reads the open tracks of the participants connected to a room.
@@ -110,7 +114,7 @@ impl Store {
         sid: ParticipantSid,
         track: TrackSummary,
     ) -> Result<(), StoreError> {
-        self.write(move |tx| match find_session(tx.sql, &project, room, &sid)? {
+        self.write(Queue::of(&project), move |tx| match find_session(tx.sql, &project, room, &sid)? {
             Some(session) => tx.sql.put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
             None => Ok(()),
         })
@@ -129,7 +133,7 @@ impl Store {
         limit: PublishLimit,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
                 participant = with_role(tx.sql, &project, session, participant)?;
             }

@@ -16,6 +16,7 @@ use crate::sql::Row;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 /// The upload of a recording's file, which is outstanding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl Store {
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             tx.sql.put(SET_END, args![&project, &state.egress_id, state.status, state.error.as_deref()])?;
             let ending = EgressState { status: EgressStatus::Ending, error: None, ended_at: None, ..state.clone() };
             let egress = advance(tx, &project, &ending, at)?;
@@ -97,7 +98,7 @@ impl Store {
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
-        self.write(move |tx| tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])).await
+        self.write(Queue::of(&project), move |tx| tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])).await
     }
 
     /// Records the final state of a recording whose upload has succeeded or failed. A failed upload stays outstanding, if
@@ -112,7 +113,7 @@ impl Store {
         at: Timestamp,
         is_outstanding: bool,
     ) -> Result<Egress, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let egress = settle(tx, &project, &state, at)?;
             if !is_outstanding {
                 tx.sql.put(DELETE, args![&project, &state.egress_id])?;

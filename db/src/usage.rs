@@ -12,6 +12,7 @@ use crate::sql::{Row, Sql, no_row};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
+use crate::writer::Queue;
 
 const ADD: &str = "INSERT INTO usage_days (project_id, day, participant_ms, sessions) VALUES (?1, ?2, ?3, ?4)
      ON CONFLICT (project_id, day) DO UPDATE SET participant_ms = usage_days.participant_ms + excluded.participant_ms,
@@ -158,7 +159,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let this_month = tx.now.month_start();
             let mut month = account(tx.sql, &project)?.settled_until;
             let mut owed = 0i64;

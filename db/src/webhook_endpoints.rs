@@ -13,6 +13,7 @@ use crate::sql::Row;
 use crate::store::Store;
 use crate::values::args;
 use crate::vault::{Sealed, Vault};
+use crate::writer::Queue;
 
 /// The purpose that signing secrets are sealed for.
 pub(crate) const PURPOSE: &str = "webhook endpoint secret";
@@ -111,7 +112,7 @@ impl Store {
         secret: Secret,
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let id = EndpointId::new();
             let plain = secret.reveal().as_bytes();
             let sealed = tx.vault.seal(plain, PURPOSE).map_err(|error| StoreError::not_sealed(&error))?;
@@ -176,7 +177,7 @@ impl Store {
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
     pub async fn send_test_event(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
                 return StoreError::refuse(not_found());
             }
@@ -191,7 +192,7 @@ impl Store {
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
     pub async fn delete_webhook_endpoint(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
-        self.write(move |tx| {
+        self.write(Queue::of(&project), move |tx| {
             let no_secret: &[u8] = &[];
             if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {
                 return StoreError::refuse(not_found());
@@ -207,7 +208,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn purge_deleted_endpoint(&self) -> Result<usize, StoreError> {
-        self.write(|tx| {
+        self.write(Queue::SERVER, |tx| {
             let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
             let found: Option<(EndpointId, ProjectId)> = tx.sql.one(SELECT_DELETED, &[], read)?;
             let Some((id, project)) = found else { return Ok(0) };

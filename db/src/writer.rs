@@ -1,15 +1,19 @@
-//! The only writer: a thread that commits all queued jobs in one transaction.
+//! The only writer: a thread that commits the waiting jobs in batches, one transaction each.
 //!
 //! All jobs of a batch share one fsync. They do not share errors, because each job runs in a savepoint, or is one statement, which
-//! writes all or nothing ([`Isolation`]). Replies are sent when the batch is on disk, not before. A panic in a job fails that job only. A panic outside a job ends the thread: what it has
-//! committed and the actors' state may differ then, so the process must end ([`Store::writer_ended`](crate::Store::writer_ended)).
+//! writes all or nothing ([`Isolation`]). Replies are sent when the batch is on disk, not before. Projects take turns ([`Queue`]), so
+//! that none waits for the many jobs of another. A panic in a job fails that job only. A panic outside a job ends the thread: what it
+//! has committed and the actors' state may differ then, so the process must end
+//! ([`Store::writer_ended`](crate::Store::writer_ended)).
+
+mod jobs;
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use conclave_model::{Clock, Timestamp};
 use prometheus::IntGauge;
@@ -23,9 +27,12 @@ use crate::outbox::{CommitHook, CommittedEvent};
 use crate::sql::Sql;
 use crate::tx::{RoomCounts, Tx};
 use crate::vault::Vault;
+use jobs::Jobs;
+pub(crate) use jobs::Queue;
 
-/// The most jobs in one transaction. A larger batch would make its first job wait too long for its last.
-const BATCH: usize = 128;
+/// How long jobs are added to a batch, unless the last commit took longer: then as long as that. A longer batch would make its
+/// first job wait too long for its last, a shorter one would spend more time on commits than on jobs.
+const BATCH_TIME: Duration = Duration::from_millis(2);
 
 /// What keeps an error of a job from the other jobs of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +116,7 @@ where
 
 /// A handle to the writer thread. When the last one is dropped, the thread finishes its queue and ends.
 pub(crate) struct Writer {
-    queue: Sender<Box<dyn Work>>,
+    jobs: Sender<(Queue, Box<dyn Work>)>,
     waiting: IntGauge,
 }
 
@@ -140,6 +147,29 @@ struct Thread {
     hook: CommitHook,
 }
 
+/// The jobs of one transaction, and those that may be added to it.
+struct Batch<'a> {
+    work: Vec<Box<dyn Work>>,
+    jobs: &'a mut Jobs<Box<dyn Work>>,
+    until: Instant,
+}
+
+impl Batch<'_> {
+    /// Adds the next job, if one waits and there is time for it.
+    fn add(&mut self) -> Option<&mut Box<dyn Work>> {
+        let next = if Instant::now() < self.until { self.jobs.next() } else { None };
+        self.work.push(next?);
+        self.work.last_mut()
+    }
+}
+
+/// The end of a transaction.
+struct Committed {
+    events: Vec<CommittedEvent>,
+    /// How long the commit itself took.
+    took: Duration,
+}
+
 impl Writer {
     /// Starts the thread. No other part of this process may write through the connection or another one.
     pub(crate) fn start(
@@ -147,7 +177,7 @@ impl Writer {
         shared: Shared,
         hook: CommitHook,
     ) -> Result<(Self, WriterThread), StoreError> {
-        let (queue, jobs) = channel();
+        let (sender, receiver) = channel();
         let (runs, running) = watch::channel(());
         let waiting = shared.metrics.writes_waiting.clone();
         let thread = Thread { connection, shared, hook };
@@ -155,20 +185,20 @@ impl Writer {
             .name("store-writer".into())
             .spawn(move || {
                 let _runs = runs;
-                thread.run_batches(&jobs);
+                thread.run_batches(Jobs::new(receiver));
             })
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok((Self { queue, waiting }, WriterThread { handle, running }))
+        Ok((Self { jobs: sender, waiting }, WriterThread { handle, running }))
     }
 
     /// Queues a job and waits until its writes are on disk.
-    pub(crate) async fn write<T, F>(&self, run: F) -> Result<T, StoreError>
+    pub(crate) async fn write<T, F>(&self, queue: Queue, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.write_then(Isolation::Savepoint, run, move |result| {
+        self.write_then(queue, Isolation::Savepoint, run, move |result| {
             // The caller may have stopped waiting; the write remains.
             let _ = reply.send(result);
         });
@@ -176,7 +206,7 @@ impl Writer {
     }
 
     /// Queues a job. `done` takes its result once its writes are on disk; it must not block.
-    pub(crate) fn write_then<T, F, D>(&self, isolation: Isolation, run: F, done: D)
+    pub(crate) fn write_then<T, F, D>(&self, queue: Queue, isolation: Isolation, run: F, done: D)
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
@@ -185,32 +215,30 @@ impl Writer {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
         let job = Job { isolation, run: Some(run), result: None, done: Done(Some(done), PhantomData) };
-        if self.queue.send(Box::new(job)).is_err() {
+        if self.jobs.send((queue, Box::new(job))).is_err() {
             self.waiting.dec();
         }
     }
 }
 
 impl Thread {
-    fn run_batches(&self, jobs: &Receiver<Box<dyn Work>>) {
-        while let Ok(first) = jobs.recv() {
-            let mut batch = vec![first];
-            batch.extend(jobs.try_iter().take(BATCH - 1));
-            let (metrics, begun) = (&self.shared.metrics, Instant::now());
-            metrics.writes_waiting.sub(i64::try_from(batch.len()).unwrap_or(0));
-            #[allow(clippy::cast_precision_loss)] // At most BATCH.
-            metrics.batch.observe(batch.len() as f64);
+    fn run_batches(&self, mut jobs: Jobs<Box<dyn Work>>) {
+        let mut time = BATCH_TIME;
+        while let Some(first) = jobs.wait() {
+            let begun = Instant::now();
+            let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: begun + time };
             let committed = self.commit(&mut batch);
             #[cfg(feature = "faults")]
             let _ = crate::faults::reach(&self.connection, "batch ended");
-            self.shared.metrics.commit.observe(begun.elapsed().as_secs_f64());
-            log::trace!(jobs = batch.len(); "a batch has ended");
+            let work = batch.work;
+            self.observe(work.len(), begun.elapsed());
             match &committed {
-                Ok(events) if !events.is_empty() => (self.hook)(events),
+                Ok(Committed { events, .. }) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}
-                Err(error) => log::error!(jobs = batch.len(); "a batch of writes was rolled back: {error}"),
+                Err(error) => log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}"),
             }
-            for work in batch {
+            time = committed.as_ref().map_or(BATCH_TIME, |committed| committed.took.max(BATCH_TIME));
+            for work in work {
                 work.finish(committed.as_ref().map(|_| ()));
             }
         }
@@ -218,29 +246,47 @@ impl Thread {
         let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
 
-    /// Runs the batch in one transaction and returns the events that are now durable.
-    fn commit(&self, batch: &mut [Box<dyn Work>]) -> Result<Vec<CommittedEvent>, StoreError> {
-        self.sql("BEGIN IMMEDIATE")?;
-        let ran = self.run_all(batch, self.shared.clock.now()).and_then(|events| self.sql("COMMIT").map(|()| events));
-        if ran.is_err() {
+    fn observe(&self, jobs: usize, took: Duration) {
+        let StoreMetrics { writes_waiting, batch, commit, .. } = &self.shared.metrics;
+        writes_waiting.sub(i64::try_from(jobs).unwrap_or(0));
+        #[allow(clippy::cast_precision_loss)] // Far below 2^52.
+        batch.observe(jobs as f64);
+        commit.observe(took.as_secs_f64());
+        log::trace!(jobs = jobs; "a batch has ended");
+    }
+
+    /// Runs a batch in one transaction and returns the events that are now durable.
+    fn commit(&self, batch: &mut Batch<'_>) -> Result<Committed, StoreError> {
+        if let Err(error) = self.sql("BEGIN IMMEDIATE") {
+            // It has waited for a lock: those that wait fail with it, instead of waiting as long, one after the other.
+            batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
+            return Err(error);
+        }
+        let committed = self.run_all(batch, self.shared.clock.now()).and_then(|events| {
+            let ran = Instant::now();
+            self.sql("COMMIT").map(|()| Committed { events, took: ran.elapsed() })
+        });
+        if committed.is_err() {
             // After some errors SQLite has rolled back already; this then fails, which does no harm.
             let _ = self.sql("ROLLBACK");
         }
         self.shared.commits.add();
-        ran
+        committed
     }
 
-    fn run_all(&self, batch: &mut [Box<dyn Work>], now: Timestamp) -> Result<Vec<CommittedEvent>, StoreError> {
+    fn run_all(&self, batch: &mut Batch<'_>, now: Timestamp) -> Result<Vec<CommittedEvent>, StoreError> {
         #[cfg(feature = "faults")]
         crate::faults::reach(&self.connection, "batch begun")?;
         let sql = Sql::new(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
-        for work in batch {
+        let mut next = batch.work.last_mut();
+        while let Some(work) = next {
             let mut tx = Tx { sql, now, vault: &self.shared.vault, events: Vec::new(), rooms: RoomCounts::default() };
             if self.run_isolated(work.as_mut(), &mut tx)? == JobOutcome::Commit {
                 events.extend(tx.events);
                 rooms.extend(&tx.rooms);
             }
+            next = batch.add();
         }
         rooms.write(sql)?;
         Ok(events)
@@ -277,66 +323,4 @@ impl Thread {
 }
 
 #[cfg(test)]
-mod tests {
-    use conclave_model::Secret;
-
-    use super::*;
-    use crate::values::args;
-
-    type TestJob = fn(&mut Tx<'_>) -> Result<(), StoreError>;
-
-    const INSERT: &str = "INSERT INTO numbers VALUES (?1)";
-    const INSERT_NEW: &str = "INSERT INTO numbers VALUES (?1) ON CONFLICT DO NOTHING";
-
-    fn thread() -> Thread {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT").unwrap();
-        let shared = Shared {
-            clock: Clock::manual(Timestamp::from_millis(0)),
-            vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
-            commits: CommitCount::default(),
-            metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
-        };
-        Thread { connection, shared, hook: Box::new(|_| {}) }
-    }
-
-    /// Runs jobs that are one statement in one batch, and returns the numbers that remain.
-    fn run(jobs: Vec<TestJob>) -> (Result<(), StoreError>, Vec<i64>) {
-        let thread = thread();
-        let job = |run| -> Box<dyn Work> {
-            let done = Done(Some(|_| {}), PhantomData);
-            Box::new(Job { isolation: Isolation::Statement, run: Some(run), result: None, done })
-        };
-        let committed = thread.commit(&mut jobs.into_iter().map(job).collect::<Vec<_>>());
-        let numbers = Sql::new(&thread.connection).many("SELECT number FROM numbers", &[], |row| row.get(0));
-        (committed.map(drop), numbers.unwrap())
-    }
-
-    fn refuse() -> Result<(), StoreError> {
-        Err(StoreError::Fault("refused".into()))
-    }
-
-    #[test]
-    fn a_statement_that_fails_leaves_the_other_jobs_of_its_batch() {
-        let (committed, numbers) = run(vec![
-            |tx| tx.sql.put(INSERT, args![1_i64]),
-            |tx| tx.sql.put(INSERT, args![1_i64]),
-            |tx| if tx.sql.change(INSERT_NEW, args![1_i64])? == 0 { refuse() } else { Ok(()) },
-            |_| panic!("before its statement"),
-            |tx| tx.sql.put(INSERT, args![2_i64]),
-        ]);
-        assert!(committed.is_ok());
-        assert_eq!(numbers, [1, 2]);
-    }
-
-    #[test]
-    fn nothing_remains_of_a_batch_with_a_job_that_fails_behind_its_statement() {
-        let (committed, numbers) = run(vec![
-            |tx| tx.sql.put(INSERT, args![1_i64]),
-            |tx| tx.sql.put(INSERT, args![2_i64]).and_then(|()| refuse()),
-            |tx| tx.sql.put(INSERT, args![3_i64]),
-        ]);
-        assert!(committed.unwrap_err().to_string().contains("failed behind its statement"));
-        assert!(numbers.is_empty());
-    }
-}
+mod tests;

@@ -1,0 +1,103 @@
+//! The jobs that wait for the writer: a queue for each project. Their turns alternate, so that a job waits for few of another project
+//! that has thousands.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::Receiver;
+
+use conclave_model::ProjectId;
+
+/// The queue that a job waits in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Queue(Option<ProjectId>);
+
+impl Queue {
+    /// The queue of jobs of no project.
+    pub(crate) const SERVER: Self = Self(None);
+
+    /// The queue of a project's jobs, which run in their order.
+    pub(crate) fn of(project: &ProjectId) -> Self {
+        Self(Some(project.clone()))
+    }
+}
+
+/// The jobs that wait.
+pub(super) struct Jobs<J> {
+    arriving: Receiver<(Queue, J)>,
+    /// The queues, none of which is empty.
+    queues: HashMap<Queue, VecDeque<J>>,
+    /// The same, by their next turn.
+    turns: VecDeque<Queue>,
+}
+
+impl<J> Jobs<J> {
+    /// Takes jobs from a channel.
+    pub(super) fn new(arriving: Receiver<(Queue, J)>) -> Self {
+        Self { arriving, queues: HashMap::new(), turns: VecDeque::new() }
+    }
+
+    /// Waits for a job. Returns `None` when no job waits and none can come any more.
+    pub(super) fn wait(&mut self) -> Option<J> {
+        self.next().or_else(|| self.arriving.recv().ok().map(|(_, job)| job))
+    }
+
+    /// Returns the next job, if one waits.
+    pub(super) fn next(&mut self) -> Option<J> {
+        while let Ok((queue, job)) = self.arriving.try_recv() {
+            self.enqueue(queue, job);
+        }
+        let queue = self.turns.pop_front()?;
+        let waiting = self.queues.get_mut(&queue)?;
+        let job = waiting.pop_front();
+        if waiting.is_empty() {
+            self.queues.remove(&queue);
+        } else {
+            self.turns.push_back(queue);
+        }
+        job
+    }
+
+    fn enqueue(&mut self, queue: Queue, job: J) {
+        match self.queues.get_mut(&queue) {
+            Some(waiting) => waiting.push_back(job),
+            None => {
+                self.queues.insert(queue.clone(), VecDeque::from([job]));
+                self.turns.push_back(queue);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    fn jobs() -> (Sender<(Queue, u32)>, Jobs<u32>) {
+        let (sender, arriving) = channel();
+        (sender, Jobs::new(arriving))
+    }
+
+    #[test]
+    fn projects_take_turns_and_the_jobs_of_each_keep_their_order() {
+        let (sender, mut jobs) = jobs();
+        let [busy, other] = [Queue::of(&ProjectId::new()), Queue::of(&ProjectId::new())];
+        let send = |queue: &Queue, job| sender.send((queue.clone(), job)).unwrap();
+        (0..1_000).for_each(|job| send(&busy, job));
+        assert_eq!(jobs.next(), Some(0));
+        (2_000..2_002).for_each(|job| send(&other, job));
+        send(&Queue::SERVER, 3_000);
+        let taken: Vec<_> = (0..6).filter_map(|_| jobs.next()).collect();
+        assert_eq!(taken, [1, 2_000, 3_000, 2, 2_001, 3]);
+        assert!((4..1_000).eq(std::iter::from_fn(|| jobs.next())));
+        assert!(jobs.queues.is_empty() && jobs.turns.is_empty(), "a queue without jobs takes no memory");
+    }
+
+    #[test]
+    fn what_waits_is_returned_after_the_last_sender_has_gone() {
+        let (sender, mut jobs) = jobs();
+        (1..3).for_each(|job| sender.send((Queue::SERVER, job)).unwrap());
+        drop(sender);
+        assert_eq!([jobs.wait(), jobs.wait(), jobs.wait()], [Some(1), Some(2), None]);
+    }
+}

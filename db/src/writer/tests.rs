@@ -1,0 +1,101 @@
+//! Tests of batches: what is committed together, and what is not.
+
+use conclave_model::Secret;
+
+use super::*;
+use crate::values::args;
+
+type TestJob = fn(&mut Tx<'_>) -> Result<(), StoreError>;
+
+const INSERT: &str = "INSERT INTO numbers VALUES (?1)";
+const INSERT_NEW: &str = "INSERT INTO numbers VALUES (?1) ON CONFLICT DO NOTHING";
+
+fn thread() -> Thread {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT").unwrap();
+    let shared = Shared {
+        clock: Clock::manual(Timestamp::from_millis(0)),
+        vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
+        commits: CommitCount::default(),
+        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+    };
+    Thread { connection, shared, hook: Box::new(|_| {}) }
+}
+
+/// Jobs of one statement each, the first of which has been taken.
+fn queued(runs: Vec<TestJob>) -> (Box<dyn Work>, Jobs<Box<dyn Work>>) {
+    let (sender, receiver) = channel();
+    let mut work = runs.into_iter().map(|run| -> Box<dyn Work> {
+        let done = Done(Some(|_| {}), PhantomData);
+        Box::new(Job { isolation: Isolation::Statement, run: Some(run), result: None, done })
+    });
+    let first = work.next().unwrap();
+    work.for_each(|work| sender.send((Queue::SERVER, work)).unwrap());
+    (first, Jobs::new(receiver))
+}
+
+/// Runs jobs in one batch, and returns the numbers that remain.
+fn run(runs: Vec<TestJob>) -> (Result<(), StoreError>, Vec<i64>) {
+    let thread = thread();
+    let (first, mut jobs) = queued(runs);
+    let until = Instant::now() + Duration::from_secs(5);
+    let committed = thread.commit(&mut Batch { work: vec![first], jobs: &mut jobs, until });
+    (committed.map(drop), thread.numbers())
+}
+
+impl Thread {
+    fn numbers(&self) -> Vec<i64> {
+        Sql::new(&self.connection).many("SELECT number FROM numbers", &[], |row| row.get(0)).unwrap()
+    }
+}
+
+fn refuse() -> Result<(), StoreError> {
+    Err(StoreError::Fault("refused".into()))
+}
+
+#[test]
+fn a_statement_that_fails_leaves_the_other_jobs_of_its_batch() {
+    let (committed, numbers) = run(vec![
+        |tx| tx.sql.put(INSERT, args![1_i64]),
+        |tx| tx.sql.put(INSERT, args![1_i64]),
+        |tx| if tx.sql.change(INSERT_NEW, args![1_i64])? == 0 { refuse() } else { Ok(()) },
+        |_| panic!("before its statement"),
+        |tx| tx.sql.put(INSERT, args![2_i64]),
+    ]);
+    assert!(committed.is_ok());
+    assert_eq!(numbers, [1, 2]);
+}
+
+#[test]
+fn nothing_remains_of_a_batch_with_a_job_that_fails_behind_its_statement() {
+    let (committed, numbers) = run(vec![
+        |tx| tx.sql.put(INSERT, args![1_i64]),
+        |tx| tx.sql.put(INSERT, args![2_i64]).and_then(|()| refuse()),
+        |tx| tx.sql.put(INSERT, args![3_i64]),
+    ]);
+    assert!(committed.unwrap_err().to_string().contains("failed behind its statement"));
+    assert!(numbers.is_empty());
+}
+
+#[test]
+fn a_batch_whose_time_is_over_leaves_the_other_jobs_for_the_next() {
+    let thread = thread();
+    let (first, mut jobs) = queued(vec![|tx| tx.sql.put(INSERT, args![1_i64]), |tx| tx.sql.put(INSERT, args![2_i64])]);
+    let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: Instant::now() };
+    thread.commit(&mut batch).unwrap();
+    assert_eq!((batch.work.len(), thread.numbers()), (1, vec![1]));
+    let mut batch = Batch { work: vec![jobs.next().unwrap()], jobs: &mut jobs, until: Instant::now() };
+    thread.commit(&mut batch).unwrap();
+    assert_eq!(thread.numbers(), [1, 2]);
+}
+
+#[test]
+fn jobs_that_wait_fail_with_the_lock_that_the_first_has_waited_for() {
+    let thread = thread();
+    let (first, mut jobs) = queued(vec![|_| Ok(()), |_| Ok(())]);
+    thread.sql("BEGIN").unwrap();
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut batch = Batch { work: vec![first], jobs: &mut jobs, until };
+    assert!(thread.commit(&mut batch).is_err());
+    assert_eq!(batch.work.len(), 2);
+}
