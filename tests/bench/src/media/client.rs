@@ -109,10 +109,10 @@ impl Client {
         publisher.unwrap_or(&mut self.subscriber).receive(buffer, &mut self.received)
     }
 
-    /// Sends the media that is due, and lets time pass.
-    pub fn advance(&mut self, now: Instant) -> Result<(), BenchError> {
+    /// Sends media that is due, at most `allowed` packets, which are taken from it; and lets time pass.
+    pub fn advance(&mut self, now: Instant, allowed: &mut usize) -> Result<(), BenchError> {
         if let Some(publisher) = &mut self.publisher {
-            publisher.advance(now, &mut self.received)?;
+            publisher.advance(now, &mut self.received, allowed)?;
         }
         if self.subscriber.timeout <= now {
             self.subscriber.advance(now, &mut self.received)?;
@@ -201,13 +201,14 @@ impl Publisher {
         })
     }
 
-    fn advance(&mut self, now: Instant, received: &mut Received) -> Result<(), BenchError> {
+    fn advance(&mut self, now: Instant, received: &mut Received, allowed: &mut usize) -> Result<(), BenchError> {
         for rid in received.key_frame_requests.drain(..) {
             self.camera.request_key_frame(rid);
         }
         let sections = self.sections.filter(|_| self.connection.is_connected);
         if let Some(sections) = sections {
-            for packet in self.camera.due(now).chain(self.microphone.due(now)) {
+            for packet in self.microphone.due(now).chain(self.camera.due(now)).take(*allowed) {
+                *allowed -= 1;
                 self.connection.send(sections, packet, now);
                 self.connection.advance(now, received)?;
             }

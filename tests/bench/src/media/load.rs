@@ -12,10 +12,14 @@ use super::client::{Client, Participation};
 use super::connection::Settings;
 use super::datagrams::Buffer;
 use super::received::Count;
+use super::source::PACKET_RATE;
 use crate::BenchError;
 
 /// How often clients send what is due.
 const TICK: Duration = Duration::from_millis(1);
+/// How much more than usual is sent in a tick. When this thread was stopped for a moment, the packets of all clients are due at
+/// once; clients that are not driven by one thread would not send theirs together.
+const CATCH_UP: f64 = 2.0;
 /// The sources of a client: its websocket, its publisher's and its subscriber's socket.
 const SOURCES: usize = 3;
 
@@ -26,6 +30,8 @@ pub struct Load {
     settings: Settings,
     buffer: Buffer,
     clients: Vec<Option<Client>>,
+    /// Where the next tick begins, so that the clients before it are not always the first to send.
+    first: usize,
     next_tick: Instant,
 }
 
@@ -41,6 +47,7 @@ impl Load {
             settings: Settings::new()?,
             buffer: Buffer::new(),
             clients: Vec::new(),
+            first: 0,
             next_tick: Instant::now(),
         })
     }
@@ -145,7 +152,12 @@ impl Load {
             return Ok(());
         }
         self.next_tick = now + TICK;
-        self.clients.iter_mut().flatten().try_for_each(|client| client.advance(now))
+        let publishers = self.clients.iter().flatten().filter(|client| client.publisher.is_some()).count();
+        let due = publishers as f64 * PACKET_RATE * TICK.as_secs_f64();
+        let mut allowed = (CATCH_UP * due).ceil() as usize;
+        self.first = (self.first + 1) % self.clients.len().max(1);
+        let (before, after) = self.clients.split_at_mut(self.first);
+        after.iter_mut().chain(before).flatten().try_for_each(|client| client.advance(now, &mut allowed))
     }
 }
 

@@ -36,6 +36,9 @@ const AUDIO_TIMESTAMPS: u32 = 960;
 /// A packet of Opus at 32 kbit/s.
 const AUDIO_PAYLOAD: usize = 80;
 
+/// About how many packets a client with a camera and a microphone sends in a second.
+pub const PACKET_RATE: f64 = 340.0;
+
 /// The end of every payload: what it is, and when it was sent.
 pub const STAMP: usize = 16;
 const MAGIC: [u8; 7] = *b"cnclvBM";
