@@ -16,7 +16,7 @@ use super::source::PACKET_RATE;
 use crate::BenchError;
 
 /// How often clients send what is due.
-const TICK: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_micros(250);
 /// How much more than usual is sent in a tick. When this thread was stopped for a moment, the packets of all clients are due at
 /// once; clients that are not driven by one thread would not send theirs together.
 const CATCH_UP: f64 = 2.0;
