@@ -1,6 +1,37 @@
 //! Reading the bodies of responses: what is absent or of another type reads as empty.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The most levels of a body that [`Value`]s are read of, below those that serde_json refuses.
+const LEVELS: usize = 64;
+
+/// Reads JSON. What no [`Value`] holds reads as its text: metadata may be nested without end, have numbers of any size, and halves
+/// of characters.
+///
+/// # Errors
+/// The bytes are not JSON.
+pub fn read(body: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(body).or_else(|_| Ok(read_parts(serde_json::from_slice(body)?, LEVELS)))
+}
+
+fn read_parts(json: &RawValue, levels: usize) -> Value {
+    let text = json.get();
+    let inner = |part: &RawValue| read_parts(part, levels - 1);
+    let read = match text.as_bytes().first() {
+        Some(b'{' | b'[') if levels == 0 => None,
+        Some(b'{') => serde_json::from_str::<BTreeMap<String, &RawValue>>(text)
+            .ok()
+            .map(|fields| fields.into_iter().map(|(name, part)| (name, inner(part))).collect()),
+        Some(b'[') => {
+            serde_json::from_str::<Vec<&RawValue>>(text).ok().map(|parts| parts.into_iter().map(inner).collect())
+        }
+        _ => serde_json::from_str(text).ok(),
+    };
+    read.unwrap_or_else(|| text.into())
+}
 
 /// The fields of a JSON object.
 pub trait Fields {

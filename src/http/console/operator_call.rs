@@ -7,6 +7,7 @@ use conclave_model::ProjectId;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
+use super::json;
 use super::visit::Visit;
 use crate::http::context::{Caller, RequestContext};
 use crate::http::error::ApiError;
@@ -92,7 +93,7 @@ impl OperatorCall {
         if response.body.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&response.body).map_err(ApiError::internal)
+        json::read(&response.body).map_err(ApiError::internal)
     }
 }
 

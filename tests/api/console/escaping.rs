@@ -45,6 +45,25 @@ fn markup_changes_no_page() {
 }
 
 #[test]
+fn metadata_that_few_parsers_read_is_shown_as_it_was_sent() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    let nested = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let cases = [("nested", &*nested, "[[[["), ("number", "-1.5e1615", "-1.5e1615"), ("half", r#""\ud800""#, "ud800")];
+    for (name, metadata, part) in cases.into_iter().chain([("key", r#"{"\udfff": 1}"#, "udfff")]) {
+        let body = format!(r#"{{"name": "{name}", "metadata": {{"is": [{metadata}, "there"]}}}}"#);
+        let created = app.post("/v1/rooms").raw(body).send();
+        assert_eq!(created.status, 201, "{}", created.text());
+        let shown = browser.page(&format!("/projects/{}/rooms/{name}", app.project));
+        assert!(shown.contains(part) && shown.contains("there"), "{name}: {shown}");
+    }
+    let rooms = browser.page(&format!("/projects/{}", app.project));
+    for name in ["nested", "number", "half", "key"] {
+        assert!(rooms.contains(&format!("/rooms/{name}")), "{rooms}");
+    }
+}
+
+#[test]
 fn markup_in_an_address_or_a_refused_form_changes_no_page() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
