@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use conclave_fuzz::api::Api;
 use conclave_fuzz::{json, seeds};
 use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target};
-use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use url::{Host, Url};
 
 thread_local! {
@@ -37,7 +37,7 @@ fn run(api: &mut Api, data: &[u8]) -> Corpus {
 
 /// Whether it is JSON that no [`Value`] holds, which schemas cannot be asked about. Only metadata may be that.
 fn is_unread(body: &[u8]) -> bool {
-    serde_json::from_slice::<IgnoredAny>(body).is_ok() && serde_json::from_slice::<Value>(body).is_err()
+    serde_json::from_slice::<&RawValue>(body).is_ok() && serde_json::from_slice::<Value>(body).is_err()
 }
 
 /// Whether a url has a host that the server would look up. Fuzzing stays on this machine.
