@@ -33,6 +33,8 @@ pub(crate) use jobs::Queue;
 /// How long jobs are added to a batch, unless the last commit took longer: then as long as that. A longer batch would make its
 /// first job wait too long for its last, a shorter one would spend more time on commits than on jobs.
 const BATCH_TIME: Duration = Duration::from_millis(2);
+/// The longest time that jobs are added to a batch: a disk that has hung for seconds does not make the next batch as long.
+const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
 
 /// What keeps an error of a job from the other jobs of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +239,8 @@ impl Thread {
                 Ok(_) => {}
                 Err(error) => log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}"),
             }
-            time = committed.as_ref().map_or(BATCH_TIME, |committed| committed.took.max(BATCH_TIME));
+            time =
+                committed.as_ref().map_or(BATCH_TIME, |committed| committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME));
             for work in work {
                 work.finish(committed.as_ref().map(|_| ()));
             }
