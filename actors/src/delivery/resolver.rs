@@ -119,8 +119,9 @@ fn is_loopback_name(host: &str) -> bool {
 /// Always [`UrlError::Invalid`].
 pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     // The parser repairs these silently, and other parsers repair them differently.
-    let rest = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//"));
-    if rest.is_none_or(|rest| rest.starts_with('/')) {
+    let rest = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//")).unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.is_empty() {
         return Err(UrlError::Invalid("must be an absolute http or https url"));
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
@@ -133,7 +134,7 @@ pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     if url.host_str().is_none_or(|host| host.is_empty() || host.starts_with('.') || host.contains("..")) {
         return Err(UrlError::Invalid("must name a host"));
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    if authority.contains('@') {
         return Err(UrlError::Invalid("must not hold a user name or password"));
     }
     Ok(url)
@@ -175,7 +176,13 @@ mod tests {
         ] {
             assert!(matches!(refusal(url), UrlError::Invalid(_)), "{url}");
         }
-        for url in ["https://user@example.com/", "https://:word@example.com/", "http://127.0.0.1@8.8.8.8/"] {
+        for url in [
+            "https://user@example.com/",
+            "https://:word@example.com/",
+            "http://127.0.0.1@8.8.8.8/",
+            "https://@8.8.8.8",
+            "https://:@8.8.8.8/",
+        ] {
             assert_eq!(refusal(url), UrlError::Invalid("must not hold a user name or password"), "{url}");
         }
     }

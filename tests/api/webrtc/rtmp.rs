@@ -202,9 +202,14 @@ fn an_encoder_publishes_h264_as_a_participant_and_leaves() {
     call.assert_receives(viewer, &video);
     let camera = call.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
     assert_eq!((&camera["kind"], &camera["tracks"][0]["mime_type"]), (&json!("ingress"), &json!("video/H264")));
-    // The first packet is that of a key frame, with its parameters.
-    let first = call.clients[viewer].received(&video).next().unwrap().payload.clone();
-    assert_eq!(first[0] & 0x1f, 24, "parameters in an aggregation packet: {first:?}");
+    // A key frame is its parameters in an aggregation packet, and then its picture. Packets that arrive before the answer that
+    // describes them are lost to a client, which then waits for the next key frame.
+    let key_frame = |call: &Call| -> Vec<_> {
+        let packets = call.clients[viewer].received(&video).map(|packet| (packet.payload[0] & 0x1f, packet.payload[1]));
+        packets.skip_while(|(unit, _)| *unit != 24).skip(1).take(1).collect()
+    };
+    call.wait("a key frame arrives", |call| !key_frame(call).is_empty());
+    assert_eq!(key_frame(&call), [(28, 0x85)], "the first fragment of a key picture");
     let shown = call.app.actors(&format!("/{}/room/standup", call.app.project))["media"].clone();
     let encoder = shown.as_array().unwrap().iter().find(|shown| shown["identity"] == "camera").unwrap();
     assert_eq!((&encoder["transports"], &encoder["published"][0]["codec"]), (&json!([]), &json!("video/H264")));
