@@ -243,7 +243,7 @@ impl Store {
         .await
     }
 
-    /// Finds the project of a usable code.
+    /// Finds the project of a usable code. It is read before an exchange, so that one that guesses codes does not reach the writer.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up.
@@ -252,19 +252,18 @@ impl Store {
         self.read(move |sql| usable(sql, &code, now).map(|(code, _)| code.project_id)).await
     }
 
-    /// Counts one use of a code, if one is left and `admit` returns no problem. A refused exchange counts no use. It is one write,
-    /// so at most `max_uses` of any number of concurrent exchanges succeed.
+    /// Counts one use of a project's code, if one is left and `admit` returns no problem. A refused exchange counts no use. It is
+    /// one write, so at most `max_uses` of any number of concurrent exchanges succeed.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up; or as `admit` refuses.
     pub async fn exchange_code(
         &self,
+        project: &ProjectId,
         code: RoomCodeHash,
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
-        // Read first: one that guesses codes does not reach the writer.
-        let project = self.project_of_code(code).await?;
-        self.write(Queue::of(&project), move |tx| {
+        self.write(Queue::of(project), move |tx| {
             let (code, room) = usable(tx.sql, &code, tx.now)?;
             let (id, project) = (code.id, code.project_id.clone());
             let exchange = exchange(tx, code, room)?;

@@ -259,24 +259,14 @@ async fn take_use(
 ) -> Result<CodeExchange, ApiError> {
     // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
     let plans = context.state.plans.clone();
-    let billing = ask_billing(context, code).await?;
+    let project = context.state.store.project_of_code(code.hash()).await?;
+    // Asked before the write: the writer waits for no other service.
+    let billing = quota::ask_billing(&context.state, &project, context.spec).await;
     let check = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
         Some(malformed) => Err(malformed),
         None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
     };
-    Ok(context.state.store.exchange_code(code.hash(), check).await?)
-}
-
-/// Asks the billing service about the code's project, before the write: the writer waits for no other service.
-async fn ask_billing(
-    context: &RequestContext,
-    code: &RoomCode,
-) -> Result<Option<Result<BillingVerdict, BillingError>>, ApiError> {
-    if context.state.billing.is_none() {
-        return Ok(None);
-    }
-    let project = context.state.store.project_of_code(code.hash()).await?;
-    Ok(quota::ask_billing(&context.state, &project, context.spec).await)
+    Ok(context.state.store.exchange_code(&project, code.hash(), check).await?)
 }
 
 /// Refuses a token to the holder of a usable code whose project, room or role does not allow it.
