@@ -3,8 +3,12 @@
 //! `wire_text!` is for a type with `FromStr`, `as_str` and `PATTERN`; `word_enum!` declares an enum whose variants are
 //! fixed words. Each states the accepted text once: parser, JSON and description come from it.
 
+use std::fmt::{self, Display, Formatter};
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
+use serde::de::{self, Deserializer, Visitor};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::{KnownFormat, RefOr};
 
@@ -14,6 +18,33 @@ use utoipa::openapi::{KnownFormat, RefOr};
 pub struct ParseWordError {
     /// The words that are allowed, separated by commas.
     pub allowed: &'static str,
+}
+
+/// Reads a string by the type's `FromStr`, whose message the error carries. `expected` is what anything else than a string is
+/// refused with. serde's own `Deserialize` of an enum would also take `{"word": null}` for a word.
+pub(crate) fn read_text<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    deserializer.deserialize_str(TextVisitor { expected, text: PhantomData })
+}
+
+struct TextVisitor<T> {
+    expected: &'static str,
+    text: PhantomData<T>,
+}
+
+impl<T: FromStr<Err: Display>> Visitor<'_> for TextVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
 }
 
 /// Describes a string of this pattern, whose length in characters lies in `lengths`.
@@ -61,8 +92,7 @@ macro_rules! read_by_from_str {
     ($name:ident) => {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                $crate::schema::read_text(deserializer, "a string")
             }
         }
 
@@ -77,7 +107,7 @@ macro_rules! word_enum {
         $(, $(#[doc = $variant_doc:literal])+ $variant:ident = $word:literal)* $(,)?
     }) => {
         $(#[doc = $doc])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         pub enum $name {
             $(#[doc = $first_doc])+ #[serde(rename = $first_word)] $first,
             $($(#[doc = $variant_doc])+ #[serde(rename = $word)] $variant,)*
@@ -114,6 +144,12 @@ macro_rules! word_enum {
             }
         }
 
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::schema::read_text(deserializer, concat!("one of ", $first_word $(, ", ", $word)*))
+            }
+        }
+
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 $crate::schema::words(concat!($($doc, "\n"),+), Self::ALL.iter().map(|value| value.as_str()))
@@ -143,6 +179,15 @@ mod tests {
         let words: Vec<_> = EgressStatus::WORDS.split(", ").collect();
         assert_eq!(json!(EgressStatus::schema())["enum"], json!(words));
         assert_eq!("paused".parse::<EgressStatus>().unwrap_err().allowed, EgressStatus::WORDS);
+    }
+
+    #[test]
+    fn a_word_is_read_from_a_string_alone() {
+        assert_eq!(serde_json::from_str::<EgressStatus>(r#""active""#).unwrap(), EgressStatus::Active);
+        for other in [r#"{"active":null}"#, r#"["active"]"#, "null", "1", r#""Active""#] {
+            let refusal = serde_json::from_str::<EgressStatus>(other).unwrap_err().to_string();
+            assert!(refusal.contains(&format!("one of {}", EgressStatus::WORDS)), "{other}: {refusal}");
+        }
     }
 
     #[test]

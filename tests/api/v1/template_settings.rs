@@ -45,6 +45,7 @@ fn a_region_is_required_and_must_be_an_allowed_one() {
         (json!({"region": "Auto"}), Some("region")),
         (json!({"region": ""}), Some("region")),
         (json!({"region": ["auto"]}), Some("region")),
+        (json!({"region": {"auto": null}}), Some("region")),
         (json!({"region": "auto", "zone": 1}), Some("zone")),
         (json!([]), None),
     ] {
