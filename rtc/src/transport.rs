@@ -319,9 +319,11 @@ impl Transport {
         direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);
     }
 
-    /// Sets how many packets of a section are kept for retransmission.
-    pub fn limit_retransmissions(&mut self, mid: Mid) {
+    /// Sets how the packets of a video are sent on a section: at once, and how many are kept for retransmission. The publisher
+    /// has paced them. Paced again by the estimate, most of a key frame would wait, and all that comes while a probe is sent.
+    pub fn prepare_video(&mut self, mid: Mid) {
         if let Some(stream) = self.rtc.direct_api().stream_tx_by_mid(mid, None) {
+            stream.set_unpaced(true);
             stream.set_rtx_cache(RETRANSMISSION_PACKETS, RETRANSMISSION_TIME, Some(RETRANSMISSION_SHARE));
         }
     }
@@ -350,7 +352,8 @@ impl Transport {
         self.capacity.bits_per_second()
     }
 
-    /// Lets the estimation start anew at the capacity if more is to be sent than it allows: packets are paced by the estimate.
+    /// Lets the estimation start anew at the capacity if more is to be sent than it allows: else it would feel its way up to what
+    /// the network has carried already.
     pub fn make_room(&mut self, bits_per_second: u64) {
         let Some(capacity) = self.capacity.bits_per_second().map(Bitrate::from) else { return };
         if self.estimate.is_some_and(|estimate| estimate.as_u64() < bits_per_second && estimate < capacity) {

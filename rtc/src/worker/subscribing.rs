@@ -193,7 +193,7 @@ impl Worker {
             return self.refuse_codec(key, index, track_key);
         }
         if track.medium() == TrackMedium::Video {
-            transport.limit_retransmissions(mid);
+            transport.prepare_video(mid);
         }
         let waits_since = section.waits_since.take();
         track.downs.push(DownTrack {

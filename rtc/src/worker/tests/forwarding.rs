@@ -96,6 +96,24 @@ fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
 }
 
 #[test]
+fn packets_that_come_at_once_are_passed_on_at_once_however_many_they_are() {
+    let mut world = World::new();
+    let (alice, bob) = (world.join_connected("PA_alice", MODES[0]), world.join_connected("PA_bob", MODES[0]));
+    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    world.subscribe(bob, &camera);
+    world.send_vp8(&mut camera, None, true);
+    // Half a second of the bitrate that a new connection is thought to carry.
+    for _ in 0..100 {
+        camera.picture += 1;
+        let [high, low] = (camera.picture | 0x8000).to_be_bytes();
+        let mut frame = vec![0x90, 0xf0, high, low, low, 0, 1];
+        frame.resize(1150, 0);
+        world.send(&mut camera, None, &frame);
+    }
+    assert_eq!(world.received(bob, &camera).len(), 101);
+}
+
+#[test]
 fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
     for mode in MODES {
         let mut world = World::new();
