@@ -168,12 +168,14 @@ mod tests {
         let encoder = machine.participant(&room(), &"encoder".parse().unwrap()).unwrap();
         assert_eq!((&encoder.sid, encoder.kind, encoder.name.as_str()), (&sid, ParticipantKind::Ingress, "Encoder"));
         assert!(!machine.active_or_left(&sid).unwrap().grants.can_subscribe, "an encoder receives nothing");
+        assert_eq!(machine.encoder_of(&key), Some(sid));
         let again = machine.begin_connect(&key, now());
         assert!(
             matches!(again, Ok(EncoderConnection::AlreadyConnected(state)) if state.status == IngressStatus::Publishing)
         );
         assert_eq!(machine.disconnect_encoder(&key, now()).unwrap().status, IngressStatus::Inactive);
         assert_eq!(event_names(&mut machine), LEFT);
+        assert_eq!(machine.encoder_of(&key), None);
         machine.disconnect_encoder(&key, now()).unwrap();
         assert_eq!(event_names(&mut machine), [""; 0]);
         assert_eq!(machine.ingresses()[0].1.ingress_id, id);

@@ -1,3 +1,5 @@
+mod clients;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -79,16 +79,21 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
         publish(&mut machine, sid, track, codec);
     }
     machine.take_effects();
-    let audio_only = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::AudioOnly };
+    let composite = |media| EgressSource::RoomComposite { layout: Layout::Grid, media };
+    let [audio_only, video_only] = [CompositeMedia::AudioOnly, CompositeMedia::VideoOnly].map(composite);
     let track = EgressSource::Track("TR_v".parse().unwrap());
     let nobody = EgressSource::Participant("ghost".parse().unwrap());
-    for (source, expected) in
-        [(audio_only, &["attend alice", "+TR_a"][..]), (track, &["attend alice", "+TR_v"]), (nobody, &["attend"])]
-    {
+    for (source, expected) in [
+        (audio_only, &["attend alice", "+TR_a"][..]),
+        (video_only, &["attend alice", "+TR_v"]),
+        (track, &["attend alice", "+TR_v"]),
+        (nobody, &["attend"]),
+    ] {
         begin(&mut machine, source);
         assert_eq!(told(&mut machine), expected);
     }
-    assert_eq!(machine.codec_of(&room(), &"TR_g".parse().unwrap()), None);
+    let codec = |track: &str| machine.codec_of(&room(), &track.parse().unwrap());
+    assert_eq!((codec("TR_v"), codec("TR_g")), (Some(Codec::Vp8), None));
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! Participants with clients of their own: how they join, what they announce, and what they are told.
+
+use conclave_model::TrackSid;
+use conclave_model::participant::DataKind;
+use conclave_rtc::{Codec, Command, ServerMessage};
+use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
+
+use super::*;
+use crate::embedded::announcement::MediaSection;
+use crate::embedded::client::{Client, Subscriptions};
+use crate::embedded::effect::{ClientNotice, Effect};
+use crate::embedded::machine::media_tracks::AnnounceError;
+use crate::port::ServerData;
+
+/// Begins the join of a client that wants all tracks.
+fn request(machine: &mut Machine, claims: Claims) -> Result<ParticipantSid, MachineError> {
+    let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
+    machine.request_join(claims, client, NOW)
+}
+
+fn connected(machine: &mut Machine, claims: Claims) -> ParticipantSid {
+    let sid = request(machine, claims).unwrap();
+    machine.admit(&sid, NOW).unwrap();
+    assert!(machine.connected(&sid, NOW));
+    machine.complete_join(&sid, NOW);
+    sid
+}
+
+fn client(machine: &mut Machine, identity: &str) -> ParticipantSid {
+    connected(machine, claims(&room(), identity, None))
+}
+
+fn announcement(cid: &str, kind: TrackType) -> AddTrackRequest {
+    let source = if kind == TrackType::Video { ProtoSource::Camera } else { ProtoSource::Microphone };
+    AddTrackRequest {
+        cid: cid.to_owned(),
+        r#type: kind.into(),
+        source: source.into(),
+        width: 640,
+        height: 360,
+        ..AddTrackRequest::default()
+    }
+}
+
+/// Publishes a track of a client: announces it, and gives it a media section.
+fn publish(machine: &mut Machine, sid: &ParticipantSid, cid: &str, codec: Codec) -> TrackSid {
+    let kind = if codec == Codec::Opus { TrackType::Audio } else { TrackType::Video };
+    let track = machine.announce_track(sid, &announcement(cid, kind)).unwrap().sid.parse().unwrap();
+    let section = MediaSection { mid: cid.to_owned(), codec, layers: Vec::new() };
+    machine.track_negotiated(sid, &track, section, NOW);
+    track
+}
+
+/// Takes the commands to the media worker.
+fn commands(machine: &mut Machine) -> Vec<Command> {
+    let effects = machine.take_effects().into_iter();
+    effects
+        .filter_map(|effect| if let Effect::Command { command, .. } = effect { Some(command) } else { None })
+        .collect()
+}
+
+/// Takes the messages that the media worker is to send.
+fn messages(machine: &mut Machine) -> Vec<ServerMessage> {
+    let commands = commands(machine).into_iter();
+    commands.filter_map(|command| if let Command::SendData(message) = command { Some(message) } else { None }).collect()
+}
+
+#[test]
+fn a_refused_request_gives_its_seat_back() {
+    let mut machine = Machine::default();
+    let sid = request(&mut machine, claims(&room(), "alice", Some(1))).unwrap();
+    assert_eq!(request(&mut machine, claims(&room(), "bob", Some(1))), Err(MachineError::RoomFull));
+    machine.cancel_request(&sid);
+    assert!(machine.participants.is_empty() && machine.rooms.is_empty());
+    assert!(request(&mut machine, claims(&room(), "bob", Some(1))).is_ok());
+}
+
+#[test]
+fn a_client_announces_twenty_tracks_before_the_first_has_a_section() {
+    let mut machine = Machine::default();
+    let alice = client(&mut machine, "alice");
+    for number in 0..20 {
+        machine.announce_track(&alice, &announcement(&format!("c{number}"), TrackType::Audio)).unwrap();
+    }
+    let next = announcement("next", TrackType::Audio);
+    assert_eq!(machine.announce_track(&alice, &next), Err(AnnounceError::LimitExceeded));
+    assert_eq!(machine.announce_track(&alice, &announcement("c0", TrackType::Audio)), Err(AnnounceError::Queued));
+
+    let mut machine = Machine::default();
+    let alice = client(&mut machine, "alice");
+    for number in 0..30 {
+        publish(&mut machine, &alice, &format!("c{number}"), Codec::Opus);
+    }
+    assert!(machine.announce_track(&alice, &next).is_ok(), "published tracks do not count");
+}
+
+#[test]
+fn a_published_track_has_what_its_kind_has() {
+    let mut machine = Machine::default();
+    let alice = client(&mut machine, "alice");
+    publish(&mut machine, &alice, "camera", Codec::Vp8);
+    publish(&mut machine, &alice, "microphone", Codec::Opus);
+    let published = machine.participant(&room(), &"alice".parse().unwrap()).unwrap();
+    let [camera, microphone] = published.tracks.as_slice() else { panic!("{published:?}") };
+    assert_eq!((camera.width, camera.height, camera.simulcast), (Some(640), Some(360), Some(false)));
+    assert_eq!((microphone.width, microphone.height, microphone.simulcast), (None, None, None));
+    assert_eq!(machine.codec_of(&room(), &camera.sid), Some(Codec::Vp8));
+}
+
+#[test]
+fn only_a_client_that_could_subscribe_is_told_that_it_may_not_receive_a_track() {
+    let mut machine = Machine::default();
+    machine.set_subscription_rules(&room(), [("guest".parse().unwrap(), to_roles(&[]))].into());
+    let guest = |identity: &str| with(claims(&room(), identity, None), "svc.role", "guest");
+    let mut never = guest("bob");
+    never.grants.can_subscribe = false;
+    connected(&mut machine, never);
+    let carol = connected(&mut machine, guest("carol"));
+    let alice = client(&mut machine, "alice");
+    machine.take_effects();
+    publish(&mut machine, &alice, "camera", Codec::Vp8);
+    let permission = |effect| match effect {
+        Effect::Notify { to, notice: ClientNotice::SubscriptionPermission { is_allowed, .. } } => {
+            Some((to, is_allowed))
+        }
+        _ => None,
+    };
+    let told: Vec<_> = machine.take_effects().into_iter().filter_map(permission).collect();
+    assert_eq!(told, [(carol, false)]);
+}
+
+#[test]
+fn the_worker_reports_messages_while_somebody_without_a_client_receives_them() {
+    let mut machine = Machine::default();
+    client(&mut machine, "alice");
+    let reports = |machine: &mut Machine| -> Vec<bool> {
+        let commands = commands(machine).into_iter();
+        let enabled = |command| if let Command::ReportMessages { enabled } = command { Some(enabled) } else { None };
+        commands.filter_map(enabled).collect()
+    };
+    machine.take_effects();
+    let sandbox = joined(&mut machine, "sandbox");
+    assert_eq!(reports(&mut machine), [true]);
+    machine.leave(&sandbox, true, NOW).unwrap();
+    assert_eq!(reports(&mut machine), [false]);
+}
+
+#[test]
+fn messages_go_to_clients_that_may_subscribe_and_only_then_to_the_worker() {
+    let mut machine = Machine::default();
+    let sandbox = joined(&mut machine, "sandbox");
+    let mut deaf = claims(&room(), "deaf", None);
+    deaf.grants.can_subscribe = false;
+    connected(&mut machine, deaf);
+    machine.take_effects();
+    machine.send_data(&sandbox, "aGk=", None, NOW).unwrap();
+    assert_eq!(messages(&mut machine).len(), 0, "nobody receives it");
+    client(&mut machine, "alice");
+    machine.take_effects();
+    machine.send_data(&sandbox, "aGk=", Some("chat"), NOW).unwrap();
+    let [message] = messages(&mut machine).try_into().unwrap();
+    assert_eq!(
+        (message.to, message.payload, message.topic.as_deref()),
+        (vec!["alice".parse().unwrap()], b"hi".to_vec(), Some("chat"))
+    );
+
+    let to = |identities: &[&str]| ServerData {
+        data: b"hi".to_vec(),
+        topic: None,
+        kind: DataKind::Lossy,
+        to: identities.iter().map(|identity| identity.parse().unwrap()).collect(),
+    };
+    machine.send_server_data(&room(), to(&["sandbox"]), NOW);
+    assert_eq!(messages(&mut machine).len(), 0, "nobody with a client is named");
+    machine.send_server_data(&room(), to(&["deaf"]), NOW);
+    machine.send_server_data(&room(), to(&[]), NOW);
+    assert_eq!(messages(&mut machine).len(), 2);
+}
