@@ -97,6 +97,17 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
 }
 
 #[test]
+fn an_egress_that_ended_gets_no_more_packets() {
+    let mut machine = Machine::default();
+    let alice = joined(&mut machine, "alice");
+    publish(&mut machine, &alice, "TR_a", Codec::Opus);
+    let id = begin(&mut machine, COMPOSITE);
+    assert_eq!(told(&mut machine), ["attend alice", "+TR_a"]);
+    machine.handle_job_event(&id, JobEvent::Ended { status: EgressStatus::Complete, error: None }, NOW);
+    assert_eq!(told(&mut machine), ["-TR_a"]);
+}
+
+#[test]
 fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");

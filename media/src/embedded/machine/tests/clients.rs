@@ -76,6 +76,29 @@ fn a_refused_request_gives_its_seat_back() {
 }
 
 #[test]
+fn a_client_has_a_minute_to_connect_and_half_of_it_without_signalling() {
+    let after = |seconds| NOW.after(Duration::from_secs(seconds));
+    let mut machine = Machine::default();
+    let alice = request(&mut machine, claims(&room(), "alice", None)).unwrap();
+    assert_eq!(machine.next_deadline(), None, "the control plane is being asked");
+    machine.admit(&alice, NOW).unwrap();
+    assert_eq!(machine.next_deadline(), Some(after(60)));
+    machine.signal_lost(&alice, after(10));
+    assert_eq!(machine.next_deadline(), Some(after(40)));
+    machine.signal_lost(&alice, after(20));
+    assert_eq!(machine.next_deadline(), Some(after(40)), "a loss never gives more time");
+    machine.tick(after(40));
+    assert!(machine.participants.is_empty() && machine.rooms.is_empty() && machine.next_deadline().is_none());
+
+    let bob = client(&mut machine, "bob");
+    assert_eq!(machine.next_deadline(), None, "connected");
+    machine.signal_lost(&bob, after(50));
+    assert_eq!(machine.next_deadline(), None);
+    machine.leave(&bob, true, after(50)).unwrap();
+    assert!(machine.participants.is_empty() && machine.rooms.is_empty());
+}
+
+#[test]
 fn a_client_announces_twenty_tracks_before_the_first_has_a_section() {
     let mut machine = Machine::default();
     let alice = client(&mut machine, "alice");
@@ -132,7 +155,9 @@ fn only_a_client_that_could_subscribe_is_told_that_it_may_not_receive_a_track() 
 #[test]
 fn the_worker_reports_messages_while_somebody_without_a_client_receives_them() {
     let mut machine = Machine::default();
+    assert!(!machine.has_real_participants(&room()));
     client(&mut machine, "alice");
+    assert!(machine.has_real_participants(&room()));
     let reports = |machine: &mut Machine| -> Vec<bool> {
         let commands = commands(machine).into_iter();
         let enabled = |command| if let Command::ReportMessages { enabled } = command { Some(enabled) } else { None };
