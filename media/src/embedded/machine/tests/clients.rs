@@ -1,6 +1,7 @@
 //! Participants with clients of their own: how they join, what they announce, and what they are told.
 
 use conclave_model::TrackSid;
+use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_model::participant::DataKind;
 use conclave_rtc::{Codec, Command, ServerMessage};
 use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
@@ -10,7 +11,7 @@ use crate::embedded::announcement::MediaSection;
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::machine::media_tracks::AnnounceError;
-use crate::port::ServerData;
+use crate::port::{IngressRequest, ServerData};
 
 /// Begins the join of a client that wants all tracks.
 fn request(machine: &mut Machine, claims: Claims) -> Result<ParticipantSid, MachineError> {
@@ -128,6 +129,47 @@ fn a_published_track_has_what_its_kind_has() {
     assert_eq!((camera.width, camera.height, camera.simulcast), (Some(640), Some(360), Some(false)));
     assert_eq!((microphone.width, microphone.height, microphone.simulcast), (None, None, None));
     assert_eq!(machine.codec_of(&room(), &camera.sid), Some(Codec::Vp8));
+}
+
+#[test]
+fn a_track_is_forwarded_to_the_others_and_announced_by_its_publisher_alone() {
+    let mut machine = Machine::default();
+    let [alice, bob] = ["alice", "bob"].map(|identity| client(&mut machine, identity));
+    let mut ghost = claims(&room(), "ghost", None);
+    ghost.grants.hidden = true;
+    let ghost = connected(&mut machine, ghost);
+    machine.take_effects();
+    let camera = publish(&mut machine, &alice, "camera", Codec::Vp8);
+    publish(&mut machine, &ghost, "microphone", Codec::Opus);
+    let subscribed =
+        |command| if let Command::Subscribe { peer, track } = command { Some((peer, track)) } else { None };
+    let forwarded: Vec<_> = commands(&mut machine).into_iter().filter_map(subscribed).collect();
+    assert_eq!(forwarded, [(bob.clone(), camera.clone()), (ghost, camera.clone())]);
+    assert!(machine.has_announced(&alice, camera.as_str()));
+    assert!(!machine.has_announced(&alice, "TR_other") && !machine.has_announced(&bob, camera.as_str()));
+}
+
+#[test]
+fn an_endpoint_publishes_once_however_many_tracks_its_encoder_has() {
+    let mut machine = Machine::default();
+    let (_, key) = machine.create_ingress(IngressRequest {
+        room: room(),
+        max_participants: None,
+        input_type: InputType::Whip,
+        identity: "studio".parse().unwrap(),
+        name: None,
+        enable_transcoding: None,
+    });
+    let key = StreamKeyHash::from_key(key.reveal());
+    let encoder = machine.request_encoder(&key, InputType::Whip, NOW).unwrap().sid;
+    machine.admit_encoder(&encoder, NOW).unwrap();
+    machine.connected(&encoder, NOW);
+    machine.complete_join(&encoder, NOW);
+    publish(&mut machine, &encoder, "camera", Codec::Vp8);
+    publish(&mut machine, &encoder, "microphone", Codec::Opus);
+    let status = |report: Report| if let MediaEvent::Ingress(state) = report.event { Some(state.status) } else { None };
+    let statuses: Vec<_> = machine.take_reports().into_iter().filter_map(status).collect();
+    assert_eq!(statuses, [IngressStatus::Buffering, IngressStatus::Publishing]);
 }
 
 #[test]
