@@ -46,8 +46,17 @@ fn announcement(cid: &str, kind: TrackType) -> AddTrackRequest {
 /// Publishes a track of a client: announces it, and gives it a media section.
 fn publish(machine: &mut Machine, sid: &ParticipantSid, cid: &str, codec: Codec) -> TrackSid {
     let kind = if codec == Codec::Opus { TrackType::Audio } else { TrackType::Video };
-    let track = machine.announce_track(sid, &announcement(cid, kind)).unwrap().sid.parse().unwrap();
-    let section = MediaSection { mid: cid.to_owned(), codec, layers: Vec::new() };
+    publish_announced(machine, sid, &announcement(cid, kind), codec)
+}
+
+fn publish_announced(
+    machine: &mut Machine,
+    sid: &ParticipantSid,
+    announcement: &AddTrackRequest,
+    codec: Codec,
+) -> TrackSid {
+    let track = machine.announce_track(sid, announcement).unwrap().sid.parse().unwrap();
+    let section = MediaSection { mid: announcement.cid.clone(), codec, layers: Vec::new() };
     machine.track_negotiated(sid, &track, section, NOW);
     track
 }
@@ -119,16 +128,36 @@ fn a_client_announces_twenty_tracks_before_the_first_has_a_section() {
 }
 
 #[test]
-fn a_published_track_has_what_its_kind_has() {
+fn a_published_track_has_what_its_kind_has_and_its_client_said() {
     let mut machine = Machine::default();
     let alice = client(&mut machine, "alice");
     publish(&mut machine, &alice, "camera", Codec::Vp8);
     publish(&mut machine, &alice, "microphone", Codec::Opus);
+    let other =
+        AddTrackRequest { width: 0, height: 0, name: "other".to_owned(), ..announcement("other", TrackType::Video) };
+    publish_announced(&mut machine, &alice, &other, Codec::Vp8);
     let published = machine.participant(&room(), &"alice".parse().unwrap()).unwrap();
-    let [camera, microphone] = published.tracks.as_slice() else { panic!("{published:?}") };
-    assert_eq!((camera.width, camera.height, camera.simulcast), (Some(640), Some(360), Some(false)));
-    assert_eq!((microphone.width, microphone.height, microphone.simulcast), (None, None, None));
-    assert_eq!(machine.codec_of(&room(), &camera.sid), Some(Codec::Vp8));
+    let shown: Vec<_> = published
+        .tracks
+        .iter()
+        .map(|track| (track.name.as_deref(), track.width, track.height, track.simulcast))
+        .collect();
+    let [camera, microphone] = [(None, Some(640), Some(360), Some(false)), (None, None, None, None)];
+    assert_eq!(shown, [camera, microphone, (Some("other"), None, None, Some(false))]);
+    assert_eq!(machine.codec_of(&room(), &published.tracks[0].sid), Some(Codec::Vp8));
+}
+
+#[test]
+fn participants_without_a_client_are_notified_of_nothing_and_agents_are_known() {
+    let mut machine = Machine::default();
+    let sandbox = joined(&mut machine, "sandbox");
+    let mut agent = claims(&room(), "agent", None);
+    agent.kind = ParticipantKind::Agent;
+    let [alice, agent] = [claims(&room(), "alice", None), agent].map(|claims| connected(&mut machine, claims));
+    let is_agent = |sid| machine.peer_permissions(sid).unwrap().is_agent;
+    assert_eq!([&alice, &agent].map(is_agent), [false, true]);
+    let notified = machine.take_effects().into_iter();
+    assert!(!notified.into_iter().any(|effect| matches!(effect, Effect::Notify { to, .. } if to == sandbox)));
 }
 
 #[test]
