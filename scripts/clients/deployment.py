@@ -31,6 +31,8 @@ class LiveKit:
             "rtc": {
                 "udp_port": free_port(), "tcp_port": free_port(), "use_ice_lite": True, "node_ip": "127.0.0.1",
                 "enable_loopback_candidate": True,
+                # Other addresses would be advertised as the same one, and clients then reach a socket that does not expect them.
+                "ips": {"includes": ["127.0.0.1/32"]},
             },
             "keys": {KEY: SECRET},
         }

@@ -80,11 +80,13 @@ fn start_conclave(mut command: Command) -> Result<Server, BenchError> {
 fn start_livekit(mut command: Command) -> Result<Server, BenchError> {
     let scratch = tempfile::tempdir()?;
     let port = free_port()?;
+    // `ips`: another address would be advertised as 127.0.0.1 too, and clients then reach a socket that does not expect them.
     let config = json!({
         "port": port, "bind_addresses": ["127.0.0.1"], "keys": {KEY: SECRET}, "logging": {"level": "error"},
         "rtc": {
             "udp_port": UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port(), "tcp_port": free_port()?,
             "use_ice_lite": true, "node_ip": "127.0.0.1", "enable_loopback_candidate": true,
+            "ips": {"includes": ["127.0.0.1/32"]},
         },
     });
     // JSON is YAML.
