@@ -87,12 +87,15 @@ macro_rules! wire_text {
     };
 }
 
-/// Implements `Deserialize` through `FromStr`, whose message the error carries, and names the type's schema.
+/// Implements `Deserialize` by [`read_text`], and names the type's schema. What is expected is "a string" unless it is given.
 macro_rules! read_by_from_str {
     ($name:ident) => {
+        $crate::schema::read_by_from_str!($name, "a string");
+    };
+    ($name:ident, $expected:expr) => {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::schema::read_text(deserializer, "a string")
+                $crate::schema::read_text(deserializer, $expected)
             }
         }
 
@@ -144,19 +147,13 @@ macro_rules! word_enum {
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::schema::read_text(deserializer, concat!("one of ", $first_word $(, ", ", $word)*))
-            }
-        }
-
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 $crate::schema::words(concat!($($doc, "\n"),+), Self::ALL.iter().map(|value| value.as_str()))
             }
         }
 
-        impl utoipa::ToSchema for $name {}
+        $crate::schema::read_by_from_str!($name, concat!("one of ", $first_word $(, ", ", $word)*));
     };
 }
 

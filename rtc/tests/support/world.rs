@@ -72,6 +72,13 @@ impl Publication {
         let sid = sid.to_owned();
         Self { client, sid, mid, codec, sequence: 1000, timestamp: 5000, picture: 1, is_red: false }
     }
+
+    /// Returns how the next frame of VP8 begins: a descriptor with all counters, then the first byte of a key frame or of another.
+    pub fn next_vp8_header(&mut self, is_key: bool) -> [u8; 7] {
+        self.picture += 1;
+        let [high, low] = (self.picture | 0x8000).to_be_bytes();
+        [0x90, 0xf0, high, low, low, 0, u8::from(!is_key)]
+    }
 }
 
 impl World {
@@ -219,18 +226,14 @@ impl World {
 
     /// Sends a frame of VP8 in one packet: a descriptor with all counters, then a key frame or not.
     pub fn send_vp8(&mut self, track: &mut Publication, rid: Option<&str>, is_key: bool) {
-        track.picture += 1;
-        let [high, low] = (track.picture | 0x8000).to_be_bytes();
-        let frame = [0x90, 0xf0, high, low, low, 0, u8::from(!is_key), 0xaa, 0xbb];
+        let frame = [&track.next_vp8_header(is_key)[..], &[0xaa, 0xbb]].concat();
         self.send(track, rid, &frame);
     }
 
     /// Sends a frame of one of three layers. Larger layers have larger frames; the byte behind the frame's header says which.
     pub fn send_layer(&mut self, track: &mut Publication, layer: usize, is_key: bool) {
         const BYTES: [usize; 3] = [300, 900, 1150];
-        track.picture += 1;
-        let [high, low] = (track.picture | 0x8000).to_be_bytes();
-        let mut frame = vec![0x90, 0xf0, high, low, low, 0, u8::from(!is_key), layer.to_le_bytes()[0]];
+        let mut frame = [&track.next_vp8_header(is_key)[..], &layer.to_le_bytes()[..1]].concat();
         frame.resize(BYTES[layer], 0);
         self.send(track, Some(["q", "h", "f"][layer]), &frame);
     }

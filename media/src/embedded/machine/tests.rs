@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use conclave_model::RoleName;
 use conclave_model::event::PublishLimit;
+use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 
 use super::*;
 use crate::embedded::inbox::{InboxEntry, Notice};
 use crate::embedded::publish::NewTrack;
+use crate::port::IngressRequest;
 use crate::token::{Claims, Grants, RoomConfig};
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -43,12 +45,30 @@ fn with(mut claims: Claims, attribute: &str, value: &str) -> Claims {
     claims
 }
 
-fn hidden(mut claims: Claims) -> Claims {
+pub(super) fn hidden(mut claims: Claims) -> Claims {
     claims.grants.hidden = true;
     claims
 }
 
-fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
+fn without_subscribing(mut claims: Claims) -> Claims {
+    claims.grants.can_subscribe = false;
+    claims
+}
+
+/// Creates an ingress endpoint, and returns the hash of its key.
+pub(in crate::embedded) fn endpoint(machine: &mut Machine, input_type: InputType) -> StreamKeyHash {
+    let (_, key) = machine.create_ingress(IngressRequest {
+        room: room(),
+        max_participants: None,
+        input_type,
+        identity: "studio".parse().unwrap(),
+        name: None,
+        enable_transcoding: None,
+    });
+    StreamKeyHash::from_key(key.reveal())
+}
+
+pub(super) fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
     let sid = machine.begin_join(claims, NOW).unwrap();
     machine.complete_join(&sid, NOW);
     sid
@@ -219,9 +239,7 @@ fn closing_a_room_disconnects_its_participants() {
 fn data_reaches_the_others_that_may_subscribe_without_the_identity_of_a_hidden_sender() {
     let mut machine = Machine::default();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
-    let mut unsubscribed = claims(&room(), "dave", None);
-    unsubscribed.grants.can_subscribe = false;
-    let unsubscribed = join(&mut machine, unsubscribed);
+    let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "dave", None)));
     let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
     machine.send_data(&alice, "aGk=", Some("chat"), NOW).unwrap();
     machine.send_data(&hidden, "Ym8=", None, NOW).unwrap();
@@ -281,9 +299,7 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");
     machine.publish(&alice, camera(), NOW).unwrap();
-    let mut unsubscribed = claims(&room(), "bob", None);
-    unsubscribed.grants.can_subscribe = false;
-    let unsubscribed = join(&mut machine, unsubscribed);
+    let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "bob", None)));
     let joining = machine.begin_join(claims(&room(), "carol", None), NOW).unwrap();
     assert_eq!((machine.subscriptions(&unsubscribed), machine.subscriptions(&joining)), (vec![], vec![]));
     machine.complete_join(&joining, NOW);

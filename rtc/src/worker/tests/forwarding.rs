@@ -104,9 +104,7 @@ fn packets_that_come_at_once_are_passed_on_at_once_however_many_they_are() {
     world.send_vp8(&mut camera, None, true);
     // Half a second of the bitrate that a new connection is thought to carry.
     for _ in 0..100 {
-        camera.picture += 1;
-        let [high, low] = (camera.picture | 0x8000).to_be_bytes();
-        let mut frame = vec![0x90, 0xf0, high, low, low, 0, 1];
+        let mut frame = camera.next_vp8_header(false).to_vec();
         frame.resize(1150, 0);
         world.send(&mut camera, None, &frame);
     }

@@ -5,7 +5,7 @@ use conclave_model::egress::Layout;
 use conclave_model::participant::TrackSource;
 
 use super::*;
-use crate::embedded::machine::tests::{NOW, claims, joined, room};
+use crate::embedded::machine::tests::{NOW, claims, hidden, join, joined, room};
 use crate::port::MediaEvent;
 
 const COMPOSITE: EgressSource = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both };
@@ -69,10 +69,7 @@ fn an_egress_follows_participants_and_tracks_and_knows_of_them_before_their_pack
 fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");
-    let mut hidden = claims(&room(), "ghost", None);
-    hidden.grants.hidden = true;
-    let ghost = machine.begin_join(hidden, NOW).unwrap();
-    machine.complete_join(&ghost, NOW);
+    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
     for (sid, track, codec) in
         [(&alice, "TR_a", Codec::Opus), (&alice, "TR_v", Codec::Vp8), (&ghost, "TR_g", Codec::Opus)]
     {

@@ -1,7 +1,7 @@
-//! Participants with clients of their own: how they join, what they announce, and what they are told.
+//! Participants with clients of their own: how they join, what they announce, and what they are notified of.
 
 use conclave_model::TrackSid;
-use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
+use conclave_model::ingress::IngressStatus;
 use conclave_model::participant::DataKind;
 use conclave_rtc::{Codec, Command, ServerMessage};
 use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
@@ -11,7 +11,7 @@ use crate::embedded::announcement::MediaSection;
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::machine::media_tracks::AnnounceError;
-use crate::port::{IngressRequest, ServerData};
+use crate::port::ServerData;
 
 /// Begins the join of a client that wants all tracks.
 fn request(machine: &mut Machine, claims: Claims) -> Result<ParticipantSid, MachineError> {
@@ -164,9 +164,7 @@ fn participants_without_a_client_are_notified_of_nothing_and_agents_are_known() 
 fn a_track_is_forwarded_to_the_others_and_announced_by_its_publisher_alone() {
     let mut machine = Machine::default();
     let [alice, bob] = ["alice", "bob"].map(|identity| client(&mut machine, identity));
-    let mut ghost = claims(&room(), "ghost", None);
-    ghost.grants.hidden = true;
-    let ghost = connected(&mut machine, ghost);
+    let ghost = connected(&mut machine, hidden(claims(&room(), "ghost", None)));
     machine.take_effects();
     let camera = publish(&mut machine, &alice, "camera", Codec::Vp8);
     publish(&mut machine, &ghost, "microphone", Codec::Opus);
@@ -181,15 +179,7 @@ fn a_track_is_forwarded_to_the_others_and_announced_by_its_publisher_alone() {
 #[test]
 fn an_endpoint_publishes_once_however_many_tracks_its_encoder_has() {
     let mut machine = Machine::default();
-    let (_, key) = machine.create_ingress(IngressRequest {
-        room: room(),
-        max_participants: None,
-        input_type: InputType::Whip,
-        identity: "studio".parse().unwrap(),
-        name: None,
-        enable_transcoding: None,
-    });
-    let key = StreamKeyHash::from_key(key.reveal());
+    let key = endpoint(&mut machine, InputType::Whip);
     let encoder = machine.request_encoder(&key, InputType::Whip, NOW).unwrap().sid;
     machine.admit_encoder(&encoder, NOW).unwrap();
     machine.connected(&encoder, NOW);
@@ -202,13 +192,11 @@ fn an_endpoint_publishes_once_however_many_tracks_its_encoder_has() {
 }
 
 #[test]
-fn only_a_client_that_could_subscribe_is_told_that_it_may_not_receive_a_track() {
+fn only_a_client_that_could_subscribe_is_notified_that_it_may_not_receive_a_track() {
     let mut machine = Machine::default();
     machine.set_subscription_rules(&room(), [("guest".parse().unwrap(), to_roles(&[]))].into());
     let guest = |identity: &str| with(claims(&room(), identity, None), "svc.role", "guest");
-    let mut never = guest("bob");
-    never.grants.can_subscribe = false;
-    connected(&mut machine, never);
+    connected(&mut machine, without_subscribing(guest("bob")));
     let carol = connected(&mut machine, guest("carol"));
     let alice = client(&mut machine, "alice");
     machine.take_effects();
@@ -219,8 +207,8 @@ fn only_a_client_that_could_subscribe_is_told_that_it_may_not_receive_a_track() 
         }
         _ => None,
     };
-    let told: Vec<_> = machine.take_effects().into_iter().filter_map(permission).collect();
-    assert_eq!(told, [(carol, false)]);
+    let notified: Vec<_> = machine.take_effects().into_iter().filter_map(permission).collect();
+    assert_eq!(notified, [(carol, false)]);
 }
 
 #[test]
@@ -245,9 +233,7 @@ fn the_worker_reports_messages_while_somebody_without_a_client_receives_them() {
 fn messages_go_to_clients_that_may_subscribe_and_only_then_to_the_worker() {
     let mut machine = Machine::default();
     let sandbox = joined(&mut machine, "sandbox");
-    let mut deaf = claims(&room(), "deaf", None);
-    deaf.grants.can_subscribe = false;
-    connected(&mut machine, deaf);
+    connected(&mut machine, without_subscribing(claims(&room(), "deaf", None)));
     machine.take_effects();
     machine.send_data(&sandbox, "aGk=", None, NOW).unwrap();
     assert_eq!(messages(&mut machine).len(), 0, "nobody receives it");

@@ -6,8 +6,8 @@ use conclave_rtc::{Codec, Quality};
 use super::*;
 use crate::embedded::effect::Effect;
 use crate::embedded::error::MachineError;
-use crate::embedded::machine::tests::room;
-use crate::port::{IngressRequest, MediaEvent};
+use crate::embedded::machine::tests::endpoint;
+use crate::port::MediaEvent;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const ICE: &str = "a=ice-ufrag:EsAw\r\na=ice-pwd:P2uYro0UCOQ4zxjKXaWCBui1\r\n";
@@ -35,15 +35,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut machine = Machine::default();
-        let (_, key) = machine.create_ingress(IngressRequest {
-            room: room(),
-            max_participants: None,
-            input_type: InputType::Whip,
-            identity: "studio".parse().unwrap(),
-            name: None,
-            enable_transcoding: None,
-        });
-        let key = StreamKeyHash::from_key(key.reveal());
+        let key = endpoint(&mut machine, InputType::Whip);
         let join = machine.request_encoder(&key, InputType::Whip, NOW).unwrap();
         machine.admit_encoder(&join.sid, NOW).unwrap();
         let session = WhipSession::start(&mut machine, join, both(), &announced_tracks(&both()).unwrap()).unwrap();
