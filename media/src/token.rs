@@ -12,6 +12,7 @@ mod wire;
 use std::fmt;
 use std::time::Duration;
 
+use conclave_model::non_null::Object;
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, NamespacedRoom, RoleName, Secret, Timestamp};
@@ -135,11 +136,11 @@ impl TokenSigner {
             metadata: request.metadata.as_str().into(),
             attributes: role.into_iter().chain(max_kbps).map(|(k, v)| (k.into(), v.into())).collect(),
             video: wire::VideoGrant::new(&request.room, &request.grants),
-            room_config: Some(wire::RoomConfigClaim {
+            room_config: Some(Object(wire::RoomConfigClaim {
                 empty_timeout: timeout,
                 departure_timeout: timeout,
                 max_participants: request.max_participants.filter(|cap| *cap > 0),
-            }),
+            })),
             ..self.base_payload(&request.identity, ParticipantKind::Standard, now, expires_at)
         };
         self.sign(&payload, expires_at)
@@ -157,7 +158,7 @@ impl TokenSigner {
             metadata: claims.metadata.as_str().into(),
             attributes: claims.attributes.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect(),
             video: wire::VideoGrant::new(&claims.room, &claims.grants),
-            room_config: claims.room_config.map(wire::RoomConfigClaim::from),
+            room_config: claims.room_config.map(|config| Object(config.into())),
             ..self.base_payload(&claims.identity, claims.kind, now, expires_at)
         };
         self.sign(&payload, expires_at)
@@ -219,7 +220,10 @@ impl TokenSigner {
     /// Verifies the signature of a token and reads its payload. The caller has to check issuer and validity.
     pub(crate) fn decode<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
         jsonwebtoken::decode(token, &self.decoding, &self.validation)
-            .map(|data| data.claims)
+            .map(|data| {
+                let Object(payload) = data.claims;
+                payload
+            })
             .map_err(|error| TokenError::from(error.kind()))
     }
 }

@@ -1,10 +1,11 @@
-//! Helpers for bodies: a field that may be left out but not null, and objects that are objects.
+//! Helpers for bodies, tokens and plans: a field that may be left out but not null, and objects that are objects.
 //!
 //! serde would read an array as a struct, field by field; an array in the place of an object is refused instead.
 
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::Serialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
@@ -21,11 +22,20 @@ pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D)
 /// # Errors
 /// The object's own, and anything that is no object.
 pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    Object::deserialize(deserializer).map(|Object(value)| Some(value))
+    object(deserializer).map(Some)
+}
+
+/// The same for one that may not be left out.
+///
+/// # Errors
+/// As [`non_null_object`].
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
 /// A struct that is read from an object and from nothing else.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

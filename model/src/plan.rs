@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::non_null::object;
 use crate::schema::word_enum;
 use crate::{ErrorCode, Problem};
 
@@ -15,8 +16,10 @@ pub struct Plan {
     /// Monthly price in Ugandan shillings.
     pub price_ugx: i64,
     /// The maximum numbers.
+    #[serde(deserialize_with = "object")]
     pub limits: PlanLimits,
     /// The included features.
+    #[serde(deserialize_with = "object")]
     pub features: PlanFeatures,
     /// Price of a participant minute above the monthly limit, in Ugandan shillings; absent if none can be bought.
     #[serde(default)]

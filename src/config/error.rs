@@ -109,6 +109,7 @@ fn describe_expected(expected: &str) -> &str {
         "a boolean" => "true or false",
         "a string" | "string" => "a string in quotes",
         "a sequence" => "a list",
+        "an object" => "a section",
         section if section.starts_with("struct ") => "a section",
         other => other,
     }

@@ -12,7 +12,7 @@ use figment::value::Dict;
 
 use super::environment::EnvironmentLayer;
 use super::report::SettingOrigins;
-use super::schema::{leaves, schema};
+use super::schema::{leaves, refuse_lists_as_sections, schema};
 use super::{Config, ConfigError, Mode};
 
 /// The settings file that is loaded if it exists and `--config` names no other.
@@ -65,13 +65,16 @@ impl Sources {
         let schema = schema(&defaults)?;
         let environment = EnvironmentLayer::parse(&self.environment, &schema)?;
         let file = read_file(self.file.as_deref())?;
+        let empty = toml::Table::new();
+        let table = file.as_ref().map_or(&empty, |file| &file.table);
         let layers = Figment::from(Serialized::defaults(&schema))
-            .merge(Serialized::defaults(file.as_ref().map_or(&toml::Table::new(), |file| &file.table)))
+            .merge(Serialized::defaults(table))
             .merge(Serialized::defaults(&environment.settings));
         let with_origin = |error: ConfigError| {
             let origin = origin(&error.setting, &environment, file.as_ref());
             error.with_origin(origin)
         };
+        refuse_lists_as_sections(&schema, table).map_err(with_origin)?;
         let mut config: Config = layers.extract().map_err(|error| with_origin(error.into()))?;
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);

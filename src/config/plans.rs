@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use conclave_model::non_null::Object;
 use conclave_model::plan::Plan;
 use figment::Figment;
 use figment::providers::Serialized;
@@ -51,7 +52,8 @@ impl Plans {
     fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let with_origin = |error: ConfigError| error.with_origin(Some(name.to_owned()));
         let layer = Figment::from(Serialized::defaults(parse_toml(name, text)?));
-        let plans: BTreeMap<String, Plan> = layer.extract().map_err(|error| with_origin(error.into()))?;
+        let plans: BTreeMap<String, Object<Plan>> = layer.extract().map_err(|error| with_origin(error.into()))?;
+        let plans: BTreeMap<_, _> = plans.into_iter().map(|(id, Object(plan))| (id, plan)).collect();
         if plans.is_empty() {
             return Err(ConfigError::new("plans.file", format!("{name} must contain at least one plan")));
         }
@@ -107,6 +109,11 @@ mod tests {
         for (text, named) in [
             (with_limits("concurrent_rooms = -1"), "a.limits.concurrent_rooms (plans.toml): "),
             (with_limits("rooms = 1"), "a.limits.rooms"),
+            ("a = ['A', 1, {}, {}]\n".into(), "a (plans.toml): must be a section, not a list"),
+            (
+                "[a]\ndisplay_name = 'A'\nprice_ugx = 1\nfeatures = [true]\n".into(),
+                "a.features (plans.toml): must be a section",
+            ),
             ("[a]\nprice_ugx = 1\n".into(), "a.display_name"),
             (with_limits("").replace("= 1", "= -1"), "a.price_ugx"),
             (with_limits("").replace("= 1", "= 'x'"), "a.price_ugx"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use conclave_model::non_null::Object;
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE};
 use conclave_model::{Identity, NamespacedRoom, RoleName, Timestamp};
 
@@ -77,7 +78,7 @@ impl TryFrom<Payload<'_>> for Claims {
             metadata: payload.metadata.into_owned(),
             attributes: payload.attributes.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect(),
             kind: payload.kind.map_or(ParticipantKind::Standard, |kind| ParticipantKind::from(&*kind)),
-            room_config: payload.room_config.map(RoomConfig::from),
+            room_config: payload.room_config.map(|Object(config)| config.into()),
             expires_at: from_seconds(payload.exp),
         })
     }

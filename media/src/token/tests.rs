@@ -123,6 +123,19 @@ fn absent_grants_have_livekits_defaults() {
 }
 
 #[test]
+fn claims_are_read_from_objects_and_from_nothing_else() {
+    let video = json!(["prj_0123456789ab.r", true]);
+    let payload =
+        json!(["APIkey", "alice", "", null, 1_700_000_600, "", null, "", {}, minimal_payload()["video"], null]);
+    assert_eq!(signer().verify(&signed(&payload), NOW), Err(TokenError::Malformed));
+    for (claim, value) in [("video", video), ("roomConfig", json!([7, 7]))] {
+        let mut payload = minimal_payload();
+        payload[claim] = value;
+        assert_eq!(signer().verify(&signed(&payload), NOW), Err(TokenError::Malformed), "{claim}");
+    }
+}
+
+#[test]
 fn a_token_that_allows_no_valid_identity_to_join_a_valid_room_is_refused() {
     for (pointer, value) in [
         ("/video/roomJoin", json!(false)),

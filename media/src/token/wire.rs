@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use conclave_model::NamespacedRoom;
+use conclave_model::non_null::{Object, object};
 use conclave_model::participant::TrackSource;
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +32,10 @@ pub(super) struct Payload<'a> {
     pub metadata: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub video: VideoGrant<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub room_config: Option<RoomConfigClaim>,
+    pub room_config: Option<Object<RoomConfigClaim>>,
 }
 
 /// The `video` grant.
