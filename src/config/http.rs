@@ -68,7 +68,7 @@ pub struct LimitsConfig {
     pub requests_per_second: u32,
     /// Burst of requests.
     pub burst: u32,
-    /// Requests of a project that are handled at once; while other projects send requests, at most two for each core. Further ones
+    /// Requests of a project that are handled at once; while other projects send requests, at most one for each core. Further ones
     /// wait for their turn.
     pub project_running: u32,
     /// Requests of a project that wait. One beyond it is refused.

@@ -7,7 +7,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 /// The time after which a request does not use the server but waits, for the media plane or another service.
-const SLOW: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_millis(10);
 
 /// The turn of an admitted request: it may be handled.
 #[derive(Debug)]

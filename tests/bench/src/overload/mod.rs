@@ -1,10 +1,9 @@
 //! The test that `scripts/overload` runs: one project asks for ten times what the server serves, another works as always.
 //!
-//! The server runs as a process of its own, as do the clients of the first project, which have the lowest priority: what they
+//! The server runs as a process of its own, as do the clients of the first project, which run when nothing else does: what they
 //! use of the processors is not taken from the server. The second project's clients run in this process, with the highest: they
-//! do not wait for a processor that the server uses, as if they were on another machine. Its quiet latency is measured while a
-//! neighbour with the lowest priority keeps all processors busy, so that the two differ only in what the server does. All traffic
-//! is on loopback, and time and number of connections are bounded.
+//! do not wait for a processor that the server uses, as if they were on another machine. All traffic is on loopback, and time and
+//! number of connections are bounded.
 
 mod clients;
 mod idle;
@@ -29,9 +28,9 @@ const OVERLOAD: f64 = 10.0;
 const CONNECTIONS: usize = 400;
 /// Connections that are enough to find out what the server serves.
 const SERVING_CONNECTIONS: usize = 16;
-/// The niceness of the server, between that of the second project's clients and those of the first.
+/// The niceness of the server: the second project's clients have none.
 const SERVER_NICENESS: i32 = 5;
-/// The share of the second project's latency that is allowed at the first one's full load.
+/// How many times its quiet p99 the second project's requests may take at the first one's full load, and afterwards.
 const SLOWER: f64 = 2.0;
 /// The most memory that the server may have at full load, in KiB.
 const MEMORY: f64 = 256.0 * 1024.0;
@@ -55,8 +54,6 @@ pub struct Options {
 /// What this program does when it has started itself.
 #[derive(Subcommand)]
 enum Role {
-    /// Keeps all processors busy.
-    Neighbour,
     /// The clients of the first project.
     Clients(LoadOptions),
 }
@@ -64,24 +61,12 @@ enum Role {
 /// Runs the test, and returns whether the server has kept its promises.
 pub fn run(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
     match &options.role {
-        Some(Role::Neighbour) => keep_busy(),
         Some(Role::Clients(options)) => {
-            rustix::process::nice(19)?;
             println!("{}", serde_json::to_string(&run_clients(options)?)?);
             Ok(true)
         }
         None => test(conclave, options),
     }
-}
-
-fn keep_busy() -> Result<bool, BenchError> {
-    rustix::process::nice(19)?;
-    let threads = std::thread::available_parallelism()?.get();
-    let spin = || loop {
-        std::hint::spin_loop();
-    };
-    (1..threads).for_each(|_| drop(std::thread::spawn(spin)));
-    spin()
 }
 
 fn test(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
@@ -97,12 +82,13 @@ fn test(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
     Ok(broken.is_empty())
 }
 
-/// This program in another role; killed when dropped.
+/// This program in another role, with the scheduling policy for idle processes; killed when dropped.
 struct Helper(Child);
 
 impl Helper {
     fn start(arguments: &[String]) -> Result<Self, BenchError> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new("chrt");
+        command.args(["--idle", "0"]).arg(std::env::current_exe()?);
         Ok(Self(command.arg("overload").args(arguments).stdout(Stdio::piped()).spawn()?))
     }
 
@@ -205,7 +191,6 @@ struct Results {
     /// What the server serves, in requests a second.
     served: f64,
     quiet: Latencies,
-    with_neighbour: Latencies,
     full_load: Latencies,
     afterwards: Latencies,
     clients: LoadResult,
@@ -225,30 +210,14 @@ async fn measure(conclave: &Path, options: &Options, scratch: &Path) -> Result<R
     let quiet = deployment.probe(time).await?;
     let actors = deployment.actors_at_rest().await?;
     let before = deployment.server.resident()?;
-    let neighbour = Helper::start(&["neighbour".into()])?;
-    let with_neighbour = deployment.probe(time).await?;
-    drop(neighbour);
     let clients = deployment.clients(CONNECTIONS, OVERLOAD * served, seconds)?;
     let (full_load, most) = tokio::join!(deployment.probe(time), most_memory(&deployment.server, time));
     let clients = serde_json::from_str(&clients.output().await?)?;
     let other_actors = deployment.settle(&actors).await?;
-    let neighbour = Helper::start(&["neighbour".into()])?;
     let afterwards = deployment.probe(time).await?;
-    drop(neighbour);
     let memory = [before, most?, deployment.server.resident()?];
     let idle = measure_idle_connections(&deployment, time).await?;
-    Ok(Results {
-        served,
-        quiet,
-        with_neighbour,
-        full_load: full_load?,
-        afterwards,
-        clients,
-        seconds,
-        memory,
-        other_actors,
-        idle,
-    })
+    Ok(Results { served, quiet, full_load: full_load?, afterwards, clients, seconds, memory, other_actors, idle })
 }
 
 async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchError> {
@@ -264,14 +233,13 @@ impl Results {
     /// The promises that are broken.
     fn broken(&self) -> Vec<String> {
         let [before, most, after] = self.memory;
-        let slower = |what: &str, seen: &Latencies, limit: f64| {
-            let kinds = seen.p99().into_iter().zip(self.with_neighbour.p99());
-            let slow = kinds.filter(|((_, seen), (_, quiet))| seen.as_secs_f64() > limit * quiet.as_secs_f64());
-            slow.map(|((kind, seen), (_, quiet))| format!("{what}: p99 of {kind} {seen:.1?}, quiet {quiet:.1?}"))
-                .collect::<Vec<_>>()
-        };
-        let mut broken = slower("at full load", &self.full_load, SLOWER);
-        broken.extend(slower("afterwards", &self.afterwards, SLOWER));
+        let quiet = self.quiet.p99();
+        let mut broken = Vec::new();
+        for (when, p99) in [("at full load", self.full_load.p99()), ("afterwards", self.afterwards.p99())] {
+            if p99 > quiet.mul_f64(SLOWER) {
+                broken.push(format!("{when}: p99 of the second project's requests {p99:.1?}, quiet {quiet:.1?}"));
+            }
+        }
         let mut check = |holds: bool, what: &str| broken.extend((!holds).then(|| what.to_owned()));
         check(self.full_load.refused == 0, "requests of the second project are refused");
         check(self.clients.without_retry_after == 0, "refusals without Retry-After");
@@ -287,8 +255,7 @@ impl Results {
 
     fn to_json(&self, broken: &[String]) -> Value {
         json!({
-            "served_per_second": self.served, "quiet": self.quiet.to_json(), "neighbour": self.with_neighbour.to_json(),
-            "full_load": self.full_load.to_json(), "afterwards": self.afterwards.to_json(),
+            "served_per_second": self.served, "quiet": self.quiet.to_json(), "full_load": self.full_load.to_json(), "afterwards": self.afterwards.to_json(),
             "clients": self.clients.to_json(self.seconds), "memory": self.memory,
             "other_actors": self.other_actors, "idle": self.idle.to_json(), "broken": broken,
         })
@@ -297,13 +264,12 @@ impl Results {
     fn print(&self, broken: &[String]) {
         println!("The server serves {:.0} requests/s of the first project.", self.served);
         println!(
-            "\n{:<34} {:>9} {:>9} {:>9} {:>9} {:>8}",
-            "the second project", "read p50", "p99", "write p50", "p99", "refused"
+            "\n{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
+            "the second project", "p99", "read p50", "p99", "write p50", "p99", "refused"
         );
         self.quiet.print("quiet");
-        self.with_neighbour.print("quiet, with a busy neighbour");
         self.full_load.print("at the first project's full load");
-        self.afterwards.print("afterwards, with a busy neighbour");
+        self.afterwards.print("afterwards");
         self.idle.probe.print(&format!("{} idle connections", self.idle.connections));
         println!("\nthe first project, over {CONNECTIONS} connections");
         self.clients.print(self.seconds);
