@@ -10,7 +10,8 @@ use conclave_model::ingress::IngressState;
 use conclave_model::non_null::non_null;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{ParticipantSid, Problem, TrackSid};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use crate::http::error::ApiError;
@@ -187,41 +188,26 @@ async fn disconnect(plane: Plane, request: SandboxRequest) -> Result<HttpRespons
     ok(plane.disconnect_encoder(request.stream_key()).await.map(|state| endpoint(&state)))
 }
 
-/// The statuses that a simulated egress can be driven to.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Driven {
-    Active,
-    Complete,
-    Failed,
-    Aborted,
-    LimitReached,
-}
-
-impl From<Driven> for EgressStatus {
-    fn from(driven: Driven) -> Self {
-        match driven {
-            Driven::Active => Self::Active,
-            Driven::Complete => Self::Complete,
-            Driven::Failed => Self::Failed,
-            Driven::Aborted => Self::Aborted,
-            Driven::LimitReached => Self::LimitReached,
-        }
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Drive {
-    status: Driven,
+    #[serde(deserialize_with = "driven_status")]
+    status: EgressStatus,
     #[serde(default, deserialize_with = "non_null")]
     error: Option<String>,
+}
+
+/// Reads a status that a simulated egress can be driven to. The others are of the control plane.
+fn driven_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EgressStatus, D::Error> {
+    let status: Option<EgressStatus> = String::deserialize(deserializer)?.parse().ok();
+    let driven = status.filter(|status| *status == EgressStatus::Active || status.is_final());
+    driven.ok_or_else(|| D::Error::custom("must be one of active, complete, failed, aborted, limit_reached"))
 }
 
 async fn egress(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Drive { status, error } = body::read(&request.body)?;
     let id = request.http.match_info().query("egress_id").parse().map_err(|_| SandboxError::NoSuchEgress)?;
-    let driven = plane.set_egress_status(&id, status.into(), error).await?;
+    let driven = plane.set_egress_status(&id, status, error).await?;
     let mut answer = json!({"egress_id": driven.egress_id, "status": driven.status});
     if let Some(error) = driven.error {
         answer["error"] = json!(error);

@@ -149,8 +149,6 @@ fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) 
     let text = match without_position(&inner.to_string()) {
         text if inner.is_data() => without_value(text),
         _ if !is_json(bytes) => return malformed(inner),
-        // serde_json takes what is no word where one is due for a mistake in the JSON itself.
-        text if text == "expected value" => "must be one of the allowed words, as a string".into(),
         text => text,
     };
     let path = error.path().to_string();

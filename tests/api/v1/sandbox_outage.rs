@@ -334,7 +334,7 @@ fn an_unknown_egress_and_an_impossible_status_are_refused() {
     let (app, _) = started();
     let drive = |body: Value| app.admin("POST", "/sandbox/egress/EG_unknown").json(body).send();
     drive(json!({"status": "active"})).expect_error(404, "not_found", None);
-    for status in ["starting", "ending", "done"] {
+    for status in [json!("starting"), json!("ending"), json!("done"), json!({"active": null}), json!(7)] {
         drive(json!({"status": status})).expect_error(400, "invalid_request", Some("status"));
     }
     drive(json!({"status": "failed", "error": null})).expect_error(400, "invalid_request", Some("error"));
