@@ -147,11 +147,16 @@ impl EmbeddedPlane {
         self.call(|machine, now| machine.mute(sid, track, muted, now)).await
     }
 
-    /// Sends data, in base64, to all other participants of the room that may subscribe.
+    /// Sends data to all other participants of the room that may subscribe.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`.
-    pub async fn send_data(&self, sid: &ParticipantSid, data: &str, topic: Option<&str>) -> Result<(), SandboxError> {
+    pub async fn send_data(
+        &self,
+        sid: &ParticipantSid,
+        data: Vec<u8>,
+        topic: Option<&str>,
+    ) -> Result<(), SandboxError> {
         self.call(|machine, now| machine.send_data(sid, data, topic, now)).await
     }
 

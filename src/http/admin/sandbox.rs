@@ -9,14 +9,14 @@ use conclave_model::egress::EgressStatus;
 use conclave_model::ingress::IngressState;
 use conclave_model::non_null::non_null;
 use conclave_model::participant::{TrackKind, TrackSource};
-use conclave_model::{ParticipantSid, Problem, TrackSid};
+use conclave_model::{ParticipantSid, TrackSid};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use crate::http::error::ApiError;
 use crate::http::frame::payload::BodyReader;
-use crate::http::input::body;
+use crate::http::input::{Base64Bytes, body};
 use crate::http::resource::{no_such_route, single_method_resource};
 use crate::http::spec::Method;
 use crate::http::trace::SecretPath;
@@ -145,16 +145,14 @@ async fn mute(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, Api
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Data {
-    data: String,
+    data: Base64Bytes,
     #[serde(default, deserialize_with = "non_null")]
     topic: Option<String>,
 }
 
 async fn data(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
-    let sent: Data = body::read(&request.body)?;
-    let decoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, &sent.data);
-    decoded.map_err(|_| Problem::invalid("data", "must be standard base64"))?;
-    let result = plane.send_data(&request.sid()?, &sent.data, sent.topic.as_deref()).await;
+    let Data { data, topic } = body::read(&request.body)?;
+    let result = plane.send_data(&request.sid()?, data.into(), topic.as_deref()).await;
     ok(result.map(|()| json!({"sent": true})))
 }
 

@@ -22,14 +22,14 @@ impl Machine {
     pub fn send_data(
         &mut self,
         sid: &ParticipantSid,
-        data: &str,
+        data: Vec<u8>,
         topic: Option<&str>,
         now: Timestamp,
     ) -> Result<(), MachineError> {
         let sender = self.active(sid)?;
         check_data(&sender.grants)?;
         let notice = Notice::Data {
-            data: data.into(),
+            data: STANDARD.encode(&data).into(),
             topic: topic.map(Into::into),
             kind: DataKind::Reliable,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
@@ -39,9 +39,11 @@ impl Machine {
         let with_clients = self.active_in(&name).filter(|p| p.client.is_some() && p.grants.can_subscribe);
         let to: Vec<_> = with_clients.map(|receiver| receiver.identity().clone()).collect();
         if !to.is_empty() {
-            let payload = STANDARD.decode(data).unwrap_or_default();
             let topic = topic.map(str::to_owned);
-            self.command(&name, Command::SendData(ServerMessage { to, kind: DataKind::Reliable, topic, payload }));
+            self.command(
+                &name,
+                Command::SendData(ServerMessage { to, kind: DataKind::Reliable, topic, payload: data }),
+            );
         }
         Ok(())
     }

@@ -241,8 +241,8 @@ fn data_reaches_the_others_that_may_subscribe_without_the_identity_of_a_hidden_s
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "dave", None)));
     let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
-    machine.send_data(&alice, "aGk=", Some("chat"), NOW).unwrap();
-    machine.send_data(&hidden, "Ym8=", None, NOW).unwrap();
+    machine.send_data(&alice, b"hi".to_vec(), Some("chat"), NOW).unwrap();
+    machine.send_data(&hidden, b"bo".to_vec(), None, NOW).unwrap();
 
     let senders = |sid: &ParticipantSid| -> Vec<Option<String>> {
         let from = |entry: InboxEntry| match entry.notice {
@@ -262,7 +262,7 @@ fn data_needs_its_grant() {
     let mut claims = claims(&room(), "alice", None);
     claims.grants.can_publish_data = false;
     let sid = join(&mut machine, claims);
-    assert!(matches!(machine.send_data(&sid, "aGk=", None, NOW), Err(MachineError::Forbidden(_))));
+    assert!(matches!(machine.send_data(&sid, b"hi".to_vec(), None, NOW), Err(MachineError::Forbidden(_))));
 }
 
 #[test]

@@ -199,7 +199,7 @@ async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
     let (alice, bob) = (test.join("alice").await.unwrap().sid, test.join("bob").await.unwrap().sid);
     let track = test.plane.publish(&alice, camera()).await.unwrap();
     assert!(test.plane.mute(&alice, &track.sid, true).await.unwrap().muted);
-    test.plane.send_data(&alice, "aGk=", Some("chat")).await.unwrap();
+    test.plane.send_data(&alice, b"hi".to_vec(), Some("chat")).await.unwrap();
     test.clock.advance(Duration::from_secs(59));
 
     let view = test.plane.view(&bob).await.unwrap();

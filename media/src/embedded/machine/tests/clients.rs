@@ -235,11 +235,11 @@ fn messages_go_to_clients_that_may_subscribe_and_only_then_to_the_worker() {
     let sandbox = joined(&mut machine, "sandbox");
     connected(&mut machine, without_subscribing(claims(&room(), "deaf", None)));
     machine.take_effects();
-    machine.send_data(&sandbox, "aGk=", None, NOW).unwrap();
+    machine.send_data(&sandbox, b"hi".to_vec(), None, NOW).unwrap();
     assert_eq!(messages(&mut machine).len(), 0, "nobody receives it");
     client(&mut machine, "alice");
     machine.take_effects();
-    machine.send_data(&sandbox, "aGk=", Some("chat"), NOW).unwrap();
+    machine.send_data(&sandbox, b"hi".to_vec(), Some("chat"), NOW).unwrap();
     let [message] = messages(&mut machine).try_into().unwrap();
     assert_eq!(
         (message.to, message.payload, message.topic.as_deref()),

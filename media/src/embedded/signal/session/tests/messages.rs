@@ -78,7 +78,7 @@ fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
     world.take_all();
     let data = ServerData { data: b"hi".to_vec(), topic: None, kind: DataKind::Lossy, to: vec![] };
     world.machine.send_server_data(&room(), data, world.now);
-    world.machine.send_data(&bob, "aGk=", Some("chat"), world.now).unwrap();
+    world.machine.send_data(&bob, b"hi".to_vec(), Some("chat"), world.now).unwrap();
     world.deliver();
     let [Command::SendData(of_server), Command::SendData(of_bob)] = &world.commands[..] else { panic!() };
     assert_eq!((of_server.to.len(), of_server.payload.as_slice()), (0, &b"hi"[..]));
