@@ -17,7 +17,7 @@ use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTR
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, NamespacedRoom, RoleName, Secret, Timestamp};
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, TokenData, Validation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -220,10 +220,7 @@ impl TokenSigner {
     /// Verifies the signature of a token and reads its payload. The caller has to check issuer and validity.
     pub(crate) fn decode<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
         jsonwebtoken::decode(token, &self.decoding, &self.validation)
-            .map(|data| {
-                let Object(payload) = data.claims;
-                payload
-            })
+            .map(|TokenData { claims: Object(payload), .. }| payload)
             .map_err(|error| TokenError::from(error.kind()))
     }
 }
