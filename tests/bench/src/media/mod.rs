@@ -19,6 +19,7 @@ mod received;
 mod server;
 mod signalling;
 mod source;
+mod stalls;
 
 use std::path::{Path, PathBuf};
 
