@@ -185,13 +185,14 @@ class Walk {
     await this.says('A test event is queued.');
     await keyboard.choose('#status', 'failed');
     await keyboard.choose('#endpoint', url);
-    for (let wait = 0; wait < 20; wait += 1) {
-      await keyboard.press(this.button('Filter'));
-      await this.page.waitForLoadState();
-      if (await this.page.locator('#deliveries a:has-text("webhook.test")').count()) break;
+    await keyboard.press(this.button('Filter'));
+    await this.page.waitForURL(/status=failed/);
+    const failed = '#deliveries a:has-text("webhook.test")';
+    for (let wait = 0; wait < 20 && !(await this.page.locator(failed).count()); wait += 1) {
       await this.page.waitForTimeout(500);
+      await this.page.reload();
     }
-    await keyboard.press('#deliveries a:has-text("webhook.test")');
+    await keyboard.press(failed);
     await this.says('The last attempt failed');
     await keyboard.press('[aria-label="Retry: the delivery"]');
     await this.says('The delivery is queued again.');
