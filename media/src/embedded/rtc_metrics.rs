@@ -152,6 +152,14 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         values: &[("", |worker| &worker.busy_microseconds)],
     },
     WorkerMetric {
+        name: "conclave_rtc_reduced_ratio",
+        help: "Share of a media worker's participants who get the lowest layers, because it has too much to do",
+        is_counter: false,
+        divisor: 100.,
+        label: "",
+        values: &[("", |worker| &worker.reduced_percent)],
+    },
+    WorkerMetric {
         name: "conclave_rtc_participants",
         help: "Participants on a media worker",
         is_counter: false,

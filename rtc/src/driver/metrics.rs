@@ -29,6 +29,8 @@ pub struct WorkerMetrics {
     pub peers: AtomicU64,
     /// Open TCP connections.
     pub tcp_connections: AtomicU64,
+    /// How many percent of the participants get the lowest layers, because the thread has too much to do.
+    pub reduced_percent: AtomicU64,
     /// Microseconds in which the thread did not wait.
     pub busy_microseconds: AtomicU64,
 }

@@ -91,8 +91,9 @@ impl Driver {
             }
             self.sockets.receive(&mut self.worker, self.poll.registry(), &self.metrics);
             self.handle_timeouts();
-            let busy = usize::try_from(woken.elapsed().as_micros()).unwrap_or(usize::MAX);
-            add(&self.metrics.busy_microseconds, busy);
+            let busy = woken.elapsed();
+            self.worker.note_busy(busy);
+            add(&self.metrics.busy_microseconds, usize::try_from(busy.as_micros()).unwrap_or(usize::MAX));
         }
     }
 
@@ -141,6 +142,7 @@ impl Driver {
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
         set(&self.metrics.key_frame_requests, counters.key_frame_requests);
+        set(&self.metrics.reduced_percent, self.worker.reduced_percent());
         set(&self.metrics.received_loss, counters.received_loss);
         set(&self.metrics.sent_loss, counters.sent_loss);
     }

@@ -29,13 +29,13 @@ impl Worker {
     /// Chooses the layers that a participant receives, and requests the key frames with which they begin.
     pub(super) fn allocate(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else { return };
-        let may_pause = peer.info.allows_pause;
+        let (may_pause, is_reduced) = (peer.info.allows_pause, self.is_reduced(key));
         let (mut tracks, mut videos, mut audio_bitrate, mut sent) = (Vec::new(), Vec::new(), 0, 0);
         for track_key in peer.sections.iter().filter_map(|section| section.track) {
             let Some(track) = self.tracks.get_mut(track_key) else { continue };
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
-                let video = demand(track, key, settings, self.now);
+                let video = demand(track, key, (settings, is_reduced), self.now);
                 sent += video.current.map_or(0, |layer| bitrate(track, layer));
                 videos.push(video);
                 tracks.push(track_key);
@@ -113,9 +113,14 @@ impl Worker {
     }
 }
 
-/// Returns what a participant wants of a video.
-fn demand(track: &mut UpTrack, key: PeerKey, settings: TrackSettings, now: Instant) -> VideoDemand {
-    let wanted = track.wanted_layer(settings);
+/// Returns what a participant wants of a video; one that is reduced can get the lowest layer only.
+fn demand(
+    track: &mut UpTrack,
+    key: PeerKey,
+    (settings, is_reduced): (TrackSettings, bool),
+    now: Instant,
+) -> VideoDemand {
+    let wanted = track.wanted_layer(settings).map(|wanted| if is_reduced { 0 } else { wanted });
     let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     VideoDemand {

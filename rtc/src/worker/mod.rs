@@ -29,7 +29,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::mem;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use conclave_model::{NamespacedRoom, ParticipantSid};
 use slotmap::SlotMap;
@@ -39,6 +39,7 @@ use str0m::net::Transmit;
 use crate::command::Command;
 use crate::config::Limits;
 use crate::event::{Event, PeerEvent};
+use crate::forward::{GROUPS, Overload};
 use crate::transport::{PeerKey, RoomKey, TrackKey, Transport, TransportKey, TransportSettings};
 pub use drive::Datagram;
 
@@ -64,6 +65,7 @@ pub struct Worker {
     demux: Demux,
     timers: Timers,
     ticks: Ticks,
+    overload: Overload,
     /// The connections that were changed and not driven since.
     touched: Vec<TransportKey>,
     /// The participants whose sections may differ from what was signalled to them.
@@ -106,6 +108,7 @@ impl Worker {
             demux: Demux::default(),
             timers: Timers::default(),
             ticks: Ticks::new(now),
+            overload: Overload::new(now),
             touched: Vec::new(),
             renegotiate: Vec::new(),
             revived: Vec::new(),
@@ -208,6 +211,16 @@ impl Worker {
     /// Returns what has been forwarded.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Notes for how long the thread of the worker did not wait.
+    pub fn note_busy(&mut self, time: Duration) {
+        self.overload.note_busy(time);
+    }
+
+    /// Returns how many percent of the participants get the lowest layers, because the thread has too much to do.
+    pub fn reduced_percent(&self) -> usize {
+        usize::try_from(self.overload.reduced() * 100 / GROUPS).unwrap_or_default()
     }
 
     /// Returns the number of participants.

@@ -8,16 +8,16 @@ use super::Worker;
 use super::negotiation::ANSWER_TIMEOUT;
 use super::peer::Silence;
 use crate::event::{FailureReason, PeerEvent};
-use crate::forward::WINDOW_MILLISECONDS;
+use crate::forward::{GROUPS, WINDOW_MILLISECONDS};
 use crate::transport::PeerKey;
 
 /// When the regular work of a worker is due.
 #[derive(Debug)]
 pub struct Ticks {
-    /// Requests for key frames, and a share of the participants: see [`SHARES`].
+    /// Requests for key frames, and a group of the participants.
     fast: Instant,
-    /// The share whose turn is next.
-    share: u64,
+    /// The group whose turn is next.
+    group: u64,
     /// Speakers.
     speech: Instant,
     /// Rates.
@@ -28,10 +28,9 @@ pub struct Ticks {
 
 const SPEECH: Duration = Duration::from_millis(WINDOW_MILLISECONDS as u64);
 const SECOND: Duration = Duration::from_secs(1);
-/// Into how many shares the participants are divided. Each has its turn once a second: silence, overdue answers, offers that are asked for again, layers. All at once,
-/// they would hold up packets for milliseconds.
-const SHARES: u64 = 10;
-const FAST: Duration = Duration::from_millis(1000 / SHARES);
+/// How often a group of the participants has its turn. Each has one a second: silence, overdue answers, offers that are asked for
+/// again, layers. All at once, they would hold up packets for milliseconds.
+const FAST: Duration = Duration::from_millis(1000 / GROUPS);
 const QUALITY: Duration = Duration::from_secs(5);
 
 /// Silence after which a participant counts as interrupted.
@@ -43,7 +42,7 @@ const FAILED: Duration = Duration::from_secs(15);
 impl Ticks {
     /// Starts now.
     pub fn new(now: Instant) -> Self {
-        Self { fast: now + FAST, share: 0, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
+        Self { fast: now + FAST, group: 0, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
     }
 
     /// Returns when something is due next.
@@ -59,7 +58,8 @@ impl Worker {
             self.ticks.fast = self.now + FAST;
             let tracks: Vec<_> = self.tracks.keys().collect();
             tracks.into_iter().for_each(|track| self.request_key_frames(track));
-            self.check_share();
+            self.check_group();
+            self.relieve();
         }
         if self.now >= self.ticks.speech {
             self.ticks.speech = self.now + SPEECH;
@@ -94,16 +94,37 @@ impl Worker {
     }
 
     /// Checks the participants whose turn it is.
-    fn check_share(&mut self) {
-        let share = self.ticks.share;
-        self.ticks.share = (share + 1) % SHARES;
-        let peers: Vec<_> = self.peers.keys().filter(|key| key.data().as_ffi() % SHARES == share).collect();
+    fn check_group(&mut self) {
+        let group = self.ticks.group;
+        self.ticks.group = (group + 1) % GROUPS;
+        let peers: Vec<_> = self.peers.keys().filter(|key| group_of(*key) == group).collect();
         for peer in peers {
             self.check_answer(peer);
             self.check_silence(peer);
             self.ask_for_offer(peer);
             self.allocate(peer);
         }
+    }
+
+    /// Reduces what is sent if the thread has too much to do, and takes that back when it has less.
+    fn relieve(&mut self) {
+        let before = self.reduced_percent();
+        if !self.overload.decide(self.now) {
+            return;
+        }
+        let percent = self.reduced_percent();
+        if before == 0 {
+            log::warn!(percent; "a media worker has too much to do: it sends the lowest layers to some");
+        } else if percent == 0 {
+            log::info!("a media worker sends the wanted layers to all again");
+        }
+        let peers: Vec<_> = self.peers.keys().collect();
+        peers.into_iter().for_each(|peer| self.allocate(peer));
+    }
+
+    /// Returns whether a participant gets the lowest layers, because the thread has too much to do.
+    pub(super) fn is_reduced(&self, peer: PeerKey) -> bool {
+        group_of(peer) < self.overload.reduced()
     }
 
     fn check_answer(&mut self, key: PeerKey) {
@@ -142,4 +163,9 @@ impl Worker {
         };
         self.emit(key, event);
     }
+}
+
+/// Returns the group of a participant.
+fn group_of(peer: PeerKey) -> u64 {
+    peer.data().as_ffi() % GROUPS
 }

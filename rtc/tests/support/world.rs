@@ -207,6 +207,12 @@ impl World {
 
     /// Sends a packet with this payload, and delivers it.
     pub fn send(&mut self, track: &mut Publication, rid: Option<&str>, payload: &[u8]) {
+        self.write(track, rid, payload);
+        self.settle();
+    }
+
+    /// Lets the client of a track put a packet with this payload into its outbox.
+    pub fn write(&mut self, track: &mut Publication, rid: Option<&str>, payload: &[u8]) {
         track.sequence += 1;
         track.timestamp += if track.codec == RtcCodec::Opus { 960 } else { 3000 };
         let audio_level = (track.codec == RtcCodec::Opus).then_some(-20);
@@ -221,7 +227,6 @@ impl World {
             is_red: track.is_red,
         };
         self.clients[track.client].publisher.send_media(&packet, self.now);
-        self.settle();
     }
 
     /// Sends a frame of VP8 in one packet: a descriptor with all counters, then a key frame or not.

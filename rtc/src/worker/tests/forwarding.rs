@@ -36,6 +36,27 @@ fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
 }
 
 #[test]
+fn packets_that_arrive_together_are_sent_on_together() {
+    for mode in MODES {
+        let mut world = World::new();
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        world.send(&mut voice, None, &[0]);
+        world.run(Duration::from_secs(1));
+        for number in 1..=5 {
+            world.write(&mut voice, None, &[number]);
+            world.now += Duration::from_micros(10);
+            world.clients[alice].publisher.advance(world.now);
+        }
+        // No time passes for the worker beyond the packets.
+        world.settle();
+        let heard: Vec<_> = world.received(bob, &voice).iter().map(|packet| packet.payload[0]).collect();
+        assert_eq!(heard, [0, 1, 2, 3, 4, 5], "{mode:?}");
+    }
+}
+
+#[test]
 fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
     for mode in MODES {
         let mut world = World::new();

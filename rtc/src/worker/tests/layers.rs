@@ -271,3 +271,19 @@ fn a_disturbance_of_a_small_layer_does_not_keep_the_large_one_away() {
     call.stream(10, &[0, 1, 2]);
     assert_eq!(call.last_layer(), Some(2));
 }
+
+#[test]
+fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_again() {
+    for mode in MODES {
+        let mut call = Simulcast::new(mode);
+        call.stream(20, &[0, 1, 2]);
+        assert_eq!(call.last_layer(), Some(2), "{mode:?}");
+        for _ in 0..150 {
+            call.world.worker.note_busy(Duration::from_millis(40));
+            call.stream(1, &[0, 1, 2]);
+        }
+        assert_eq!((call.last_layer(), call.world.worker.reduced_percent()), (Some(0), 100), "{mode:?}");
+        call.stream(150, &[0, 1, 2]);
+        assert_eq!((call.last_layer(), call.world.worker.reduced_percent()), (Some(2), 0), "{mode:?}");
+    }
+}

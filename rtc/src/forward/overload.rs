@@ -1,0 +1,118 @@
+//! What a worker does that has more to do than its thread has time for.
+
+use std::time::{Duration, Instant};
+
+/// Into how many groups the participants of a worker are divided.
+pub const GROUPS: u64 = 10;
+
+/// How long the thread is watched before each decision.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// From which share of the time on, in percent, the thread has too much to do: packets begin to wait for each other.
+const TOO_MUCH: u128 = 90;
+/// From which share on it cannot do it at all.
+const FAR_TOO_MUCH: u128 = 97;
+/// Below which share it can do more. What one group adds is less than what lies between this and [`TOO_MUCH`].
+const ROOM: u128 = 80;
+/// Below which share it can do much more.
+const MUCH_ROOM: u128 = 50;
+
+/// Decides how many groups of participants get the lowest layers, so that a worker with too much to do sends everyone something
+/// in time, instead of everything to everyone seconds late.
+#[derive(Debug, Clone)]
+pub struct Overload {
+    /// In how much of the time since the last decision the thread did not wait.
+    busy: Duration,
+    /// When the last decision was made.
+    decided: Instant,
+    /// The number of groups that get the lowest layers.
+    reduced: u64,
+}
+
+impl Overload {
+    /// Starts now, with nothing to do.
+    pub fn new(now: Instant) -> Self {
+        Self { busy: Duration::ZERO, decided: now, reduced: 0 }
+    }
+
+    /// Notes for how long the thread did not wait.
+    pub fn note_busy(&mut self, time: Duration) {
+        self.busy += time;
+    }
+
+    /// Decides anew if it is time. Returns whether another number of groups is reduced.
+    pub fn decide(&mut self, now: Instant) -> bool {
+        let watched = now.saturating_duration_since(self.decided);
+        if watched < INTERVAL {
+            return false;
+        }
+        let percent = self.busy.as_nanos() * 100 / watched.as_nanos();
+        let before = self.reduced;
+        self.reduced = match percent {
+            FAR_TOO_MUCH.. => (before + 2).min(GROUPS),
+            TOO_MUCH.. => (before + 1).min(GROUPS),
+            ROOM.. => before,
+            MUCH_ROOM.. => before.saturating_sub(1),
+            _ => before.saturating_sub(2),
+        };
+        (self.busy, self.decided) = (Duration::ZERO, now);
+        self.reduced != before
+    }
+
+    /// Returns the number of groups that get the lowest layers.
+    pub fn reduced(&self) -> u64 {
+        self.reduced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns the reduced groups after each interval, in which the thread was busy for a share that may depend on them.
+    fn reduced(intervals: usize, percent: impl Fn(usize, u64) -> u32) -> Vec<u64> {
+        let begun = Instant::now();
+        let mut overload = Overload::new(begun);
+        let mut after = |interval: usize| {
+            overload.note_busy(INTERVAL * percent(interval, overload.reduced()) / 100);
+            overload.decide(begun + INTERVAL * u32::try_from(interval + 1).unwrap());
+            overload.reduced()
+        };
+        (0..intervals).map(&mut after).collect()
+    }
+
+    #[test]
+    fn a_busy_worker_reduces_group_after_group_and_takes_them_back_when_it_can() {
+        assert_eq!(reduced(4, |_, _| 89), [0; 4]);
+        assert_eq!(reduced(4, |_, _| 95), [1, 2, 3, 4]);
+        assert_eq!(reduced(7, |_, _| 100), [2, 4, 6, 8, 10, 10, 10]);
+        assert_eq!(reduced(8, |at, _| [97, 97, 85, 80, 79, 49, 49, 0][at]), [2, 4, 4, 4, 3, 1, 0, 0]);
+    }
+
+    #[test]
+    fn it_decides_by_what_was_noted_since_the_last_decision() {
+        let begun = Instant::now();
+        let mut overload = Overload::new(begun);
+        overload.note_busy(INTERVAL);
+        assert!(!overload.decide(begun + INTERVAL / 2), "it is too early");
+        assert!(overload.decide(begun + INTERVAL));
+        assert!(!overload.decide(begun + INTERVAL + INTERVAL / 2));
+        assert!(overload.decide(begun + 2 * INTERVAL), "nothing was noted, so there is room");
+        assert_eq!(overload.reduced(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_steady_load_ends_in_a_steady_choice_that_the_worker_can_do(all in 0..170_u32, least in 0..60_u32) {
+            let least = least.min(all);
+            let load = |reduced: u64| (all - (all - least) * u32::try_from(reduced).unwrap() / 10).min(100);
+            // A step must not be larger than the room that is left between taking back and reducing.
+            prop_assume!((all - least) / 10 < 10);
+            let last = reduced(60, |_, reduced| load(reduced)).split_off(40);
+            prop_assert!(last.iter().all(|reduced| *reduced == last[0]), "{:?}", last);
+            prop_assert!(load(last[0]) < 90);
+        }
+    }
+}
