@@ -8,6 +8,7 @@ mod sockets;
 mod tcp;
 mod thread;
 mod udp;
+mod workload;
 
 pub use addresses::BindError;
 pub use metrics::WorkerMetrics;

@@ -12,6 +12,7 @@ use str0m::Candidate;
 use super::addresses::BindError;
 use super::metrics::{WorkerMetrics, add, set};
 use super::sockets::{CLOSE_UNBOUND, Sockets, WAKER};
+use super::workload::Workload;
 use crate::config::Config;
 use crate::event::EventSink;
 use crate::handle::{RoomCommand, WorkerSender};
@@ -79,21 +80,26 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
 impl Driver {
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
+        let mut workload = Workload::new(Instant::now());
         while !self.stop.load(Ordering::Relaxed) {
             if let Err(error) = self.poll.poll(&mut events, Some(self.longest_wait())).or_else(ignore_interruption) {
                 log::error!(error:%; "a media worker ended");
                 return;
             }
             let woken = Instant::now();
+            workload.note_begin(woken);
             self.handle_commands();
             for event in &events {
                 self.sockets.handle_ready(event.token(), &mut self.worker, self.poll.registry(), &self.metrics);
             }
             self.sockets.receive(&mut self.worker, self.poll.registry(), &self.metrics);
             self.handle_timeouts();
-            let busy = woken.elapsed();
-            self.worker.note_busy(busy);
+            let done = Instant::now();
+            let busy = done.saturating_duration_since(woken);
             add(&self.metrics.busy_microseconds, usize::try_from(busy.as_micros()).unwrap_or(usize::MAX));
+            if let Some((worked, waited)) = workload.note_end(done) {
+                self.worker.note_work(worked, waited);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ pub const GROUPS: u64 = 10;
 /// How long the thread is watched before each decision.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// From which share of the time on, in percent, the thread has too much to do: packets begin to wait for each other.
+/// From which share of its time on, in percent, the thread has too much to do: packets begin to wait for each other.
 const TOO_MUCH: u128 = 90;
 /// From which share on it cannot do it at all.
 const FAR_TOO_MUCH: u128 = 97;
@@ -21,8 +21,10 @@ const MUCH_ROOM: u128 = 50;
 /// in time, instead of everything to everyone seconds late.
 #[derive(Debug, Clone)]
 pub struct Overload {
-    /// In how much of the time since the last decision the thread did not wait.
-    busy: Duration,
+    /// The processor time of the thread since the last decision.
+    worked: Duration,
+    /// For how long it had nothing to do since then.
+    waited: Duration,
     /// When the last decision was made.
     decided: Instant,
     /// The number of groups that get the lowest layers.
@@ -32,21 +34,22 @@ pub struct Overload {
 impl Overload {
     /// Starts now, with nothing to do.
     pub fn new(now: Instant) -> Self {
-        Self { busy: Duration::ZERO, decided: now, reduced: 0 }
+        Self { worked: Duration::ZERO, waited: Duration::ZERO, decided: now, reduced: 0 }
     }
 
-    /// Notes for how long the thread did not wait.
-    pub fn note_busy(&mut self, time: Duration) {
-        self.busy += time;
+    /// Notes processor time of the thread, and for how long it had nothing to do. Time in which others kept it from its work is
+    /// neither: a thread with little to do would not help a busy machine by doing less.
+    pub fn note_work(&mut self, worked: Duration, waited: Duration) {
+        self.worked += worked;
+        self.waited += waited;
     }
 
     /// Decides anew if it is time. Returns whether another number of groups is reduced.
     pub fn decide(&mut self, now: Instant) -> bool {
-        let watched = now.saturating_duration_since(self.decided);
-        if watched < INTERVAL {
+        if now.saturating_duration_since(self.decided) < INTERVAL {
             return false;
         }
-        let percent = self.busy.as_nanos() * 100 / watched.as_nanos();
+        let percent = self.worked.as_nanos() * 100 / (self.worked + self.waited).as_nanos().max(1);
         let before = self.reduced;
         self.reduced = match percent {
             FAR_TOO_MUCH.. => (before + 2).min(GROUPS),
@@ -55,7 +58,7 @@ impl Overload {
             MUCH_ROOM.. => before.saturating_sub(1),
             _ => before.saturating_sub(2),
         };
-        (self.busy, self.decided) = (Duration::ZERO, now);
+        *self = Self { reduced: self.reduced, ..Self::new(now) };
         self.reduced != before
     }
 
@@ -76,7 +79,8 @@ mod tests {
         let begun = Instant::now();
         let mut overload = Overload::new(begun);
         let mut after = |interval: usize| {
-            overload.note_busy(INTERVAL * percent(interval, overload.reduced()) / 100);
+            let percent = percent(interval, overload.reduced());
+            overload.note_work(INTERVAL * percent / 100, INTERVAL * (100 - percent) / 100);
             overload.decide(begun + INTERVAL * u32::try_from(interval + 1).unwrap());
             overload.reduced()
         };
@@ -95,9 +99,9 @@ mod tests {
     fn it_decides_by_what_was_noted_since_the_last_decision() {
         let begun = Instant::now();
         let mut overload = Overload::new(begun);
-        overload.note_busy(INTERVAL);
+        overload.note_work(INTERVAL / 10, Duration::ZERO);
         assert!(!overload.decide(begun + INTERVAL / 2), "it is too early");
-        assert!(overload.decide(begun + INTERVAL));
+        assert!(overload.decide(begun + INTERVAL), "it never waited, but for a processor");
         assert!(!overload.decide(begun + INTERVAL + INTERVAL / 2));
         assert!(overload.decide(begun + 2 * INTERVAL), "nothing was noted, so there is room");
         assert_eq!(overload.reduced(), 0);

@@ -213,9 +213,9 @@ impl Worker {
         self.counters
     }
 
-    /// Notes for how long the thread of the worker did not wait.
-    pub fn note_busy(&mut self, time: Duration) {
-        self.overload.note_busy(time);
+    /// Notes processor time of the worker's thread, and for how long it had nothing to do.
+    pub fn note_work(&mut self, worked: Duration, waited: Duration) {
+        self.overload.note_work(worked, waited);
     }
 
     /// Returns how many percent of the participants get the lowest layers, because the thread has too much to do.

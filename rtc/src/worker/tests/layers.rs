@@ -279,7 +279,7 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         call.stream(20, &[0, 1, 2]);
         assert_eq!(call.last_layer(), Some(2), "{mode:?}");
         for _ in 0..150 {
-            call.world.worker.note_busy(Duration::from_millis(40));
+            call.world.worker.note_work(Duration::from_millis(40), Duration::ZERO);
             call.stream(1, &[0, 1, 2]);
         }
         assert_eq!((call.last_layer(), call.world.worker.reduced_percent()), (Some(0), 100), "{mode:?}");
