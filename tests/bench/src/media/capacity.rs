@@ -23,8 +23,8 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     Ok(Section {
         title: "Media: large calls",
         about: "One room, with server and load on the same cores. Lost is what never came, also not when it was sent again, \
-                without what the load's own sockets have dropped; the calls are one publisher to 500 subscribers of its best layer, \
-                and 20 participants who see each other in tiles of 384x216.",
+                without what the load's own sockets have dropped; the calls are one publisher to 500 subscribers who want its best layer \
+                (1,700 kbit/s), and 20 participants who see each other in tiles of 384x216.",
         figures,
         curves: Vec::new(),
     })
@@ -44,7 +44,9 @@ fn run(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<Vec<Fi
         "of {} packets; {of_server} datagrams dropped at the server's sockets, {of_load} at the load's",
         thousands(measured.count.packets as f64)
     );
-    let rate = format!("server {server:.0} % and load {load:.0} % of a core");
+    let receivers = if shape.subscribers > 0 { shape.subscribers } else { shape.publishers };
+    let kilobits = measured.count.bytes as f64 * 8.0 / 1e3 / measured.seconds / receivers as f64;
+    let rate = format!("{kilobits:.0} kbit/s for each receiver; server {server:.0} % and load {load:.0} % of a core");
     let delay = format!("median {:.2} ms", measured.delay(50.0));
     Ok(vec![
         Figure::new(format!("{name}, lost"), lost as f64, Unit::Count).under(1.0).note(note),

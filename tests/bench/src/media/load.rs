@@ -18,8 +18,8 @@ use crate::BenchError;
 /// How often clients send what is due.
 const TICK: Duration = Duration::from_micros(250);
 /// How much more than usual is sent in a tick. When this thread was stopped for a moment, the packets of all clients are due at
-/// once; clients that are not driven by one thread would not send theirs together.
-const CATCH_UP: f64 = 2.0;
+/// once; clients that are not driven by one thread would not send theirs together, nor all faster than they do for a while.
+const CATCH_UP: f64 = 1.25;
 /// The sources of a client: its websocket, its publisher's and its subscriber's socket.
 const SOURCES: usize = 3;
 
