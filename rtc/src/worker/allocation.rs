@@ -35,7 +35,7 @@ impl Worker {
             let Some(track) = self.tracks.get_mut(track_key) else { continue };
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
-                let video = demand(track, key, (settings, is_reduced), self.now);
+                let video = demand(track, key, settings, is_reduced, self.now);
                 sent += video.current.map_or(0, |layer| bitrate(track, layer));
                 videos.push(video);
                 tracks.push(track_key);
@@ -114,12 +114,7 @@ impl Worker {
 }
 
 /// Returns what a participant wants of a video; one that is reduced can get the lowest layer only.
-fn demand(
-    track: &mut UpTrack,
-    key: PeerKey,
-    (settings, is_reduced): (TrackSettings, bool),
-    now: Instant,
-) -> VideoDemand {
+fn demand(track: &mut UpTrack, key: PeerKey, settings: TrackSettings, is_reduced: bool, now: Instant) -> VideoDemand {
     let wanted = track.wanted_layer(settings).map(|wanted| if is_reduced { 0 } else { wanted });
     let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
     let layers = best.map_or(0, |best| best + 1);

@@ -1,7 +1,7 @@
 //! Packets in, and what the connections make of them.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use str0m::bwe::BweKind;
 use str0m::ice::StunMessage;
@@ -36,7 +36,7 @@ const MOMENTS: usize = 64;
 
 impl Worker {
     /// Handles a datagram.
-    pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: std::time::Instant) {
+    pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.advance_clock(now);
         let Some(key) = self.demux.by_source(datagram.source).or_else(|| self.bind_source(&datagram)) else { return };
         let protocol = if datagram.source.is_tcp { Protocol::Tcp } else { Protocol::Udp };
