@@ -1,5 +1,6 @@
 //! What happens at regular times.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use slotmap::Key;
@@ -97,8 +98,7 @@ impl Worker {
     fn check_group(&mut self) {
         let group = self.ticks.group;
         self.ticks.group = (group + 1) % GROUPS;
-        let peers: Vec<_> = self.peers.keys().filter(|key| group_of(*key) == group).collect();
-        for peer in peers {
+        for peer in self.peers_of(group..group + 1) {
             self.check_answer(peer);
             self.check_silence(peer);
             self.ask_for_offer(peer);
@@ -108,18 +108,24 @@ impl Worker {
 
     /// Reduces what is sent if the thread has too much to do, and takes that back when it has less.
     fn relieve(&mut self) {
-        let before = self.reduced_percent();
+        let before = self.overload.reduced();
         if !self.overload.decide(self.now) {
             return;
         }
-        let percent = self.reduced_percent();
+        let after = self.overload.reduced();
         if before == 0 {
-            log::warn!(percent; "a media worker has too much to do: it sends the lowest layers to some");
-        } else if percent == 0 {
+            log::warn!(percent = self.reduced_percent(); "a media worker has too much to do: it sends the lowest layers to some");
+        } else if after == 0 {
             log::info!("a media worker sends the wanted layers to all again");
         }
-        let peers: Vec<_> = self.peers.keys().collect();
-        peers.into_iter().for_each(|peer| self.allocate(peer));
+        for peer in self.peers_of(before.min(after)..before.max(after)) {
+            self.allocate(peer);
+        }
+    }
+
+    /// Returns the participants of groups.
+    fn peers_of(&self, groups: Range<u64>) -> Vec<PeerKey> {
+        self.peers.keys().filter(|key| groups.contains(&group_of(*key))).collect()
     }
 
     /// Returns whether a participant gets the lowest layers, because the thread has too much to do.
