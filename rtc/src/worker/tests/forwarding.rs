@@ -6,17 +6,16 @@ use str0m::format::Codec;
 use str0m::media::MediaKind;
 use str0m::rtp::{RedEncoder, RedundantBlock};
 
-use super::MODES;
 use super::commands::new_track;
 use super::support::NewSection;
 use super::world::{Publication, World};
+use super::{MODES, alice_and_bob};
 use crate::command::Command;
 
 #[test]
 fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         for number in 0..50 {
@@ -38,8 +37,7 @@ fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
 #[test]
 fn packets_that_arrive_together_are_sent_on_together() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.send(&mut voice, None, &[0]);
@@ -59,8 +57,7 @@ fn packets_that_arrive_together_are_sent_on_together() {
 #[test]
 fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.send(&mut voice, None, &[1]);
@@ -84,8 +81,7 @@ fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
 fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
     for mode in MODES {
         for codec in [Codec::Vp8, Codec::H264] {
-            let mut world = World::new();
-            let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+            let (mut world, alice, bob) = alice_and_bob(mode);
             let mut camera = world.publish(alice, "TR_camera", codec, &[]);
             let send = |world: &mut World, camera: &mut Publication, is_key| match codec {
                 Codec::Vp8 => world.send_vp8(camera, None, is_key),
@@ -118,8 +114,7 @@ fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
 
 #[test]
 fn packets_that_come_at_once_are_passed_on_at_once_however_many_they_are() {
-    let mut world = World::new();
-    let (alice, bob) = (world.join_connected("PA_alice", MODES[0]), world.join_connected("PA_bob", MODES[0]));
+    let (mut world, alice, bob) = alice_and_bob(MODES[0]);
     let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
     world.subscribe(bob, &camera);
     world.send_vp8(&mut camera, None, true);
@@ -159,8 +154,7 @@ fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
 #[test]
 fn a_track_that_is_announced_after_its_offer_is_found() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let section = NewSection { kind: MediaKind::Audio, cid: "cid-late", rids: &[] };
         let mid = world.offer(alice, Some(section), [0, 0], false).unwrap();
         world.run_until("the publisher is connected", |world| world.clients[alice].publisher.is_connected);

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::MODES;
 use super::world::World;
+use super::{MODES, alice_and_bob};
 use crate::command::{Command, ConnectionMode};
 use crate::event::{FailureReason, PeerEvent};
 
 #[test]
 fn media_goes_on_while_ice_restarts() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         for round in 0..3 {
@@ -61,8 +60,7 @@ fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
 #[test]
 fn a_client_that_closes_its_connection_fails_alone() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         world.receiver(alice).rtc.close().unwrap();
         world.run(Duration::from_millis(100));
         assert!(world.clients[alice].events.contains(&PeerEvent::Failed(FailureReason::Closed)), "{mode:?}");

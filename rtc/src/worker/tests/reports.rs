@@ -6,8 +6,8 @@ use std::time::Duration;
 use conclave_model::{ParticipantSid, TrackSid};
 use str0m::format::Codec;
 
-use super::MODES;
 use super::world::World;
+use super::{MODES, alice_and_bob};
 use crate::command::{Command, ConnectionMode, Reply};
 use crate::event::{ConnectionQuality, PeerEvent, RoomEvent};
 
@@ -85,8 +85,7 @@ fn loss_lowers_the_quality_of_a_connection() {
 #[test]
 fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_waited() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let (mut camera, mut voice) =
             (world.publish(alice, "TR_camera", Codec::Vp8, &[]), world.publish(alice, "TR_voice", Codec::Opus, &[]));
         world.subscribe(bob, &camera);
@@ -126,8 +125,7 @@ fn first_frame(event: &PeerEvent) -> Option<Duration> {
 #[test]
 fn a_snapshot_shows_connections_and_tracks() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
         world.subscribe(bob, &camera);
         for _ in 0..60 {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::MODES;
 use super::support::Received;
 use super::world::World;
+use super::{MODES, alice_and_bob};
 use crate::command::{Command, ConnectionMode};
 use crate::event::PeerEvent;
 
@@ -84,8 +84,7 @@ fn the_seventh_track_gets_a_section_that_the_client_is_asked_for() {
 #[test]
 fn a_track_that_its_publisher_ends_is_reported_and_gone() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.stop_publishing(&voice);
@@ -98,8 +97,7 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
 #[test]
 fn media_without_an_admitted_track_is_dropped() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_voice".parse().unwrap());

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 use str0m::format::Codec;
 
-use super::MODES;
 use super::commands::new_peer;
 use super::world::{SERVER, World};
+use super::{MODES, alice_and_bob};
 use crate::command::{Command, ConnectionMode};
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};
@@ -81,8 +81,7 @@ fn a_request_without_the_password_binds_no_address() {
 #[test]
 fn a_participant_that_sends_nonsense_harms_nobody_else() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         world.join_connected("PA_mallory", mode);
         let mallory = world.receiver(2).address;
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
@@ -206,8 +205,7 @@ fn a_participant_beyond_the_capacity_fails() {
 #[test]
 fn a_worker_forgets_participants_and_rooms_completely() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.leave(alice);
@@ -220,8 +218,7 @@ fn a_worker_forgets_participants_and_rooms_completely() {
 #[test]
 fn a_packet_that_is_too_large_harms_no_receiver() {
     for mode in MODES {
-        let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (mut world, alice, bob) = alice_and_bob(mode);
         let mut camera = world.publish(alice, "TR_camera", Codec::H264, &[]);
         world.subscribe(bob, &camera);
         for size in [1000, 1400, 1401, 1900, 100] {

@@ -25,11 +25,16 @@ pub fn confine() -> Result<Option<Confined>, BenchError> {
 /// Confines this thread, and the processes that it starts from now on, to so many cores.
 pub fn confine_all(cores: usize) -> Result<Confined, BenchError> {
     let before = sched_getaffinity(None)?;
-    let mut kept = CpuSet::new();
     let found: Vec<_> = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)).take(cores).collect();
-    found.iter().for_each(|core| kept.set(*core));
-    sched_setaffinity(None, &kept)?;
+    stay_on(&found)?;
     Ok(Confined { before, server: found.first().copied().unwrap_or_default() })
+}
+
+/// Lets this thread, and the processes that it starts from now on, run on these cores only.
+pub fn stay_on(cores: &[usize]) -> Result<(), BenchError> {
+    let mut only = CpuSet::new();
+    cores.iter().for_each(|core| only.set(*core));
+    Ok(sched_setaffinity(None, &only)?)
 }
 
 impl Drop for Confined {

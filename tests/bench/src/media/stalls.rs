@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_setaffinity};
-
+use super::cores::stay_on;
 use crate::BenchError;
 
 /// The moments at which a program that always runs was kept from it.
@@ -17,9 +16,7 @@ pub struct Stalls {
 /// Keeps an otherwise idle core busy for a time, and looks for gaps.
 pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, BenchError> {
     let spin = move || {
-        let mut only = CpuSet::new();
-        only.set(core);
-        sched_setaffinity(None, &only)?;
+        stay_on(&[core])?;
         let begun = Instant::now();
         let (mut last, mut beyond, mut longest) = (begun, Duration::ZERO, Duration::ZERO);
         while last.duration_since(begun) < time {
