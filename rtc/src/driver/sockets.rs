@@ -186,12 +186,23 @@ impl Sockets {
 
     /// Completes what was received, and sends what the worker has to send.
     pub fn send(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
-        worker.flush(Instant::now());
         let mut broken = Vec::new();
-        for packet in worker.outbox().drain(..) {
+        let mut has_more = true;
+        while has_more {
+            has_more = worker.flush(Instant::now());
+            self.send_outbox(worker.outbox(), metrics, &mut broken);
+        }
+        for token in broken {
+            self.close_stream(token, worker, registry, metrics);
+        }
+    }
+
+    /// Sends packets, and notes the connections to which that is not possible any more.
+    fn send_outbox(&mut self, outbox: &mut Vec<Transmit>, metrics: &WorkerMetrics, broken: &mut Vec<Token>) {
+        for packet in outbox.drain(..) {
             let was_taken = match packet.proto {
                 Protocol::Udp => self.push_datagram(packet),
-                _ => self.push_stream(&packet, metrics, &mut broken),
+                _ => self.push_stream(&packet, metrics, broken),
             };
             add(&metrics.dropped_packets, usize::from(!was_taken));
         }
@@ -200,9 +211,6 @@ impl Sockets {
             add(&metrics.sent_packets, sent.packets);
             add(&metrics.sent_bytes, sent.bytes);
             add(&metrics.dropped_packets, sent.dropped);
-        }
-        for token in broken {
-            self.close_stream(token, worker, registry, metrics);
         }
     }
 

@@ -12,11 +12,10 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use socket2::{Domain, Protocol, Socket, Type};
 use str0m::net::Transmit;
 
+use crate::worker::OUTBOX;
+
 /// How large the socket's buffers should be. The system may limit them to less.
 const BUFFER_BYTES: usize = 16 * 1024 * 1024;
-
-/// The most packets that one call to the system sends.
-const SEND_BATCH: usize = 64;
 
 /// The most packets that wait for a busy socket. More are dropped, as the network would.
 const SEND_QUEUE: usize = 4096;
@@ -80,7 +79,7 @@ impl UdpPort {
         let mut sent = Sent::default();
         while !self.waiting.is_empty() {
             let batch = self.waiting.make_contiguous();
-            let batch = &batch[..batch.len().min(SEND_BATCH)];
+            let batch = &batch[..batch.len().min(OUTBOX)];
             match send_batch(&self.socket, batch) {
                 Ok(count) => {
                     let count = count.max(1);

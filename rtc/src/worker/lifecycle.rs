@@ -1,6 +1,7 @@
 //! Participants come, fail and go.
 
 use conclave_model::NamespacedRoom;
+use slotmap::Key;
 use str0m::Output;
 
 use super::Worker;
@@ -33,7 +34,7 @@ impl Worker {
         } else if mode == ConnectionMode::Source {
             self.activate_source(key);
         } else {
-            self.create_transports(key, mode == ConnectionMode::Single);
+            self.create_first_transport(key, mode == ConnectionMode::Single);
         }
     }
 
@@ -42,22 +43,33 @@ impl Worker {
         *self.room_by_name.entry(name.clone()).or_insert_with(|| rooms.insert(Room::new(name.clone())))
     }
 
-    fn create_transports(&mut self, key: PeerKey, single: bool) {
-        let first = if single { TransportRole::Single } else { TransportRole::Publisher };
-        let publisher = self.create_transport(key, first);
-        let subscriber = if single { publisher } else { self.create_transport(key, TransportRole::Subscriber) };
-        if let Some(peer) = self.peers.get_mut(key) {
-            (peer.publisher, peer.subscriber) = (publisher, subscriber);
-        }
-        if !single {
-            self.create_channels(subscriber);
+    fn create_first_transport(&mut self, key: PeerKey, single: bool) {
+        let role = if single { TransportRole::Single } else { TransportRole::Subscriber };
+        let transport = self.create_transport(key, role);
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        peer.subscriber = transport;
+        if single {
+            peer.publisher = transport;
+        } else {
+            self.create_channels(transport);
             self.request_negotiation(key);
         }
     }
 
+    /// Returns the connection that a client offers. In dual mode its first offer creates that: who only receives makes none.
+    pub(super) fn publisher_transport(&mut self, key: PeerKey) -> Option<TransportKey> {
+        let peer = self.peers.get(key).filter(|peer| !peer.is_source() && !peer.has_failed)?;
+        if !peer.publisher.is_null() {
+            return Some(peer.publisher);
+        }
+        let transport = self.create_transport(key, TransportRole::Publisher);
+        self.peers.get_mut(key)?.publisher = transport;
+        Some(transport)
+    }
+
     fn create_transport(&mut self, peer: PeerKey, role: TransportRole) -> TransportKey {
         let full_ice = self.peers.get(peer).is_some_and(|peer| peer.info.needs_full_ice);
-        let transport = Transport::new(&self.settings, peer, role, full_ice, self.now);
+        let transport = Box::new(Transport::new(&self.settings, peer, role, full_ice, self.now));
         let ufrags: Vec<_> = transport.credentials.iter().map(|credentials| credentials.ufrag.clone()).collect();
         let key = self.transports.insert(transport);
         for ufrag in ufrags {

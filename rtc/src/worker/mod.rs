@@ -1,7 +1,7 @@
 //! A media worker as a state machine without I/O.
 //!
-//! The driver hands in commands, datagrams and the time, calls [`Worker::flush`] after each batch of them, and then sends what
-//! is in [`Worker::outbox`] and reports what is in [`Worker::events`]. A packet of a publisher is written to all its
+//! The driver hands in commands, datagrams and the time, calls [`Worker::flush`] after each batch of them, sends what is in
+//! [`Worker::outbox`], and reports what is in [`Worker::events`]. A packet of a publisher is written to all its
 //! receivers' connections at once; `flush` drives each touched connection once.
 
 mod allocation;
@@ -27,7 +27,7 @@ mod track;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,9 @@ use ticks::Ticks;
 use timers::Timers;
 use track::UpTrack;
 
+/// How many packets are put into the outbox before it has to be emptied.
+pub const OUTBOX: usize = 64;
+
 /// A media worker: rooms, their participants, the participants' connections and tracks.
 pub struct Worker {
     settings: TransportSettings,
@@ -60,14 +63,14 @@ pub struct Worker {
     room_by_name: HashMap<NamespacedRoom, RoomKey>,
     peers: SlotMap<PeerKey, Peer>,
     peer_by_sid: HashMap<ParticipantSid, PeerKey>,
-    transports: SlotMap<TransportKey, Transport>,
+    transports: SlotMap<TransportKey, Box<Transport>>,
     tracks: SlotMap<TrackKey, UpTrack>,
     demux: Demux,
     timers: Timers,
     ticks: Ticks,
     overload: Overload,
     /// The connections that were changed and not driven since.
-    touched: Vec<TransportKey>,
+    touched: VecDeque<TransportKey>,
     /// The participants whose sections may differ from what was signalled to them.
     renegotiate: Vec<PeerKey>,
     /// The tracks of which a layer has begun to send.
@@ -109,7 +112,7 @@ impl Worker {
             timers: Timers::default(),
             ticks: Ticks::new(now),
             overload: Overload::new(now),
-            touched: Vec::new(),
+            touched: VecDeque::new(),
             renegotiate: Vec::new(),
             revived: Vec::new(),
             counters: Counters::default(),
@@ -182,24 +185,26 @@ impl Worker {
         self.run_ticks();
     }
 
-    /// Completes what the inputs since the last call have caused. Nothing is sent before.
-    pub fn flush(&mut self, now: Instant) {
+    /// Completes what the inputs since the last call have caused, but for what does not fit into the outbox. Nothing is sent before.
+    /// Returns whether there is more: then it has to be called again with an empty outbox. So packets are sent while they are in
+    /// the processor's caches, and the first of a large room does not wait for the last.
+    #[must_use]
+    pub fn flush(&mut self, now: Instant) -> bool {
         self.advance_clock(now);
-        loop {
+        while self.outbox.len() < OUTBOX {
             for track in mem::take(&mut self.revived) {
                 self.allocate_receivers(track);
             }
             for peer in mem::take(&mut self.renegotiate) {
                 self.negotiate(peer);
             }
-            let touched = mem::take(&mut self.touched);
-            if touched.is_empty() && self.renegotiate.is_empty() && self.revived.is_empty() {
-                return;
-            }
-            for key in touched {
-                self.drive(key);
+            match self.touched.pop_front() {
+                Some(key) => self.drive(key),
+                None if self.renegotiate.is_empty() && self.revived.is_empty() => return false,
+                None => {}
             }
         }
+        true
     }
 
     /// Returns when [`Worker::handle_timeout`] has to be called next, if ever.
@@ -270,9 +275,13 @@ impl Worker {
 }
 
 /// Notes that a connection has been changed and must be driven; for callers that have borrowed another part of the worker.
-fn touch(transports: &mut SlotMap<TransportKey, Transport>, touched: &mut Vec<TransportKey>, key: TransportKey) {
+fn touch(
+    transports: &mut SlotMap<TransportKey, Box<Transport>>,
+    touched: &mut VecDeque<TransportKey>,
+    key: TransportKey,
+) {
     if let Some(transport) = transports.get_mut(key).filter(|transport| !transport.is_touched) {
         transport.is_touched = true;
-        touched.push(key);
+        touched.push_back(key);
     }
 }

@@ -19,7 +19,7 @@ pub struct Peer {
     pub info: NewPeer,
     /// Its room.
     pub room: RoomKey,
-    /// The connection that the client offers: the publisher's, or the only one.
+    /// The connection that the client offers: the publisher's, or the only one. The null key before the first offer.
     pub publisher: TransportKey,
     /// The connection on which it receives: the subscriber's, or the only one.
     pub subscriber: TransportKey,

@@ -1,11 +1,14 @@
 //! A worker and its clients in memory: a network without loss or delay, and a clock that the test moves.
 
 use std::net::SocketAddr;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
 use conclave_rtc::machine::{Datagram, Source, Worker};
-use conclave_rtc::{Codec, Command, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerEvent, RoomEvent};
+use conclave_rtc::{
+    Codec, Command, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerEvent, PeerSnapshot, Reply, RoomEvent,
+};
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
 use str0m::media::{MediaKind, Mid, Rid};
@@ -25,6 +28,8 @@ pub struct World {
     pub room: NamespacedRoom,
     /// Events of participants that no client stands for.
     pub others: Vec<(String, PeerEvent)>,
+    /// The most packets that the worker had to send at once.
+    pub largest_outbox: usize,
     next_port: u16,
     /// The layers that published videos announce.
     pub layers: Vec<LayerInfo>,
@@ -96,6 +101,7 @@ impl World {
             room_events: Vec::new(),
             room: "prj_0123456789ab.room".parse().unwrap(),
             others: Vec::new(),
+            largest_outbox: 0,
             next_port: 10_000,
             layers: Vec::new(),
             answers: true,
@@ -250,6 +256,15 @@ impl World {
         connection.received.iter().filter(|packet| packet.track == track.sid).cloned().collect()
     }
 
+    /// The state of those of these participants that are in the room.
+    pub fn snapshot(&mut self, peers: &[&str]) -> Vec<PeerSnapshot> {
+        let (sender, snapshots) = mpsc::channel();
+        let reply = Reply::new(move |snapshot| sender.send(snapshot).unwrap());
+        let peers = peers.iter().map(|sid| sid.parse().unwrap()).collect();
+        self.command(Command::Snapshot { peers, reply });
+        snapshots.recv().unwrap()
+    }
+
     pub fn receiver(&mut self, client: usize) -> &mut Connection {
         let client = &mut self.clients[client];
         client.subscriber.as_mut().unwrap_or(&mut client.publisher)
@@ -302,10 +317,10 @@ impl World {
     /// Delivers packets and events until there are none.
     pub fn settle(&mut self) {
         loop {
-            self.worker.flush(self.now);
+            let has_more = self.worker.flush(self.now);
             let had_events = self.handle_events();
             let had_packets = self.deliver_to_clients() | self.deliver_to_server();
-            if !had_events && !had_packets {
+            if !has_more && !had_events && !had_packets {
                 return;
             }
         }
@@ -313,6 +328,7 @@ impl World {
 
     fn deliver_to_clients(&mut self) -> bool {
         let packets: Vec<_> = self.worker.outbox().drain(..).collect();
+        self.largest_outbox = self.largest_outbox.max(packets.len());
         let now = self.now;
         for packet in &packets {
             if (self.loses)(false, packet.contents.len(), now) {

@@ -10,7 +10,8 @@ use super::commands::new_track;
 use super::support::NewSection;
 use super::world::{Publication, World};
 use super::{MODES, alice_and_bob};
-use crate::command::Command;
+use crate::command::{Command, ConnectionMode};
+use crate::worker::OUTBOX;
 
 #[test]
 fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
@@ -52,6 +53,30 @@ fn packets_that_arrive_together_are_sent_on_together() {
         let heard: Vec<_> = world.received(bob, &voice).iter().map(|packet| packet.payload[0]).collect();
         assert_eq!(heard, [0, 1, 2, 3, 4, 5], "{mode:?}");
     }
+}
+
+#[test]
+fn packets_to_many_receivers_are_handed_out_in_parts() {
+    const PACKETS: u8 = 20;
+    const RECEIVERS: [&str; 6] = ["PA_bob", "PA_carol", "PA_dave", "PA_erin", "PA_frank", "PA_grace"];
+    let mut world = World::new();
+    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let receivers = RECEIVERS.map(|name| world.join_connected(name, ConnectionMode::Dual));
+    receivers.iter().for_each(|receiver| world.subscribe(*receiver, &voice));
+    world.run(Duration::from_secs(1));
+    for number in 0..PACKETS {
+        world.write(&mut voice, None, &[number]);
+        world.now += Duration::from_micros(10);
+        world.clients[alice].publisher.advance(world.now);
+    }
+    world.settle();
+    for receiver in receivers {
+        let heard: Vec<_> = world.received(receiver, &voice).iter().map(|packet| packet.payload[0]).collect();
+        assert_eq!(heard, Vec::from_iter(0..PACKETS));
+    }
+    // The last connection that is driven puts out all of its packets.
+    assert!(world.largest_outbox < OUTBOX + usize::from(PACKETS), "{} packets", world.largest_outbox);
 }
 
 #[test]

@@ -59,3 +59,18 @@ fn pictures_are_rotated_before_they_are_encoded_since_their_orientation_is_not_n
     assert_eq!(of_video.len(), 2, "to each client");
     assert!(of_video.iter().all(|sdp| sdp.contains("a=extmap:") && !sdp.contains(ORIENTATION)), "{of_video:?}");
 }
+
+#[test]
+fn a_participant_who_only_receives_has_one_connection_until_it_offers_another() {
+    let mut world = World::new();
+    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let roles = |world: &mut World| {
+        let snapshot = world.snapshot(&["PA_alice"]);
+        Vec::from_iter(snapshot[0].transports.iter().map(|transport| transport.role))
+    };
+    assert_eq!(roles(&mut world), ["subscriber"]);
+    world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    assert_eq!(roles(&mut world), ["publisher", "subscriber"]);
+    world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    assert_eq!(roles(&mut world), ["publisher", "subscriber"]);
+}

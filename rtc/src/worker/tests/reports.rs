@@ -1,6 +1,5 @@
 //! Speakers, connection qualities, bitrates, snapshots.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use conclave_model::{ParticipantSid, TrackSid};
@@ -8,7 +7,7 @@ use str0m::format::Codec;
 
 use super::world::World;
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode, Reply};
+use crate::command::{Command, ConnectionMode};
 use crate::event::{ConnectionQuality, PeerEvent, RoomEvent};
 
 #[test]
@@ -132,11 +131,7 @@ fn a_snapshot_shows_connections_and_tracks() {
             world.send_vp8(&mut camera, None, true);
             world.run(Duration::from_millis(40));
         }
-        let (sender, snapshots) = mpsc::channel();
-        let reply = Reply::new(move |snapshot| sender.send(snapshot).unwrap());
-        let peers = ["PA_alice", "PA_stranger", "PA_bob"].map(|sid| sid.parse().unwrap()).into();
-        world.command(Command::Snapshot { peers, reply });
-        let snapshot = snapshots.recv().unwrap();
+        let snapshot = world.snapshot(&["PA_alice", "PA_stranger", "PA_bob"]);
         let [alice, bob] = snapshot.as_slice() else { panic!("two participants: {snapshot:?}") };
         assert_eq!(alice.published[0].layers[0].packets, 60, "{mode:?}");
         assert_eq!((alice.published[0].subscribers, bob.subscribed[0].packets), (1, 60), "{mode:?}");

@@ -164,12 +164,16 @@ fn damaged_descriptions_fail_their_participant_at_most() {
         let sdp = damaged(&offer, &changes);
         let peer: conclave_model::ParticipantSid = "PA_mallory".parse().unwrap();
         world.worker.handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
-        world.worker.flush(now);
+        while world.worker.flush(now) {
+            world.worker.outbox().clear();
+        }
         let offer = Command::Offer { peer: peer.clone(), offer_id: 1, sdp: sdp.clone() };
         world.worker.handle_command(&room, offer, now);
         let answer = Command::Answer { peer: peer.clone(), offer_id: 0, sdp };
         world.worker.handle_command(&room, answer, now);
-        world.worker.flush(now);
+        while world.worker.flush(now) {
+            world.worker.outbox().clear();
+        }
         world.worker.handle_command(&room, Command::RemovePeer { peer }, now);
         drop(world.worker.take_events());
         Ok(())
