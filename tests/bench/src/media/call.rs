@@ -37,6 +37,7 @@ pub struct Call {
 }
 
 /// What a server has done over a time.
+#[derive(Default)]
 pub struct Measurement {
     pub seconds: f64,
     /// The CPU time of the server and of the load, in seconds.
@@ -142,6 +143,16 @@ impl Call {
 }
 
 impl Measurement {
+    /// Adds what was measured at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.count.add(other.count.clone());
+        for of in [0, 1] {
+            self.cpu[of] += other.cpu[of];
+            self.dropped[of] += other.dropped[of];
+        }
+    }
+
     /// Packets each second.
     pub fn rate(&self) -> f64 {
         self.count.packets as f64 / self.seconds

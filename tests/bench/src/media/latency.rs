@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::call::{Call, Shape};
+use super::call::{Call, Measurement, Shape};
 use super::cores::confine;
 use super::server::Program;
+use super::stalls::KernelThreads;
 use super::{Servers, stalls};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
@@ -13,10 +14,19 @@ use crate::figure::{Figure, Section, Unit, thousands};
 const MEETING: Shape = Shape { publishers: 6, subscribers: 0, view: Some((640, 360)) };
 /// The share of its core that the server is to use.
 const LOAD: f64 = 0.7;
-/// The most meetings, and how many are added before it is measured how much a meeting takes.
+/// The most meetings, and how many there are at first.
 const MEETINGS: [usize; 2] = [40, 3];
 const WARM_UP: Duration = Duration::from_secs(3);
+/// For how long it is measured how much the meetings take.
+const PROBE: Duration = Duration::from_secs(2);
 const TIME: Duration = Duration::from_secs(8);
+/// The measurement is divided into slices of this length. What has to wait while the kernel runs its own threads is sent in the
+/// next slice at the latest.
+const SLICE: Duration = Duration::from_millis(250);
+/// The slices for which a server is measured.
+const SLICES: usize = 64;
+/// The share of a slice for which the kernel's own threads may run until it counts as disturbed.
+const DISTURBED: f64 = 0.01;
 /// A share of the core at which the load itself is late.
 const BUSY: f64 = 0.95;
 /// What a server may add, in milliseconds.
@@ -33,7 +43,8 @@ pub fn measure(servers: &Servers) -> Result<Section, BenchError> {
         about: "From the publisher's call that sends a packet to its arrival at the receiver's socket, which the system notes, over \
                 loopback. Meetings of 6 are added until the server uses 70 % of its core; it runs on one core, the load on another. An idle \
                 core is measured by a program that does nothing else than to look whether it runs: what arrives while it does not \
-                has to wait without any server, and on a busy core for several times as long.",
+                has to wait without any server, and on a busy core for several times as long. Undisturbed is what was measured while \
+                the kernel's own threads (not those that handle packets) took under 1 % of a core, and since then for 250 ms.",
         figures,
         curves: Vec::new(),
     })
@@ -51,23 +62,59 @@ fn idle_core() -> Result<Option<Figure>, BenchError> {
 fn run(program: &Program) -> Result<Vec<Figure>, BenchError> {
     let confined = confine()?;
     let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server))?;
-    let [most, step] = MEETINGS;
-    let mut meetings = 0;
-    let measured = loop {
-        (0..step).try_for_each(|_| call.add_room(MEETING).map(drop))?;
-        meetings += step;
-        let probe = call.measure(WARM_UP, Duration::from_secs(1))?;
-        let [server, load] = probe.shares();
-        if server >= LOAD - 0.05 || load >= BUSY || meetings >= most {
-            break call.measure(Duration::ZERO, TIME)?;
-        }
-    };
-    let [server, load] = measured.shares().map(|share| share * 100.0);
+    let meetings = add_meetings(&mut call)?;
+    let Measured { all, undisturbed } = measure_slices(&mut call)?;
+    let [server, load] = all.shares().map(|share| share * 100.0);
     let note = format!(
         "{meetings} meetings, {} packets/s; the server's core {server:.0} % busy, the load's {load:.0} %; median {:.2} ms",
-        thousands(measured.rate()),
-        measured.delay(50.0)
+        thousands(all.rate()),
+        all.delay(50.0)
     );
-    let p99 = Figure::new(format!("{}, p99", program.name()), measured.delay(99.0), Unit::Milliseconds).note(note);
-    Ok(vec![if matches!(program, Program::Conclave(_)) { p99.under(ADDED) } else { p99 }])
+    let name = program.name();
+    let share = undisturbed.seconds / all.seconds * 100.0;
+    let p99 = Figure::new(format!("{name}, p99 undisturbed"), undisturbed.delay(99.0), Unit::Milliseconds)
+        .note(format!("{share:.0} % of the time; median {:.2} ms", undisturbed.delay(50.0)));
+    Ok(vec![
+        if matches!(program, Program::Conclave(_)) { p99.under(ADDED) } else { p99 },
+        Figure::new(format!("{name}, p99"), all.delay(99.0), Unit::Milliseconds).note(note),
+    ])
+}
+
+/// Adds meetings until one more would use more than the wanted load. Returns how many there are.
+fn add_meetings(call: &mut Call) -> Result<usize, BenchError> {
+    let [most, mut more] = MEETINGS;
+    let mut meetings = 0;
+    loop {
+        (0..more).try_for_each(|_| call.add_room(MEETING).map(drop))?;
+        meetings += more;
+        let [server, load] = call.measure(WARM_UP, PROBE)?.shares();
+        let missing = (LOAD - server) / (server / meetings as f64);
+        if missing < 0.5 || load >= BUSY || meetings >= most {
+            return Ok(meetings);
+        }
+        more = ((missing / 2.0) as usize).max(1);
+    }
+}
+
+/// What was measured in all slices, and in those that the kernel did not disturb.
+#[derive(Default)]
+struct Measured {
+    all: Measurement,
+    undisturbed: Measurement,
+}
+
+fn measure_slices(call: &mut Call) -> Result<Measured, BenchError> {
+    let threads = KernelThreads::find()?;
+    let (mut measured, mut was_disturbed, mut before) = (Measured::default(), false, threads.time());
+    for _ in 0..SLICES {
+        let slice = call.measure(Duration::ZERO, SLICE)?;
+        let now = threads.time();
+        let is_disturbed = now - before > SLICE.mul_f64(DISTURBED);
+        if !is_disturbed && !was_disturbed {
+            measured.undisturbed.add(&slice);
+        }
+        measured.all.add(&slice);
+        (was_disturbed, before) = (is_disturbed, now);
+    }
+    Ok(measured)
 }

@@ -1,5 +1,7 @@
 //! What a core takes from the program that runs on it: the kernel's own threads, interrupts, other guests of the machine.
 
+use std::fs;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,4 +32,30 @@ pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, B
         Ok(Stalls { share: beyond.as_secs_f64() / time.as_secs_f64(), longest })
     };
     thread::spawn(spin).join().map_err(|_| "the thread that looks for stalls panicked")?
+}
+
+/// The kernel's own threads, which take a core from the programs on it, but for those that handle packets for the programs.
+pub struct KernelThreads {
+    /// The files with the time that each has run.
+    times: Vec<PathBuf>,
+}
+
+impl KernelThreads {
+    /// Finds the threads of now: there are none where a system does not show them.
+    pub fn find() -> Result<Self, BenchError> {
+        let processes = fs::read_dir("/proc")?.filter_map(Result::ok).map(|entry| entry.path());
+        let is_kernel = |stat: &str| {
+            // The name, in parentheses, may hold spaces; the second field behind it is the parent, whose number is 2 for all of them.
+            let parent = stat.rsplit(')').next().and_then(|fields| fields.split_whitespace().nth(1));
+            parent == Some("2") && !stat.contains("(ksoftirqd/")
+        };
+        let threads = processes.filter(|path| fs::read_to_string(path.join("stat")).is_ok_and(|stat| is_kernel(&stat)));
+        Ok(Self { times: threads.map(|path| path.join("schedstat")).collect() })
+    }
+
+    /// Returns for how long they have run, on all cores.
+    pub fn time(&self) -> Duration {
+        let nanoseconds = |path| fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok();
+        self.times.iter().filter_map(nanoseconds).map(Duration::from_nanos).sum()
+    }
 }
