@@ -104,7 +104,7 @@ struct Measured {
 }
 
 fn measure_slices(call: &mut Call) -> Result<Measured, BenchError> {
-    let threads = KernelThreads::find()?;
+    let mut threads = KernelThreads::find()?;
     let (mut measured, mut was_disturbed, mut before) = (Measured::default(), false, threads.time());
     for _ in 0..SLICES {
         let slice = call.measure(Duration::ZERO, SLICE)?;

@@ -36,8 +36,8 @@ pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, B
 
 /// The kernel's own threads, which take a core from the programs on it, but for those that handle packets for the programs.
 pub struct KernelThreads {
-    /// The files with the time that each has run.
-    times: Vec<PathBuf>,
+    /// The file with the time that each has run, and that time when it was read last.
+    times: Vec<(PathBuf, Duration)>,
 }
 
 impl KernelThreads {
@@ -50,12 +50,16 @@ impl KernelThreads {
             parent == Some("2") && !stat.contains("(ksoftirqd/")
         };
         let threads = processes.filter(|path| fs::read_to_string(path.join("stat")).is_ok_and(|stat| is_kernel(&stat)));
-        Ok(Self { times: threads.map(|path| path.join("schedstat")).collect() })
+        Ok(Self { times: threads.map(|path| (path.join("schedstat"), Duration::ZERO)).collect() })
     }
 
-    /// Returns for how long they have run, on all cores.
-    pub fn time(&self) -> Duration {
-        let nanoseconds = |path| fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok();
-        self.times.iter().filter_map(nanoseconds).map(Duration::from_nanos).sum()
+    /// Returns for how long they have run, on all cores. The time of a thread that has ended stays.
+    pub fn time(&mut self) -> Duration {
+        for (path, time) in &mut self.times {
+            let read = fs::read_to_string(path).ok();
+            let nanoseconds = read.and_then(|text| text.split_whitespace().next()?.parse().ok());
+            *time = nanoseconds.map_or(*time, Duration::from_nanos);
+        }
+        self.times.iter().map(|(_, time)| *time).sum()
     }
 }
