@@ -147,6 +147,13 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8, String)>> {
     prop::collection::vec((any::<usize>(), any::<u8>(), "[ a-z0-9:;=/\\-]{0,12}"), 1..6)
 }
 
+/// Completes what the worker was told, and loses what it sends.
+fn complete(world: &mut World) {
+    while world.worker.flush(world.now) {
+        world.worker.outbox().clear();
+    }
+}
+
 #[test]
 fn damaged_descriptions_fail_their_participant_at_most() {
     let mut runner = TestRunner::new(ProptestConfig::with_cases(100));
@@ -164,16 +171,12 @@ fn damaged_descriptions_fail_their_participant_at_most() {
         let sdp = damaged(&offer, &changes);
         let peer: conclave_model::ParticipantSid = "PA_mallory".parse().unwrap();
         world.worker.handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
-        while world.worker.flush(now) {
-            world.worker.outbox().clear();
-        }
+        complete(&mut world);
         let offer = Command::Offer { peer: peer.clone(), offer_id: 1, sdp: sdp.clone() };
         world.worker.handle_command(&room, offer, now);
         let answer = Command::Answer { peer: peer.clone(), offer_id: 0, sdp };
         world.worker.handle_command(&room, answer, now);
-        while world.worker.flush(now) {
-            world.worker.outbox().clear();
-        }
+        complete(&mut world);
         world.worker.handle_command(&room, Command::RemovePeer { peer }, now);
         drop(world.worker.take_events());
         Ok(())
