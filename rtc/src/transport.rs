@@ -142,9 +142,9 @@ const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
 /// The largest data message that clients may send, in bytes.
 const MAX_MESSAGE_BYTES: u32 = 65_535;
 
-/// How many packets are kept for retransmission, for each video that is sent: 0.8 s of the best layer, so several round trips. The
-/// payloads are shared by all receivers. str0m's records of 150 packets just fit into 64 KiB; those of 200 took 96.
-const RETRANSMISSION_PACKETS: usize = 150;
+/// How many packets are kept for retransmission, for each video that is sent: a second of the best layer, so several round
+/// trips. The payloads are shared by all receivers; 600 took a quarter more memory for each of 500.
+const RETRANSMISSION_PACKETS: usize = 200;
 
 /// How long they are kept: until a packet that was lost twice in a congested network, with a round trip of half a second, has
 /// been repeated. Low layers have far fewer packets in this time.
