@@ -56,9 +56,10 @@ impl Worker {
         }
     }
 
-    /// Returns the connection that a client offers. In dual mode its first offer creates that: who only receives makes none.
+    /// Returns the connection that a client offers; `None` of a source. In dual mode its first offer creates that: who only
+    /// receives makes none.
     pub(super) fn publisher_transport(&mut self, key: PeerKey) -> Option<TransportKey> {
-        let peer = self.peers.get(key).filter(|peer| !peer.is_source() && !peer.has_failed)?;
+        let peer = self.peers.get(key).filter(|peer| !peer.is_source())?;
         if !peer.publisher.is_null() {
             return Some(peer.publisher);
         }

@@ -50,7 +50,7 @@ use ticks::Ticks;
 use timers::Timers;
 use track::UpTrack;
 
-/// How many packets are put into the outbox before it has to be emptied.
+/// How many packets are put into the outbox before it has to be emptied: as many as one call to the system sends.
 pub const OUTBOX: usize = 64;
 
 /// A media worker: rooms, their participants, the participants' connections and tracks.

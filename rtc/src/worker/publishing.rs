@@ -14,11 +14,16 @@ use crate::transport::{PeerKey, TrackKey, TransportKey};
 impl Worker {
     /// Handles an offer of a client and answers it.
     pub(super) fn handle_offer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
+        if self.peers.get(key).is_none_or(|peer| peer.has_failed) {
+            return;
+        }
         let sections = sdp::read_sections(text);
         if text.len() > self.limits.sdp_bytes || sections.len() > self.limits.media_sections {
             return self.fail_peer(key, FailureReason::Negotiation);
         }
-        let Some(transport) = self.publisher_transport(key) else { return };
+        let Some(transport) = self.publisher_transport(key) else {
+            return self.fail_peer(key, FailureReason::Negotiation);
+        };
         let accepted = self.transports.get_mut(transport).map(|transport| transport.accept_offer(text));
         let Some(Ok(answer)) = accepted else { return self.fail_peer(key, FailureReason::Negotiation) };
         self.register_credentials(transport);

@@ -100,9 +100,14 @@ impl Drop for Process {
 /// The CPU time that a process has used so far, in seconds.
 pub fn cpu(process: u32) -> Result<f64, BenchError> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th field behind it.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    // User and system time are the 12th and 13th of the fields.
+    let fields: Vec<&str> = stat_fields(&stat).collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).ok_or("no CPU time");
     // Linux reports a hundred ticks each second.
     Ok((ticks(11)? + ticks(12)?) / 100.0)
+}
+
+/// The fields of a process's `stat` behind its name, which is in parentheses and may hold spaces: the state, the parent and so on.
+pub fn stat_fields(stat: &str) -> impl Iterator<Item = &str> {
+    stat.rsplit(')').next().unwrap_or_default().split_whitespace()
 }

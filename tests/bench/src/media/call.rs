@@ -37,7 +37,7 @@ pub struct Call {
 }
 
 /// What a server has done over a time.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Measurement {
     pub seconds: f64,
     /// The CPU time of the server and of the load, in seconds.
@@ -144,9 +144,9 @@ impl Call {
 
 impl Measurement {
     /// Adds what was measured at another time.
-    pub fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: Self) {
         self.seconds += other.seconds;
-        self.count.add(other.count.clone());
+        self.count.add(other.count);
         for of in [0, 1] {
             self.cpu[of] += other.cpu[of];
             self.dropped[of] += other.dropped[of];

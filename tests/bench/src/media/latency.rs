@@ -19,6 +19,7 @@ const MEETINGS: [usize; 2] = [40, 3];
 const WARM_UP: Duration = Duration::from_secs(3);
 /// For how long it is measured how much the meetings take.
 const PROBE: Duration = Duration::from_secs(2);
+/// For how long an idle core is measured.
 const TIME: Duration = Duration::from_secs(8);
 /// The measurement is divided into slices of this length. What has to wait while the kernel runs its own threads is sent in the
 /// next slice at the latest.
@@ -116,9 +117,9 @@ fn measure_slices(call: &mut Call) -> Result<Measured, BenchError> {
         let now = threads.time();
         let is_disturbed = now - before > SLICE.mul_f64(DISTURBED);
         if !is_disturbed && !was_disturbed {
-            measured.undisturbed.add(&slice);
+            measured.undisturbed.add(slice.clone());
         }
-        measured.all.add(&slice);
+        measured.all.add(slice);
         (was_disturbed, before) = (is_disturbed, now);
     }
     Ok(measured)

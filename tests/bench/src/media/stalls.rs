@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::cores::stay_on;
 use crate::BenchError;
+use crate::process::stat_fields;
 
 /// The moments at which a program that always runs was kept from it.
 pub struct Stalls {
@@ -44,11 +45,8 @@ impl KernelThreads {
     /// Finds the threads of now: there are none where a system does not show them.
     pub fn find() -> Result<Self, BenchError> {
         let processes = fs::read_dir("/proc")?.filter_map(Result::ok).map(|entry| entry.path());
-        let is_kernel = |stat: &str| {
-            // The name, in parentheses, may hold spaces; the second field behind it is the parent, whose number is 2 for all of them.
-            let parent = stat.rsplit(')').next().and_then(|fields| fields.split_whitespace().nth(1));
-            parent == Some("2") && !stat.contains("(ksoftirqd/")
-        };
+        // The second field is the parent, whose number is 2 for all of them.
+        let is_kernel = |stat: &str| stat_fields(stat).nth(1) == Some("2") && !stat.contains("(ksoftirqd/");
         let threads = processes.filter(|path| fs::read_to_string(path.join("stat")).is_ok_and(|stat| is_kernel(&stat)));
         Ok(Self { times: threads.map(|path| (path.join("schedstat"), Duration::ZERO)).collect() })
     }
