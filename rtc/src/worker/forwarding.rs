@@ -127,7 +127,8 @@ impl Worker {
         if track.medium() == TrackMedium::Audio || track.is_muted {
             return;
         }
-        let waited_for: Vec<_> = track.choices().filter_map(|choice| choice.waits_for()).collect();
+        let start = track.starting_layer(self.now);
+        let waited_for: Vec<_> = track.choices().filter_map(|choice| choice.waits_for()).chain(start).collect();
         for layer in waited_for {
             if let Some(layer) = track.layers.get_mut(layer) {
                 layer.key_frames.want();

@@ -191,6 +191,17 @@ impl UpTrack {
         self.downs.iter_mut().map(|down| &mut down.choice).chain(recorded)
     }
 
+    /// Returns the lowest layer if somebody who shows nothing yet should start with it, since a key frame of the layer that they
+    /// wait for may not be requested for some time: many join one after another.
+    pub fn starting_layer(&self, now: Instant) -> Option<usize> {
+        let lowest = self.layers.iter().position(|layer| layer.is_live(now))?;
+        let waits_long = |target: usize| {
+            target > lowest && self.layers.get(target).is_some_and(|layer| layer.key_frames.is_exhausted(now))
+        };
+        let starts = |choice: &LayerChoice| choice.current.is_none() && choice.target.is_some_and(waits_long);
+        self.downs.iter().any(|down| starts(&down.choice)).then_some(lowest)
+    }
+
     /// Returns whether a layer has sent recently. Before any has, all count as live.
     pub fn is_live(&self, layer: usize, now: Instant) -> bool {
         let has_started = self.layers.iter().any(|layer| layer.last_packet.is_some());

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use str0m::format::Codec;
+use str0m::media::{Mid, Rid};
 
 use super::MODES;
 use super::support::{Abilities, Received};
@@ -131,6 +132,34 @@ fn twenty_switches_make_one_stream_without_gaps_each_beginning_with_a_key_frame(
         }
         assert!(switches >= 19, "{mode:?}: {switches}");
     }
+}
+
+#[test]
+fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting() {
+    let mut call = Simulcast::new(ConnectionMode::Dual);
+    let carol = call.world.join_connected("PA_carol", ConnectionMode::Dual);
+    call.stream(20, &[0, 1, 2]);
+    // Bob loses all key frames, so all that may be requested of the best layer are requested; one has just come.
+    let mid = call.take_received()[0].mid;
+    let is_best = |(_, rid): &(Mid, Option<Rid>)| rid.is_some_and(|rid| &*rid == RIDS[2]);
+    for step in 0.. {
+        assert!(step < 200, "no key frame is requested any more");
+        let now = call.world.now;
+        call.world.receiver(call.bob).request_key_frame(mid, now);
+        let is_requested = call.world.clients[call.alice].publisher.key_frame_requests.iter().any(is_best);
+        call.stream(1, &[0, 1, 2]);
+        if step > 100 && is_requested {
+            break;
+        }
+    }
+    let camera = call.layers[0].clone();
+    call.world.subscribe(carol, &camera);
+    call.stream(8, &[0, 1, 2]);
+    let first = call.world.receiver(carol).received.first().map(|packet| packet.payload[7]);
+    assert_eq!(first, Some(0), "a frame within 320 ms");
+    call.stream(40, &[0, 1, 2]);
+    let last = call.world.receiver(carol).received.last().map(|packet| packet.payload[7]);
+    assert_eq!(last, Some(2), "the best layer follows");
 }
 
 fn picture_id(packet: &Received) -> u16 {
