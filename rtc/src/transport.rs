@@ -142,12 +142,12 @@ const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
 /// The largest data message that clients may send, in bytes.
 const MAX_MESSAGE_BYTES: u32 = 65_535;
 
-/// How many packets are kept for retransmission, for each video that is sent: a second of the best layer, so several round
-/// trips. The payloads are shared by all receivers; 600 took a quarter more memory for each of 500.
-const RETRANSMISSION_PACKETS: usize = 200;
+/// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
+/// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.
+const RETRANSMISSION_PACKETS: usize = 128;
 
 /// How long they are kept: until a packet that was lost twice in a congested network, with a round trip of half a second, has
-/// been repeated. Low layers have far fewer packets in this time.
+/// been repeated. Layers of up to 500 kbit/s have fewer packets in this time.
 const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
 
 /// Retransmissions that are waiting are dropped when they exceed this share of what is sent: as much as new packets. str0m's
