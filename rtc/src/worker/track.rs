@@ -191,8 +191,8 @@ impl UpTrack {
         self.downs.iter_mut().map(|down| &mut down.choice).chain(recorded)
     }
 
-    /// Returns the lowest layer if somebody who shows nothing yet should start with it, since a key frame of the layer that they
-    /// wait for may not be requested for some time: many join one after another.
+    /// Returns the lowest live layer if a receiver that shows nothing yet should start with it: the key frames that may be requested
+    /// of the layer that it waits for are exhausted, since many participants have joined one after another.
     pub fn starting_layer(&self, now: Instant) -> Option<usize> {
         let lowest = self.layers.iter().position(|layer| layer.is_live(now))?;
         let waits_long = |target: usize| {

@@ -57,7 +57,7 @@ fn time_joins(servers: &Servers, pace: Pace) -> Result<Figure, BenchError> {
         call.load.leave(id)?;
         call.load.run(next.saturating_duration_since(Instant::now()))?;
     }
-    Ok(first_frame("join to first frame, p99", &times).under(300.0))
+    Ok(first_frame_figure("join to first frame, p99", &times).under(300.0))
 }
 
 fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchError> {
@@ -74,8 +74,8 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
         if present.len() == PRESENT
             && let Some(oldest) = present.pop_front()
         {
-            let first_frame = call.load.client(oldest)?.received.first_frame;
-            first_frames.push(first_frame.ok_or("a participant has left without a frame")?);
+            let received = &call.load.client(oldest)?.received;
+            first_frames.push(received.first_frame.ok_or("a participant has left without a frame")?);
             call.load.leave(oldest)?;
         }
         present.push_back(call.load.join(call.server.address, &others[joins % others.len()], &subscriber())?);
@@ -95,13 +95,13 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
         time.as_secs()
     );
     Ok([
-        first_frame("first frame while many join, p99", &first_frames),
+        first_frame_figure("first frame while many join, p99", &first_frames),
         Figure::new("memory at the end, of that after a quarter", after / before, Unit::Ratio).under(1.1).note(note),
     ])
 }
 
 /// Sums up the times from joins to first frames.
-fn first_frame(name: &str, times: &[Duration]) -> Figure {
+fn first_frame_figure(name: &str, times: &[Duration]) -> Figure {
     let milliseconds = |percent| percentile(times, percent).unwrap_or_default().as_secs_f64() * 1_000.0;
     let note = format!("median {:.0} ms, longest {:.0} ms", milliseconds(50.0), milliseconds(100.0));
     Figure::new(name, milliseconds(99.0), Unit::Milliseconds).note(note)
