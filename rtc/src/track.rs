@@ -113,7 +113,7 @@ pub struct NewTrack {
     pub medium: TrackMedium,
     /// The device or screen. Screen shares have priority when bandwidth is short.
     pub source: TrackSource,
-    /// The codec that the answer must prefer. `None` prefers VP8 for video.
+    /// The codec that the answer must prefer. `None` prefers the one that the client offers first.
     pub codec: Option<Codec>,
     /// Whether Opus is sent in stereo (`TF_STEREO`). Ignored for video.
     pub is_stereo: bool,

@@ -61,7 +61,7 @@ pub(super) fn accept(
         cid: cut(&request.cid),
         medium,
         source,
-        codec: Some(codec),
+        codec,
         is_stereo,
         uses_dtx: !request.disable_dtx && !has_feature(AudioTrackFeature::TfNoDtx),
         uses_red: !request.disable_red,
@@ -83,7 +83,7 @@ pub(super) fn accept(
         stream: cut(&request.stream),
         audio_features: request.audio_features.iter().copied().take(16).collect(),
         codecs: vec![SimulcastCodecInfo {
-            mime_type: codec.mime_type().to_owned(),
+            mime_type: codec.map(|codec| codec.mime_type().to_owned()).unwrap_or_default(),
             cid: cut(&request.cid),
             layers: layers.clone(),
             ..SimulcastCodecInfo::default()
@@ -105,11 +105,15 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     }
 }
 
-/// Returns the first codec that the client names and the server forwards; Opus or VP8, if it names none of them.
-fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium) -> Codec {
-    let mut named = request.simulcast_codecs.iter().filter_map(|codec| Codec::from_mime_type(&codec.codec));
+/// Returns the first codec that the client names and the server forwards; Opus or VP8, if it names only others. `None` if it
+/// names none: then its offer decides.
+fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium) -> Option<Codec> {
+    let mut named =
+        request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty()).peekable();
+    named.peek()?;
     let default = if medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
-    named.find(|codec| codec.medium() == medium).unwrap_or(default)
+    let mut known = named.filter_map(Codec::from_mime_type);
+    Some(known.find(|codec| codec.medium() == medium).unwrap_or(default))
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
@@ -139,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_sorted_by_quality_and_an_unsupported_codec_becomes_vp8() {
-        for (asked, codec) in [("vp9", Codec::Vp8), ("h264", Codec::H264), ("", Codec::Vp8)] {
+    fn layers_are_sorted_by_quality_an_unsupported_codec_becomes_vp8_and_the_offer_decides_if_none_is_named() {
+        for (asked, codec) in [("vp9", Some(Codec::Vp8)), ("h264", Some(Codec::H264)), ("", None)] {
             let request = request(asked);
             let what = kind_and_source(request.r#type, request.source).unwrap();
             let (info, media) = accept(&request, &"TR_VC1".parse().unwrap(), what);
-            assert_eq!(media.codec, Some(codec));
-            assert_eq!(info.codecs[0].mime_type, codec.mime_type());
+            assert_eq!(media.codec, codec);
+            assert_eq!(info.codecs[0].mime_type, codec.map_or("", Codec::mime_type));
             assert_eq!(info.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [320, 640, 1280]);
             assert_eq!(media.layers.last().map(|layer| layer.quality), Some(Quality::High));
         }

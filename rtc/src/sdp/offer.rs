@@ -18,7 +18,7 @@ pub struct OfferedSection {
     pub track_id: Option<String>,
     /// The rids of the simulcast layers that it sends, in its order; empty without simulcast.
     pub rids: Vec<String>,
-    /// The codecs that the server forwards among those offered.
+    /// The codecs that the server forwards among those offered, the client's favourite first.
     pub codecs: Vec<Codec>,
 }
 
@@ -71,14 +71,24 @@ fn sent_rid(value: &str) -> Option<&str> {
     (words.next()? == "send").then_some(rid)
 }
 
+/// Returns the forwarded codecs of a section in the client's order of preference, which is that of the payload types in the
+/// first line.
 fn codecs(section: &str) -> Vec<Codec> {
+    let maps: Vec<_> = attributes(section, "rtpmap").filter_map(payload_type).collect();
+    let payload_types = section.lines().next().unwrap_or_default().split_whitespace().skip(3);
     let mut found = Vec::new();
-    for map in attributes(section, "rtpmap") {
-        let name = map.split_whitespace().nth(1).and_then(|encoding| encoding.split('/').next());
-        let codec = name.and_then(Codec::from_mime_type).filter(|codec| !found.contains(codec));
-        found.extend(codec);
+    for payload_type in payload_types {
+        let map = maps.iter().find(|(known, _)| *known == payload_type);
+        found.extend(map.map(|(_, codec)| *codec).filter(|codec| !found.contains(codec)));
     }
     found
+}
+
+/// Reads the payload type and the codec of an `rtpmap`; `None` for a codec that is not forwarded.
+fn payload_type(map: &str) -> Option<(&str, Codec)> {
+    let (payload_type, encoding) = map.split_once(' ')?;
+    let name = encoding.trim().split('/').next()?;
+    Some((payload_type, Codec::from_mime_type(name)?))
 }
 
 #[cfg(test)]
@@ -87,7 +97,7 @@ mod tests {
 
     const OFFER: &str = "v=0\r\ns=-\r\na=group:BUNDLE 0 1 2\r\n\
         m=audio 9 UDP/TLS/RTP/SAVPF 111 63\r\na=mid:0\r\na=recvonly\r\na=rtpmap:111 opus/48000/2\r\n\
-        m=video 9 UDP/TLS/RTP/SAVPF 96 97\r\na=mid:1\r\na=sendonly\r\na=msid:stream cid-1\r\n\
+        m=video 9 UDP/TLS/RTP/SAVPF 102 96 97 98\r\na=mid:1\r\na=sendonly\r\na=msid:stream cid-1\r\n\
         a=rtpmap:96 VP8/90000\r\na=rtpmap:97 rtx/90000\r\na=rtpmap:98 VP9/90000\r\na=rtpmap:102 H264/90000\r\n\
         a=rid:q send\r\na=rid:h send\r\na=rid:x recv\r\na=simulcast:send q;h\r\n\
         m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=mid:2\r\na=sendrecv\r\n";
@@ -100,7 +110,7 @@ mod tests {
         assert_eq!((audio.medium, audio.codecs.as_slice()), (TrackMedium::Audio, &[Codec::Opus][..]));
         assert_eq!((video.sends, video.receives, video.track_id.as_deref()), (true, false, Some("cid-1")));
         assert_eq!(video.rids, ["q", "h"]);
-        assert_eq!(video.codecs, [Codec::Vp8, Codec::H264]);
+        assert_eq!(video.codecs, [Codec::H264, Codec::Vp8]);
     }
 
     #[test]

@@ -215,9 +215,45 @@ impl Worker {
     }
 }
 
-/// Returns the codec to ask for: the announced one if it is offered, else VP8, else the first one.
+/// Returns the codec to ask for: the announced one if it is offered, else VP8. If none is announced, the one that the client
+/// offers first; some clients send nothing else.
 fn preferred_codec(info: &NewTrack, offered: &[Codec]) -> Codec {
     let fallback = if info.medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
-    let wanted = [info.codec.unwrap_or(fallback), fallback];
-    wanted.into_iter().find(|codec| offered.contains(codec)).or(offered.first().copied()).unwrap_or(fallback)
+    let announced = info.codec.into_iter().flat_map(|codec| [codec, fallback]).find(|codec| offered.contains(codec));
+    announced.or(offered.first().copied()).unwrap_or(fallback)
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::participant::TrackSource;
+
+    use super::*;
+
+    #[test]
+    fn an_announced_codec_is_preferred_and_without_one_the_first_that_is_offered() {
+        let track = |codec| NewTrack {
+            sid: "TR_VC1".parse().unwrap(),
+            cid: "cid".into(),
+            medium: TrackMedium::Video,
+            source: TrackSource::Camera,
+            codec,
+            is_stereo: false,
+            uses_dtx: false,
+            uses_red: false,
+            is_muted: false,
+            layers: Vec::new(),
+        };
+        let (vp8, h264) = (Codec::Vp8, Codec::H264);
+        for (announced, offered, codec) in [
+            (None, &[h264, vp8][..], h264),
+            (None, &[vp8, h264], vp8),
+            (None, &[], vp8),
+            (Some(h264), &[vp8, h264], h264),
+            (Some(vp8), &[h264, vp8], vp8),
+            (Some(h264), &[vp8], vp8),
+            (Some(vp8), &[h264], h264),
+        ] {
+            assert_eq!(preferred_codec(&track(announced), offered), codec, "{announced:?} of {offered:?}");
+        }
+    }
 }

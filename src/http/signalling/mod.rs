@@ -23,7 +23,7 @@ use response::{Rejection, plain, preflight};
 
 /// Its label in the metrics.
 const OPERATION: &str = "signalling";
-/// The paths, with the number of peer connections that their clients use.
+/// The paths, with the number of peer connections that their clients use if they send no join request.
 const PATHS: [(&str, &str, ConnectionMode); 2] =
     [("/rtc", "/rtc/validate", ConnectionMode::Dual), ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single)];
 

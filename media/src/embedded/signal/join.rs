@@ -83,7 +83,9 @@ impl fmt::Debug for JoinParameters {
 }
 
 impl JoinParameters {
-    /// Reads a query. The token is that of the `authorization` header's value, if there is one, or else in the query.
+    /// Reads a query of a path whose clients have this mode. A client that sends a join request has one peer connection on
+    /// either path: LiveKit's SDK for Go sends it to `/rtc`. The token is that of the `authorization` header's value, if there
+    /// is one, or else in the query.
     ///
     /// # Errors
     /// See [`JoinError`].
@@ -92,10 +94,11 @@ impl JoinParameters {
         let bearer = authorization.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
         let token = bearer.or_else(|| query.text("access_token")).filter(|token| !token.is_empty());
         let token = Secret::new(token.ok_or(JoinError::NoToken)?);
-        let parameters = match mode {
-            ConnectionMode::Single => from_join_request(token, query.join_request()?)?,
-            // No path of signalling has the mode `Source`.
-            ConnectionMode::Dual | ConnectionMode::Source => from_query(token, &query)?,
+        let has_join_request = query.text("join_request").is_some_and(|text| !text.is_empty());
+        let parameters = if mode == ConnectionMode::Single || has_join_request {
+            from_join_request(token, query.join_request()?)?
+        } else {
+            from_query(token, &query)?
         };
         if parameters.protocol < OLDEST_PROTOCOL { Err(JoinError::Protocol) } else { Ok(parameters) }
     }
@@ -274,6 +277,16 @@ mod tests {
         assert_eq!(parse("protocol=16&reconnect=1").unwrap_err(), JoinError::Participant);
         let bare = JoinParameters::parse(ConnectionMode::Dual, "protocol=16", None);
         assert_eq!(bare.unwrap_err(), JoinError::NoToken);
+    }
+
+    #[test]
+    fn a_join_request_on_the_older_path_asks_for_one_peer_connection_too() {
+        let parse = |query: &str| JoinParameters::parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
+        let join = parse(&query(Compression::Gzip, gzip(&request().encode_to_vec()))).unwrap();
+        assert_eq!((join.mode, join.protocol), (ConnectionMode::Single, 17));
+        assert_eq!(join.offer.unwrap().sdp, "v=0");
+        assert_eq!(parse("protocol=16&join_request=").unwrap().mode, ConnectionMode::Dual);
+        assert_eq!(parse("protocol=16&join_request=!").unwrap_err(), JoinError::JoinRequest);
     }
 
     #[test]

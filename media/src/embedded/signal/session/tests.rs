@@ -53,9 +53,7 @@ fn claims(identity: &str, role: Option<&str>) -> Claims {
 }
 
 fn parameters(mode: ConnectionMode) -> JoinParameters {
-    let path = if mode == ConnectionMode::Dual { "protocol=16" } else { "join_request=CgA" };
-    let parsed = JoinParameters::parse(ConnectionMode::Dual, path, Some("Bearer jwt"));
-    let parsed = parsed.or_else(|_| JoinParameters::parse(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt")));
+    let parsed = JoinParameters::parse(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt"));
     JoinParameters { mode, ..parsed.unwrap() }
 }
 

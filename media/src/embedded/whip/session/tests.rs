@@ -19,8 +19,8 @@ fn offer(sections: &str) -> String {
 fn both() -> String {
     offer(
         "m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n\
-         m=video 9 X 96\r\na=mid:1\r\na=sendonly\r\na=msid:stream pictures\r\na=rtpmap:97 H264/90000\r\n\
-         a=rtpmap:96 VP8/90000\r\n",
+         m=video 9 X 97 96\r\na=mid:1\r\na=sendonly\r\na=msid:stream pictures\r\na=rtpmap:96 VP8/90000\r\n\
+         a=rtpmap:97 H264/90000\r\n",
     )
 }
 
