@@ -48,7 +48,7 @@ impl MediaPacket {
             timestamp,
             arrived,
             is_audio: codec == Codec::Opus,
-            clock_rate: if codec == Codec::Opus { 48_000 } else { 90_000 },
+            clock_rate: codec.clock_rate(),
             is_entry_point: is_entry_point(codec, vp8.as_ref(), &payload),
             vp8,
             primary: None,

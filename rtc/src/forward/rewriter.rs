@@ -1,5 +1,7 @@
 //! All numbers of a stream to one receiver.
 
+use std::time::Instant;
+
 use str0m::rtp::Vp8Patch;
 
 use super::packet::MediaPacket;
@@ -43,6 +45,15 @@ impl Rewriter {
         self.timestamps.switch(packet.timestamp, packet.arrived, packet.clock_rate);
         if let Some(descriptor) = &packet.vp8 {
             self.pictures.switch(descriptor);
+        }
+    }
+
+    /// Returns the numbers of a packet that is of no source, and is sent now.
+    pub fn insert(&mut self, now: Instant, clock_rate: u32) -> Rewritten {
+        Rewritten {
+            sequence: self.sequence.insert(),
+            timestamp: self.timestamps.insert(now, clock_rate),
+            vp8_patch: None,
         }
     }
 

@@ -20,6 +20,14 @@ impl SequenceNumbers {
         self.anchor = Some((first, self.next));
     }
 
+    /// Returns the number of a packet that is of no source. After it, the series goes on with the next change of the source.
+    pub const fn insert(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.anchor = None;
+        number
+    }
+
     /// Returns the number of a packet of the source in the series; `None` for one from before the source was chosen.
     pub fn rewrite(&mut self, sequence: u64) -> Option<u64> {
         let (first, mapped) = self.anchor?;

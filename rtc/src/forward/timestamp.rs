@@ -21,11 +21,21 @@ impl Timestamps {
 
     /// Continues the time line with a source whose first packet has this timestamp and arrived now.
     pub fn switch(&mut self, timestamp: u32, now: Instant, clock_rate: u32) {
-        let continued = match self.last {
+        self.offset = self.continued(now, clock_rate).wrapping_sub(timestamp);
+    }
+
+    /// Returns the timestamp of a packet that is of no source, and is sent now.
+    pub fn insert(&mut self, now: Instant, clock_rate: u32) -> u32 {
+        let timestamp = self.continued(now, clock_rate);
+        self.last = Some((timestamp, now));
+        timestamp
+    }
+
+    fn continued(&self, now: Instant, clock_rate: u32) -> u32 {
+        match self.last {
             Some((last, at)) => last.wrapping_add(elapsed_ticks(now.saturating_duration_since(at), clock_rate)),
             None => self.first,
-        };
-        self.offset = continued.wrapping_sub(timestamp);
+        }
     }
 
     /// Returns the timestamp of a packet of the source on the time line.

@@ -12,6 +12,7 @@ mod forwarding;
 mod inspection;
 mod lifecycle;
 mod messages;
+mod muted;
 mod negotiation;
 mod peer;
 mod publishing;

@@ -1,6 +1,7 @@
 //! Which tracks a participant receives, and on which sections.
 
 use conclave_model::TrackSid;
+use str0m::format::PayloadParams;
 use str0m::media::Mid;
 
 use super::Worker;
@@ -189,7 +190,7 @@ impl Worker {
             return;
         }
         let Some(transport) = self.transports.get_mut(transport_key) else { return };
-        if !can_receive(transport, mid, track.codec) {
+        if negotiated(transport, mid, track.codec).is_none() {
             return self.refuse_codec(key, index, track_key);
         }
         if track.medium() == TrackMedium::Video {
@@ -205,6 +206,7 @@ impl Worker {
             payload: None,
             rate: RateMeter::new(self.now),
             is_paused: false,
+            empty_packets: 0,
             waits_since: waits_since.filter(|_| track.medium() == TrackMedium::Video && !track.is_muted),
         });
         let (publisher, sid) = (track.peer, track.sid.clone());
@@ -224,10 +226,10 @@ impl Worker {
     }
 }
 
-/// Returns whether a client negotiated the codec on a section.
-fn can_receive(transport: &mut Transport, mid: Mid, codec: Codec) -> bool {
+/// Returns the parameters with which a client negotiated the codec on a section; `None` if it did not.
+pub(super) fn negotiated(transport: &mut Transport, mid: Mid, codec: Codec) -> Option<PayloadParams> {
     let rtc = transport.rtc();
-    let Some(media) = rtc.media(mid) else { return false };
-    let params = rtc.codec_config().params().iter().filter(|params| media.remote_pts().contains(&params.pt()));
-    params.into_iter().any(|params| Codec::from_rtc(params.spec().codec) == Some(codec))
+    let media = rtc.media(mid)?;
+    let mut params = rtc.codec_config().params().iter().filter(|params| media.remote_pts().contains(&params.pt()));
+    params.find(|params| Codec::from_rtc(params.spec().codec) == Some(codec)).copied()
 }

@@ -30,7 +30,7 @@ pub struct Ticks {
 const SPEECH: Duration = Duration::from_millis(WINDOW_MILLISECONDS as u64);
 const SECOND: Duration = Duration::from_secs(1);
 /// How often a group of the participants has its turn. Each has one a second: silence, overdue answers, offers that are asked for
-/// again, layers. All at once, they would hold up packets for milliseconds.
+/// again, layers, muted tracks. All at once, they would hold up packets for milliseconds.
 const FAST: Duration = Duration::from_millis(1000 / GROUPS);
 const QUALITY: Duration = Duration::from_secs(5);
 
@@ -103,6 +103,7 @@ impl Worker {
             self.check_silence(peer);
             self.ask_for_offer(peer);
             self.allocate(peer);
+            self.introduce_muted(peer);
         }
     }
 

@@ -103,6 +103,8 @@ pub struct DownTrack {
     pub rate: RateMeter,
     /// Whether nothing is sent for want of bandwidth.
     pub is_paused: bool,
+    /// How many packets without a payload were sent while the track was muted.
+    pub empty_packets: u8,
     /// Since when the receiver waits for the first frame; `None` once it is sent, and if that is not measured.
     pub waits_since: Option<Instant>,
 }

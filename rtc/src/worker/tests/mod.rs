@@ -5,6 +5,7 @@ mod commands;
 mod forwarding;
 mod layers;
 mod messages;
+mod muted;
 mod negotiation;
 mod reconnect;
 mod recorders;

@@ -1,0 +1,44 @@
+//! Muted tracks of which a participant has received nothing yet.
+
+use std::time::Instant;
+
+use str0m::rtp::RtpWrite;
+
+use super::subscribing::negotiated;
+use super::track::DownTrack;
+use super::{Worker, touch};
+use crate::track::Codec;
+use crate::transport::{PeerKey, Transport};
+
+/// The most empty packets of a muted track to one receiver: more than one, since any can be lost.
+const MOST: u8 = 5;
+
+impl Worker {
+    /// Sends an empty packet of each muted track that a participant receives, if nothing of it was sent to it yet. Clients that
+    /// use Pion, as LiveKit's SDK for Go, tell their application of a track only at its first packet. Browsers drop an empty
+    /// packet (RFC 6263, section 4.1).
+    pub(super) fn introduce_muted(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key) else { return };
+        for track in peer.sections.iter().filter_map(|section| section.track) {
+            let Some(track) = self.tracks.get_mut(track).filter(|track| track.is_muted) else { continue };
+            let codec = track.codec;
+            let is_new = |down: &&mut DownTrack| down.rate.packets == 0 && down.empty_packets < MOST;
+            let Some(down) = track.down_of(key).filter(is_new) else { continue };
+            let receiver = self.transports.get_mut(down.transport).filter(|receiver| receiver.can_send());
+            let Some(receiver) = receiver else { continue };
+            send_empty(receiver, down, codec, self.now);
+            touch(&mut self.transports, &mut self.touched, down.transport);
+        }
+    }
+}
+
+fn send_empty(receiver: &mut Transport, down: &mut DownTrack, codec: Codec, now: Instant) {
+    let Some(params) = negotiated(receiver, down.mid, codec) else { return };
+    let mut direct = receiver.rtc().direct_api();
+    let Some(stream) = direct.stream_tx_by_mid(down.mid, None) else { return };
+    let numbers = down.rewriter.insert(now, codec.clock_rate());
+    down.empty_packets += 1;
+    let empty: &[u8] = &[];
+    let write = RtpWrite::new(params.pt(), numbers.sequence.into(), numbers.timestamp, now, empty);
+    stream.write_rtp(write.nackable(false));
+}

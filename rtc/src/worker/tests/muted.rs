@@ -1,0 +1,51 @@
+//! What is sent of muted tracks.
+
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::world::{Publication, World};
+use super::{MODES, alice_and_bob};
+use crate::command::{Command, ConnectionMode};
+
+fn set_muted(world: &mut World, track: &Publication, muted: bool) {
+    let track = track.sid.parse().unwrap();
+    world.command(Command::SetMuted { peer: "PA_alice".parse().unwrap(), track, muted });
+}
+
+#[test]
+fn who_subscribes_to_a_muted_track_gets_a_few_empty_packets_before_the_others() {
+    for mode in MODES {
+        let (mut world, alice, bob) = alice_and_bob(mode);
+        let mut tracks =
+            [world.publish(alice, "TR_voice", Codec::Opus, &[]), world.publish(alice, "TR_face", Codec::Vp8, &[])];
+        for track in &tracks {
+            set_muted(&mut world, track, true);
+            world.subscribe(bob, track);
+        }
+        world.run(Duration::from_secs(20));
+        for track in &mut tracks {
+            let empty = world.received(bob, track);
+            assert_eq!(empty.len(), 5, "{mode:?}");
+            assert!(empty.iter().all(|packet| packet.payload.is_empty()), "{mode:?}");
+            set_muted(&mut world, track, false);
+            let payload = if track.codec == Codec::Opus { vec![1; 8] } else { track.next_vp8_header(true).to_vec() };
+            world.send(track, None, &payload);
+            let all = world.received(bob, track);
+            assert_eq!(all.len(), 6, "{mode:?}");
+            assert!(all.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?}");
+            assert!(all.windows(2).all(|pair| pair[1].timestamp > pair[0].timestamp), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_receiver_of_a_track_that_is_muted_later_gets_nothing_more() {
+    let (mut world, alice, bob) = alice_and_bob(ConnectionMode::Single);
+    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    world.subscribe(bob, &voice);
+    world.send(&mut voice, None, &[1, 2, 3]);
+    set_muted(&mut world, &voice, true);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.received(bob, &voice).len(), 1);
+}
