@@ -12,7 +12,8 @@ use crate::http::client_stream::Handling;
 
 /// The largest frame and message of a client, in bytes.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;
-/// How often a client is pinged, so that a dead connection is noticed.
+/// How often a client is pinged, so that a dead connection is noticed. That it answers is all that some clients do to show that
+/// they are there: LiveKit's SDK for Go sends no pings of its own.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// Time that a client has to make room for a frame.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,7 +55,9 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
                     frames.send(SignalFrame::Text(frame.to_string())).await.map_err(|_| Ended)
                 }
                 Some(Ok(AggregatedMessage::Ping(data))) => in_time(session.pong(&data)).await,
-                Some(Ok(AggregatedMessage::Pong(_))) => Ok(()),
+                Some(Ok(AggregatedMessage::Pong(_))) => {
+                    frames.send(SignalFrame::sign_of_life()).await.map_err(|_| Ended)
+                }
                 Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return,
             },
             _ = pings.tick() => in_time(session.ping(b"")).await,

@@ -110,6 +110,11 @@ impl Client {
         self.websocket.send(Message::binary(frame)).unwrap();
     }
 
+    /// Says that it is there, as the answer to a ping of the websocket does.
+    pub fn pong(&mut self) {
+        self.websocket.send(Message::Pong(Default::default())).unwrap();
+    }
+
     /// Announces a track. It is sent from when the server has answered.
     pub fn announce(&mut self, medium: MediaKind) {
         let (kind, source) = match medium {

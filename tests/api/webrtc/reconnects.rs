@@ -1,6 +1,9 @@
 //! Clients that lose their websocket and come back: a resume keeps the session, a new join is another one.
 
+use std::time::Duration;
+
 use livekit_protocol as proto;
+use proto::signal_request::Message as Request;
 use proto::signal_response::Message as Response;
 use serde_json::json;
 
@@ -35,6 +38,26 @@ fn a_client_that_resumes_keeps_its_session_and_its_media() {
     // It is a participant like before.
     call.app.post("/v1/rooms/standup/send-data").json(json!({"data": "aGk=", "kind": "reliable"})).send().expect(200);
     call.wait("data arrives", |call| call.clients[alice].messages().len() == 1);
+}
+
+#[test]
+fn a_client_that_only_answers_the_pings_of_its_websocket_keeps_it() {
+    let mut call = Call::start();
+    let alice = call.join("alice", "host");
+    // Several answers fall into the time after which a client counts as silent, so that one may be handled late.
+    for _ in 0..6 {
+        call.clients[alice].pong();
+        call.run(Duration::from_millis(200));
+        call.app.advance(Duration::from_secs(5));
+    }
+    call.clients[alice].forget_responses();
+    call.clients[alice].request(Request::Ping(1));
+    call.wait("its ping is answered", |call| {
+        call.clients[alice].responses.iter().any(|response| matches!(response, Response::Pong(_)))
+    });
+
+    call.app.advance(Duration::from_secs(16));
+    call.wait("one that is silent loses it", |call| call.clients[alice].is_closed);
 }
 
 #[test]

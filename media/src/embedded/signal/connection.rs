@@ -16,6 +16,14 @@ pub enum SignalFrame {
     Text(String),
 }
 
+impl SignalFrame {
+    /// Returns a frame of a client without a request. Its session learns by it that the client is there.
+    #[must_use]
+    pub const fn sign_of_life() -> Self {
+        Self::Binary(Vec::new())
+    }
+}
+
 /// A session's side of a websocket, for the one that has the websocket.
 #[derive(Debug)]
 pub struct SignalConnection {

@@ -36,7 +36,7 @@ use crate::token::TokenSigner;
 /// How often clients have to send a ping, and within which time they have to receive something, in seconds.
 const PING_INTERVAL: i32 = 5;
 const PING_TIMEOUT: i32 = 15;
-/// A client that has sent nothing for this long has lost its signalling.
+/// A client that has sent nothing for this long, not even the answer to a ping of its websocket, has lost its signalling.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How often a client's token is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
