@@ -1,4 +1,5 @@
-//! What SECURITY.md and docs/reliability.md name exists: their tests, their files, and a test for each threat.
+//! What SECURITY.md and docs/reliability.md name exists: their tests, their files, and a test for each threat. So do the headings
+//! to which documents link.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -79,6 +80,26 @@ fn links(text: &str) -> Vec<&str> {
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
 }
 
+/// How a link names a heading: in lower case, with dashes for spaces, and without other marks.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// The links to headings that do not exist, in a document in `folder`.
+fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
+    let targets = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let is_missing = |target: &&str| {
+        let Some((file, heading)) = target.split_once('#').filter(|(file, _)| !file.contains("://")) else {
+            return false;
+        };
+        let other = (!file.is_empty()).then(|| fs::read_to_string(folder.join(file)).unwrap());
+        let mut lines = other.as_deref().unwrap_or(text).lines();
+        !lines.any(|line| line.starts_with('#') && anchor(line) == heading)
+    };
+    targets.filter(is_missing).collect()
+}
+
 /// Everything that a document in `folder` names and that does not exist.
 fn missing(text: &str, folder: &Path, tests: &BTreeSet<String>) -> Vec<String> {
     let quoted = quoted(text);
@@ -107,6 +128,22 @@ fn a_test_a_file_and_a_link_that_do_not_exist_are_found() {
     let tests = tests_of("#[test]\nfn a_test_that_exists() {}\nfn a_test_that_nobody_wrote() {}\n");
     let expected = ["a_test_that_nobody_wrote", "src/none.rs", "scripts/none", "none.md"];
     assert_eq!(missing(text, root(), &tests), expected);
+}
+
+#[test]
+fn the_headings_that_links_name_exist() {
+    let folders = [root().to_owned(), root().join("docs")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let documents: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    assert!(documents.len() > 7, "{documents:?}");
+    for path in documents {
+        let text = fs::read_to_string(&path).unwrap();
+        let missing = missing_headings(&text, path.parent().unwrap());
+        assert!(missing.is_empty(), "{} links to headings that do not exist: {missing:?}", path.display());
+    }
+    let text = "## One & two: `three`\n[a](#one--two-three) [b](#two) [c](https://example.com/#d) [e](README.md#commands) [f](README.md#g)";
+    assert_eq!(missing_headings(text, root()), ["#two", "README.md#g"]);
 }
 
 #[test]
