@@ -112,7 +112,7 @@ impl Client {
 
     /// Says that it is there, as the answer to a ping of the websocket does.
     pub fn pong(&mut self) {
-        self.websocket.send(Message::Pong(Default::default())).unwrap();
+        self.websocket.send(Message::Pong(Vec::new().into())).unwrap();
     }
 
     /// Announces a track. It is sent from when the server has answered.
