@@ -105,15 +105,17 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     }
 }
 
-/// Returns the first codec that the client names and the server forwards; Opus or VP8, if it names only others. `None` if it
-/// names none: then its offer decides.
+/// Returns Opus, or the first codec of video that the client names and the server forwards; VP8 if it names only others. `None`
+/// if it names none: then its offer decides.
 fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium) -> Option<Codec> {
+    if medium == TrackMedium::Audio {
+        return Some(Codec::Opus);
+    }
     let mut named =
         request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty()).peekable();
     named.peek()?;
-    let default = if medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
-    let mut known = named.filter_map(Codec::from_mime_type);
-    Some(known.find(|codec| codec.medium() == medium).unwrap_or(default))
+    let mut forwarded = named.filter_map(Codec::from_mime_type);
+    Some(forwarded.find(|codec| codec.medium() == medium).unwrap_or(Codec::Vp8))
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
@@ -152,6 +154,14 @@ mod tests {
             assert_eq!(info.codecs[0].mime_type, codec.map_or("", Codec::mime_type));
             assert_eq!(info.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [320, 640, 1280]);
             assert_eq!(media.layers.last().map(|layer| layer.quality), Some(Quality::High));
+        }
+    }
+
+    #[test]
+    fn sound_is_opus_whatever_is_named() {
+        for named in ["", "audio/red", "vp8"] {
+            let what = (TrackKind::Audio, TrackSource::Microphone);
+            assert_eq!(accept(&request(named), &"TR_AM1".parse().unwrap(), what).1.codec, Some(Codec::Opus));
         }
     }
 

@@ -216,7 +216,7 @@ impl Worker {
 }
 
 /// Returns the codec to ask for: the announced one if it is offered, else VP8. If none is announced, the one that the client
-/// offers first; some clients send nothing else.
+/// offers first: some clients send no other.
 fn preferred_codec(info: &NewTrack, offered: &[Codec]) -> Codec {
     let fallback = if info.medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
     let announced = info.codec.into_iter().flat_map(|codec| [codec, fallback]).find(|codec| offered.contains(codec));
