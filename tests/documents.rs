@@ -74,10 +74,15 @@ fn path_in(text: &str) -> Option<&str> {
     (is_path && !path.starts_with('/') && !path.contains("://")).then_some(path)
 }
 
+/// The targets of all links.
+fn targets(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap())
+}
+
 /// The targets of links to files, relative to the document's folder.
 fn links(text: &str) -> Vec<&str> {
-    let targets = text.split("](").skip(1).map(|rest| rest.split([')', '#']).next().unwrap());
-    targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+    let files = targets(text).map(|target| target.split('#').next().unwrap());
+    files.filter(|target| !target.is_empty() && !target.contains("://")).collect()
 }
 
 /// How a link names a heading: in lower case, with dashes for spaces, and without other marks.
@@ -88,7 +93,6 @@ fn anchor(heading: &str) -> String {
 
 /// The links to headings that do not exist, in a document in `folder`.
 fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
-    let targets = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
     let is_missing = |target: &&str| {
         let Some((file, heading)) = target.split_once('#').filter(|(file, _)| !file.contains("://")) else {
             return false;
@@ -97,7 +101,7 @@ fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
         let mut lines = other.as_deref().unwrap_or(text).lines();
         !lines.any(|line| line.starts_with('#') && anchor(line) == heading)
     };
-    targets.filter(is_missing).collect()
+    targets(text).filter(is_missing).collect()
 }
 
 /// Everything that a document in `folder` names and that does not exist.

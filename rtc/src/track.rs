@@ -54,7 +54,8 @@ impl Codec {
     }
 
     /// Returns the ticks of the RTP timestamp per second.
-    pub(crate) const fn clock_rate(self) -> u32 {
+    #[must_use]
+    pub const fn clock_rate(self) -> u32 {
         match self {
             Self::Opus => 48_000,
             Self::Vp8 | Self::H264 => 90_000,

@@ -56,7 +56,7 @@ impl TrackReader {
             codec,
             start,
             reorder: Reorder::default(),
-            clock: TrackClock::new(if codec == Codec::Opus { 48_000 } else { 90_000 }),
+            clock: TrackClock::new(codec.clock_rate().into()),
             open: None,
             units: Units::default(),
             awaits_key_frame: codec != Codec::Opus,

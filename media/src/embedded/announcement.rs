@@ -83,7 +83,7 @@ pub(super) fn accept(
         stream: cut(&request.stream),
         audio_features: request.audio_features.iter().copied().take(16).collect(),
         codecs: vec![SimulcastCodecInfo {
-            mime_type: codec.map(|codec| codec.mime_type().to_owned()).unwrap_or_default(),
+            mime_type: codec.map_or("", Codec::mime_type).to_owned(),
             cid: cut(&request.cid),
             layers: layers.clone(),
             ..SimulcastCodecInfo::default()

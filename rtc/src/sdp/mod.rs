@@ -28,6 +28,14 @@ fn attribute<'a>(section: &'a str, name: &str) -> Option<&'a str> {
     attributes(section, name).next()
 }
 
+/// Returns the payload types of a section, each with the name of the encoding that it stands for.
+fn encodings(section: &str) -> impl Iterator<Item = (&str, &str)> {
+    attributes(section, "rtpmap").filter_map(|map| {
+        let (payload_type, encoding) = map.split_once(' ')?;
+        Some((payload_type, encoding.split('/').next().unwrap_or(encoding)))
+    })
+}
+
 /// Returns the values of all attributes with this name in a section.
 fn attributes<'a>(section: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     section

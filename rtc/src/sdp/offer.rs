@@ -1,7 +1,10 @@
 //! What the media sections of a client's offer say.
 
-use super::{attribute, attributes, split_sections};
+use super::{attribute, attributes, encodings, split_sections};
 use crate::track::{Codec, TrackMedium};
+
+/// How many payload types RTP has. A section that lists more would only take time.
+const PAYLOAD_TYPES: usize = 128;
 
 /// An audio or video section of a client's offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,21 +77,15 @@ fn sent_rid(value: &str) -> Option<&str> {
 /// Returns the forwarded codecs of a section in the client's order of preference, which is that of the payload types in the
 /// first line.
 fn codecs(section: &str) -> Vec<Codec> {
-    let maps: Vec<_> = attributes(section, "rtpmap").filter_map(payload_type).collect();
-    let payload_types = section.lines().next().unwrap_or_default().split_whitespace().skip(3);
+    let known: Vec<_> =
+        encodings(section).filter_map(|(number, name)| Some((number, Codec::from_mime_type(name)?))).collect();
+    let payload_types = section.lines().next().unwrap_or_default().split_whitespace().skip(3).take(PAYLOAD_TYPES);
     let mut found = Vec::new();
     for payload_type in payload_types {
-        let map = maps.iter().find(|(known, _)| *known == payload_type);
-        found.extend(map.map(|(_, codec)| *codec).filter(|codec| !found.contains(codec)));
+        let codec = known.iter().find(|(number, _)| *number == payload_type).map(|(_, codec)| *codec);
+        found.extend(codec.filter(|codec| !found.contains(codec)));
     }
     found
-}
-
-/// Reads the payload type and the codec of an `rtpmap`; `None` for a codec that is not forwarded.
-fn payload_type(map: &str) -> Option<(&str, Codec)> {
-    let (payload_type, encoding) = map.split_once(' ')?;
-    let name = encoding.trim().split('/').next()?;
-    Some((payload_type, Codec::from_mime_type(name)?))
 }
 
 #[cfg(test)]

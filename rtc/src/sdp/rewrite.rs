@@ -1,6 +1,6 @@
 //! Changes to the session descriptions that str0m has written.
 
-use super::{attribute, split_sections};
+use super::{attribute, encodings, split_sections};
 use crate::track::Codec;
 
 /// What a media section is to say instead.
@@ -125,10 +125,7 @@ fn ordered_payload_types(section: &str, line: &str, receiving: Receiving) -> Str
 
 /// Returns the name of the encoding that a payload type stands for.
 fn encoding<'a>(section: &'a str, payload_type: &str) -> Option<&'a str> {
-    section.lines().find_map(|line| {
-        let (number, name) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;
-        (number == payload_type).then(|| name.split('/').next().unwrap_or(name))
-    })
+    encodings(section).find(|(number, _)| *number == payload_type).map(|(_, name)| name)
 }
 
 /// Returns whether a line holds the format parameters of Opus.
