@@ -19,9 +19,9 @@ pub struct Allocation {
     pub layers: Vec<Option<usize>>,
     /// The bitrate of these layers, in bits per second.
     pub bitrate: u64,
-    /// The bitrate that the next step up would need in all, in bits per second; 0 if nothing is left out.
+    /// The budget with which the next step up would be made, in bits per second; 0 if nothing is left out.
     pub next_bitrate: u64,
-    /// The bitrate of all videos at their best.
+    /// The budget with which all videos would get their best layer, in bits per second.
     pub best_bitrate: u64,
 }
 
@@ -44,11 +44,16 @@ impl VideoDemand {
         (0..self.layers.len()).rev().find(|layer| self.layers[*layer].is_some())
     }
 
-    /// Returns the bitrate that must be free for a layer. Before a layer is added to what is sent, more must be.
-    fn needed(&self, layer: usize) -> u64 {
+    /// Returns the bitrate that must be free before a layer is added to what is sent.
+    fn needed_anew(&self, layer: usize) -> u64 {
         let bitrate = self.bitrate(layer);
+        bitrate + bitrate * MARGIN_PERCENT / 100
+    }
+
+    /// Returns the bitrate that must be free for a layer, which may be sent already.
+    fn needed(&self, layer: usize) -> u64 {
         let is_new = self.current.is_none_or(|current| layer > current);
-        if is_new { bitrate + bitrate * MARGIN_PERCENT / 100 } else { bitrate }
+        if is_new { self.needed_anew(layer) } else { self.bitrate(layer) }
     }
 }
 
@@ -67,7 +72,7 @@ pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) ->
     Allocation {
         bitrate: chosen.used,
         next_bitrate: chosen.next.map_or(0, |next| chosen.used + next),
-        best_bitrate: videos.iter().filter_map(|video| Some(video.bitrate(video.best()?))).sum(),
+        best_bitrate: videos.iter().filter_map(|video| Some(video.needed_anew(video.best()?))).sum(),
         layers: chosen.layers,
     }
 }
@@ -75,7 +80,7 @@ pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) ->
 struct Chosen {
     layers: Vec<Option<usize>>,
     used: u64,
-    /// What the first step that did not fit would add.
+    /// What must be free for the first step that did not fit, besides what is used.
     next: Option<u64>,
     budget: Option<u64>,
 }
@@ -86,14 +91,14 @@ impl Chosen {
         let video = &videos[index];
         let Some(layer) = video.above(self.layers[index]) else { return false };
         let before = self.layers[index].map_or(0, |layer| video.bitrate(layer));
-        let fits = self.budget.is_none_or(|budget| (self.used + video.needed(layer)).saturating_sub(before) <= budget);
-        let added = video.bitrate(layer).saturating_sub(before);
+        let needed = video.needed(layer).saturating_sub(before);
+        let fits = self.budget.is_none_or(|budget| self.used + needed <= budget);
         if !fits && !must {
-            self.next.get_or_insert(added);
+            self.next.get_or_insert(needed);
             return false;
         }
         self.layers[index] = Some(layer);
-        self.used += added;
+        self.used = (self.used + video.bitrate(layer)).saturating_sub(before);
         true
     }
 }
@@ -142,13 +147,23 @@ mod tests {
     #[test]
     fn what_is_missing_is_asked_of_the_network() {
         let allocation = allocate(&[video(&[100, 300, 900], 0)], Some(400), false);
-        assert_eq!((allocation.next_bitrate, allocation.best_bitrate), (900, 900));
+        assert_eq!((allocation.next_bitrate, allocation.best_bitrate), (1035, 1035));
+    }
+
+    /// The bitrates of layers, each of which takes more than those before it.
+    fn layers() -> impl Strategy<Value = Vec<Option<u64>>> {
+        let steps = prop::collection::vec((1..1_000_u64, any::<bool>()), 0..4);
+        steps.prop_map(|steps| {
+            let bitrates =
+                steps.iter().scan(0, |bitrate, (step, _)| Some(std::mem::replace(bitrate, *bitrate + step) + step));
+            bitrates.zip(&steps).map(|(bitrate, (_, is_live))| is_live.then_some(bitrate)).collect()
+        })
     }
 
     proptest! {
         #[test]
         fn an_allocation_fits_unless_only_lowest_layers_are_sent(
-            rates in prop::collection::vec(prop::collection::vec(prop::option::of(1..3_000_u64), 0..4), 0..6),
+            rates in prop::collection::vec(layers(), 0..6),
             budget in 0..10_000_u64, may_pause in any::<bool>(),
         ) {
             let videos: Vec<_> =
@@ -157,6 +172,21 @@ mod tests {
             let used: u64 = videos.iter().zip(&allocation.layers).filter_map(|(video, layer)| Some(video.bitrate((*layer)?))).sum();
             let are_lowest = videos.iter().zip(&allocation.layers).all(|(video, layer)| *layer == video.above(None));
             prop_assert!(used <= budget || (!may_pause && are_lowest));
+        }
+
+        #[test]
+        fn what_the_next_step_needs_is_enough_for_it(
+            videos in prop::collection::vec((layers(), prop::option::of(0..3_usize)), 0..6),
+            budget in 0..10_000_u64, may_pause in any::<bool>(),
+        ) {
+            let videos: Vec<_> =
+                videos.into_iter().map(|(layers, current)| VideoDemand { layers, current, priority: 0 }).collect();
+            let now = allocate(&videos, Some(budget), may_pause);
+            let then = allocate(&videos, Some(now.next_bitrate), may_pause);
+            let is_better = then.layers.iter().zip(&now.layers).any(|(then, now)| then > now);
+            let is_complete = now.layers == allocate(&videos, None, may_pause).layers;
+            prop_assert_eq!((is_complete, is_better), (now.next_bitrate == 0, now.next_bitrate > 0));
+            prop_assert!(now.next_bitrate <= now.best_bitrate);
         }
     }
 }

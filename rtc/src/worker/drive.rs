@@ -191,7 +191,7 @@ impl Worker {
     }
 
     /// Takes an estimate of the bandwidth to a client. One that does not say how it receives is not limited.
-    fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
+    pub(super) fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
         let Some(transport) = self.transports.get_mut(key) else { return };
         let bitrate = match estimate {
             BweKind::Twcc { estimate, can_probe } => can_probe.then_some(*estimate),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use str0m::bwe::{Bitrate, BweKind};
 use str0m::format::Codec;
 use str0m::media::{Mid, Rid};
 
@@ -283,6 +284,41 @@ fn bursts_of_losses_in_a_small_layer_are_repaired() {
     sequences.sort_unstable();
     assert_eq!(sequences.len(), 80, "{sequences:?}");
     assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1), "{sequences:?}");
+}
+
+impl Simulcast {
+    /// Lets the bandwidth to the receiver be estimated at this bitrate, in bits per second. Returns what the estimation is to
+    /// reach next; 0 if nothing better is wanted.
+    fn estimate(&mut self, bits_per_second: u64) -> u64 {
+        let worker = &mut self.world.worker;
+        let subscriber = worker.peers[worker.peer_by_sid[&"PA_bob".parse().unwrap()]].subscriber;
+        let estimate = BweKind::Twcc { estimate: Bitrate::from(bits_per_second), can_probe: true };
+        worker.handle_estimate(subscriber, &estimate);
+        worker.transports[subscriber].bitrates.0
+    }
+
+    /// The layer that is to be sent.
+    fn target(&self) -> Option<usize> {
+        let worker = &self.world.worker;
+        let track = worker.tracks.values().find(|track| track.layers.len() == RIDS.len()).unwrap();
+        track.downs[0].choice.target
+    }
+}
+
+#[test]
+fn an_estimate_that_reaches_what_is_tried_is_enough_for_the_next_layer() {
+    for mode in MODES {
+        let mut call = Simulcast::new(mode);
+        let voice = call.world.publish(call.alice, "TR_voice", Codec::Opus, &[]);
+        call.world.subscribe(call.bob, &voice);
+        call.stream(100, &[0, 1, 2]);
+        let mut wanted = call.estimate(1000);
+        for layer in 0..2 {
+            assert_eq!(call.target(), Some(layer), "{mode:?}");
+            wanted = call.estimate(wanted);
+        }
+        assert_eq!((call.target(), wanted), (Some(2), 0), "{mode:?}");
+    }
 }
 
 #[test]
