@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::call::{Call, Shape};
+use super::call::{Call, Measurement, Shape};
+use super::server::Program;
 use super::{Pace, Servers};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
@@ -14,47 +15,85 @@ const CALLS: [(&str, Shape); 2] = [
 ];
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// Measures Conclave.
+/// What a server has done in one of the calls.
+struct Outcome {
+    measured: Measurement,
+    /// Packets that never came, without what the load's own sockets have dropped.
+    lost: u64,
+    /// What each receiver gets, in kbit/s.
+    kilobits: f64,
+    /// The memory that a participant takes, in KiB.
+    memory: f64,
+}
+
+/// Measures both servers, or Conclave alone.
 pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     let mut figures = Vec::new();
     for (name, shape) in CALLS {
-        figures.extend(run(name, shape, servers, pace)?);
+        let own = run(&servers.conclave, shape, pace)?;
+        let other = servers.livekit.as_ref().map(|livekit| run(livekit, shape, pace)).transpose()?;
+        figures.extend(compare(name, &own, other.as_ref()));
     }
     Ok(Section {
         title: "Media: large calls",
         about: "One room, with server and load on the same cores. Lost is what never came, also not when it was sent again, \
                 without what the load's own sockets have dropped; the calls are one publisher to 500 subscribers who want its best layer \
-                (1,700 kbit/s), and 20 participants who see each other in tiles of 384x216.",
+                (1,700 kbit/s), and 20 participants who see each other in tiles of 384x216. LiveKit is measured with the same load.",
         figures,
         curves: Vec::new(),
     })
 }
 
-fn run(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<Vec<Figure>, BenchError> {
-    let mut call = Call::start(&servers.conclave, None)?;
+fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Outcome, BenchError> {
+    let mut call = Call::start(program, None)?;
     first_call(&mut call)?;
     let before = call.server.resident()?;
     call.add_room(shape)?;
-    let time = Duration::from_secs(pace.choose(10, 30));
-    let measured = call.measure(WARM_UP, time)?;
-    let memory = (call.server.resident()? - before) / (shape.publishers + shape.subscribers) as f64;
+    let measured = call.measure(WARM_UP, Duration::from_secs(pace.choose(10, 30)))?;
     let [of_server, of_load] = measured.dropped;
-    let [server, load] = measured.shares().map(|share| share * 100.0);
-    let lost = measured.count.missing.saturating_sub(of_load) + of_server;
-    let note = format!(
+    let receivers = if shape.subscribers > 0 { shape.subscribers } else { shape.publishers };
+    Ok(Outcome {
+        lost: measured.count.missing.saturating_sub(of_load) + of_server,
+        kilobits: measured.count.bytes as f64 * 8.0 / 1e3 / measured.seconds / receivers as f64,
+        memory: (call.server.resident()? - before) / (shape.publishers + shape.subscribers) as f64,
+        measured,
+    })
+}
+
+/// Returns the figures of Conclave, with those of the other server in their notes.
+fn compare(name: &str, own: &Outcome, other: Option<&Outcome>) -> [Figure; 4] {
+    let note = |own: String, of_other: fn(&Outcome) -> String| match other {
+        Some(other) if own.is_empty() => format!("LiveKit: {}", of_other(other)),
+        Some(other) => format!("{own}. LiveKit: {}", of_other(other)),
+        None => own,
+    };
+    let Outcome { measured, lost, memory, .. } = own;
+    let [of_server, of_load] = measured.dropped;
+    let dropped = format!(
         "of {} packets; {of_server} datagrams dropped at the server's sockets, {of_load} at the load's",
         thousands(measured.count.packets as f64)
     );
-    let receivers = if shape.subscribers > 0 { shape.subscribers } else { shape.publishers };
-    let kilobits = measured.count.bytes as f64 * 8.0 / 1e3 / measured.seconds / receivers as f64;
-    let rate = format!("{kilobits:.0} kbit/s for each receiver; server {server:.0} % and load {load:.0} % of a core");
-    let delay = format!("median {:.2} ms", measured.delay(50.0));
-    Ok(vec![
-        Figure::new(format!("{name}, lost"), lost as f64, Unit::Count).under(1.0).note(note),
-        Figure::new(format!("{name}, packets"), measured.rate(), Unit::PerSecond).note(rate),
-        Figure::new(format!("{name}, latency p99"), measured.delay(99.0), Unit::Milliseconds).note(delay),
-        Figure::new(format!("{name}, memory for each"), memory, Unit::KibiBytes).under(300.0),
-    ])
+    let median = format!("median {:.2} ms", measured.delay(50.0));
+    [
+        Figure::new(format!("{name}, lost"), *lost as f64, Unit::Count)
+            .under(1.0)
+            .note(note(dropped, |other| thousands(other.lost as f64))),
+        Figure::new(format!("{name}, packets"), measured.rate(), Unit::PerSecond)
+            .note(note(own.work(), |other| format!("{}/s, {}", thousands(other.measured.rate()), other.work()))),
+        Figure::new(format!("{name}, latency p99"), measured.delay(99.0), Unit::Milliseconds)
+            .note(note(median, |other| format!("{:.2} ms", other.measured.delay(99.0)))),
+        Figure::new(format!("{name}, memory for each"), *memory, Unit::KibiBytes)
+            .under(300.0)
+            .note(note(String::new(), |other| format!("{:.2} KiB", other.memory))),
+    ]
+}
+
+impl Outcome {
+    /// What the receivers get, and the processor time that it takes.
+    fn work(&self) -> String {
+        let [server, load] = self.measured.shares().map(|share| share * 100.0);
+        format!("{:.0} kbit/s for each receiver; server {server:.0} % and load {load:.0} % of a core", self.kilobits)
+    }
 }
 
 /// Lets two participants have a short call, so that what the server makes once, at its first requests, is not counted for the
