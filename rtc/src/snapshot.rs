@@ -39,6 +39,8 @@ pub struct TransportSnapshot {
     pub ingress_loss: Option<f32>,
     /// The estimated bandwidth to the client in kilobits a second; `None` without an estimate.
     pub estimate_kbps: Option<u32>,
+    /// The bandwidth with which the client would get more, in kilobits a second; `None` if it gets all that it wants and may have.
+    pub wanted_kbps: Option<u32>,
     /// Media sections of its session description.
     pub media_sections: usize,
 }

@@ -64,6 +64,7 @@ fn transport(transport: &TransportSnapshot) -> Value {
         "sent_loss": transport.egress_loss,
         "received_loss": transport.ingress_loss,
         "estimate_kbps": transport.estimate_kbps,
+        "wanted_kbps": transport.wanted_kbps,
         "media_sections": transport.media_sections,
     })
 }

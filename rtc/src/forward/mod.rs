@@ -29,7 +29,7 @@ pub use overload::{GROUPS, Overload};
 pub use packet::MediaPacket;
 pub use quality::LinkQuality;
 pub use quality_use::QualityUse;
-pub use rate::RateMeter;
+pub use rate::{RateMeter, kilobits};
 pub use rewriter::{Rewriter, Rewritten};
 pub use speakers::{SpeechDetector, WINDOW_MILLISECONDS};
 pub use stagnation::Stagnation;

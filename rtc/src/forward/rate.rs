@@ -30,7 +30,7 @@ impl RateMeter {
 
     /// Returns the bitrate of the last full period in kilobits a second.
     pub fn kbps(&self) -> u32 {
-        u32::try_from(self.bits_per_second / 1000).unwrap_or(u32::MAX)
+        kilobits(self.bits_per_second)
     }
 
     /// Ends the period now and starts the next one. Does nothing in the first tenth of a second of a period.
@@ -48,6 +48,11 @@ impl RateMeter {
         self.bytes = 0;
         self.since = now;
     }
+}
+
+/// Returns a bitrate in kilobits a second.
+pub fn kilobits(bits_per_second: u64) -> u32 {
+    u32::try_from(bits_per_second / 1000).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

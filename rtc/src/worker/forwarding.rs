@@ -59,7 +59,7 @@ impl Worker {
         if layer.note(media.payload.len(), self.now) {
             self.revived.push(ingress.track);
         }
-        if media.is_entry_point {
+        if media.is_entry_point && !media.is_audio {
             layer.note_key_frame(self.now);
         }
         self.counters.published_packets += 1;

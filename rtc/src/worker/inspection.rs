@@ -6,6 +6,7 @@ use str0m::net::Protocol;
 use super::Worker;
 use super::peer::Peer;
 use super::track::{UpLayer, UpTrack};
+use crate::forward::kilobits;
 use crate::snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
 };
@@ -59,7 +60,8 @@ impl Worker {
             round_trip: transport.quality.round_trip,
             egress_loss: stats.and_then(|stats| stats.egress_loss_fraction),
             ingress_loss: stats.and_then(|stats| stats.ingress_loss_fraction),
-            estimate_kbps: transport.estimate.and_then(|rate| u32::try_from(rate.as_u64() / 1000).ok()),
+            estimate_kbps: transport.estimate.map(|estimate| kilobits(estimate.as_u64())),
+            wanted_kbps: Some(kilobits(transport.bitrates.0)).filter(|wanted| *wanted > 0),
             media_sections: transport.media_sections,
         }
     }

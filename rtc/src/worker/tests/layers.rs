@@ -11,6 +11,7 @@ use super::support::{Abilities, Received};
 use super::world::{Publication, World};
 use crate::command::{Command, ConnectionMode, TrackSettings};
 use crate::event::PeerEvent;
+use crate::forward::kilobits;
 use crate::track::{LayerInfo, Quality};
 
 const RIDS: [&str; 3] = ["q", "h", "f"];
@@ -313,6 +314,9 @@ fn an_estimate_that_reaches_what_is_tried_is_enough_for_the_next_layer() {
         call.world.subscribe(call.bob, &voice);
         call.stream(100, &[0, 1, 2]);
         let mut wanted = call.estimate(1000);
+        let snapshot = call.world.snapshot(&["PA_bob"]);
+        let shown = snapshot[0].transports.last().map(|transport| (transport.estimate_kbps, transport.wanted_kbps));
+        assert_eq!(shown, Some((Some(1), Some(kilobits(wanted)))), "{mode:?}");
         for layer in 0..2 {
             assert_eq!(call.target(), Some(layer), "{mode:?}");
             wanted = call.estimate(wanted);

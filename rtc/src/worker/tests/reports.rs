@@ -126,9 +126,11 @@ fn a_snapshot_shows_connections_and_tracks() {
     for mode in MODES {
         let (mut world, alice, bob) = alice_and_bob(mode);
         let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &camera);
         for _ in 0..60 {
             world.send_vp8(&mut camera, None, true);
+            world.send(&mut voice, None, &[1, 2, 3]);
             world.run(Duration::from_millis(40));
         }
         let snapshot = world.snapshot(&["PA_alice", "PA_stranger", "PA_bob"]);
@@ -137,7 +139,10 @@ fn a_snapshot_shows_connections_and_tracks() {
         assert_eq!((alice.published[0].subscribers, bob.subscribed[0].packets), (1, 60), "{mode:?}");
         assert!(alice.published[0].layers[0].kbps > 0, "{mode:?}: {alice:?}");
         assert_eq!(alice.published[0].layers[0].kbps, bob.subscribed[0].kbps, "{mode:?}");
+        let of_key_frames = alice.published.iter().map(|track| track.layers[0].last_key_frame.is_some());
+        assert_eq!(of_key_frames.collect::<Vec<_>>(), [true, false], "{mode:?}: sound has none");
         let transport = bob.transports.last().unwrap();
+        assert_eq!((transport.estimate_kbps, transport.wanted_kbps), (None, None), "{mode:?}: all is sent");
         assert!(transport.is_connected && transport.candidate_pair.is_some_and(|pair| !pair.is_tcp), "{transport:?}");
     }
 }
