@@ -29,7 +29,7 @@ class Native:
 
     def reset(self):
         self.room, self.tasks, self.inbox, self.history = None, [], [], []
-        self.inbound, self.sent = {}, 0
+        self.received_tracks, self.shown, self.sent = {}, {}, 0
 
     def call(self, action, timeout=40, **options):
         """Runs an action, and returns its result."""
@@ -63,13 +63,13 @@ class Native:
     def subscribed(self, track, publication, participant):
         kind = "video" if track.kind == rtc.TrackKind.KIND_VIDEO else "audio"
         stream = rtc.VideoStream(track) if kind == "video" else rtc.AudioStream(track)
-        counts = {"trackSid": publication.sid, "framesDecoded": 0, "freezeCount": 0}
-        self.inbound[f"{participant.identity} {kind}"] = counts
-        self.tasks.append(self.loop.create_task(self.count(stream, counts)))
+        self.received_tracks[f"{participant.identity} {kind}"] = track
+        self.shown[track.sid] = 0
+        self.tasks.append(self.loop.create_task(self.count(stream, track.sid)))
 
-    async def count(self, stream, counts):
+    async def count(self, stream, sid):
         async for _ in stream:
-            counts["framesDecoded"] += 1
+            self.shown[sid] += 1
 
     async def publish(self, simulcast=False, codec=None, **_):
         video, audio = rtc.VideoSource(WIDTH, HEIGHT), rtc.AudioSource(SAMPLES_PER_SECOND, 1)
@@ -100,7 +100,19 @@ class Native:
             await source.capture_frame(rtc.AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES))
 
     async def stats(self):
-        return {"inbound": self.inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
+        inbound = {key: await self.received_of(track) for key, track in self.received_tracks.items()}
+        return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
+
+    async def received_of(self, track):
+        """The counters of a track. Those of libwebrtc begin anew when it makes its stream anew, which a negotiation can cause. If a
+        packet arrives at that moment, libwebrtc goes on decoding and shows nothing more, with each server: then only they count."""
+        reports = [report.inbound_rtp for report in await track.get_stats() if report.WhichOneof("stats") == "inbound_rtp"]
+        counters = reports[0].inbound if reports else None
+        return {
+            "trackSid": track.sid,
+            "framesDecoded": max(self.shown[track.sid], counters.frames_decoded if counters else 0),
+            "freezeCount": counters.freeze_count if counters else 0,
+        }
 
     async def send(self, interval=0, **messages):
         sending = self.send_all(interval / 1000, **messages)
