@@ -104,6 +104,11 @@ pub enum PeerEvent {
         /// The track.
         track: TrackSid,
     },
+    /// An announced track of this participant cannot be published: its client offers it only with codecs that are not forwarded.
+    TrackRefused {
+        /// The track.
+        track: TrackSid,
+    },
     /// A participant subscribed to this participant's track, for the first time (`track_subscribed`).
     TrackSubscribed {
         /// The track.

@@ -95,20 +95,28 @@ impl Worker {
     }
 
     /// Gives a sending section the announced track that it names, or else the first one of its medium: Firefox invents the
-    /// ids of tracks.
+    /// ids of tracks. A track is refused if the section that names it has no codec that is forwarded.
     fn match_section(&mut self, key: PeerKey, transport: TransportKey, section: &OfferedSection, by_id: bool) {
         let mid = Mid::from(section.mid.as_str());
-        let is_taken = self.transports.get(transport).is_none_or(|transport| transport.published.contains_key(&mid));
-        if is_taken || section.codecs.is_empty() {
+        if self.transports.get(transport).is_none_or(|transport| transport.published.contains_key(&mid)) {
             return;
         }
+        let is_refused = section.codecs.is_empty();
         let Some(peer) = self.peers.get_mut(key) else { return };
+        let by_id = by_id || is_refused;
         let matches = |track: &NewTrack| {
             track.medium == section.medium && (!by_id || section.track_id.as_deref() == Some(track.cid.as_str()))
         };
         let Some(position) = peer.announced.iter().position(matches) else { return };
         let info = peer.announced.remove(position);
-        self.publish_track(key, transport, section, info);
+        if is_refused { self.refuse_track(key, info) } else { self.publish_track(key, transport, section, info) }
+    }
+
+    fn refuse_track(&mut self, key: PeerKey, info: NewTrack) {
+        let Some(peer) = self.peers.get(key) else { return };
+        let participant = peer.info.sid.as_str();
+        log::warn!(participant, track = info.sid.as_str(); "a client offers a track only with codecs that are not forwarded");
+        self.emit(key, PeerEvent::TrackRefused { track: info.sid });
     }
 
     fn publish_track(&mut self, key: PeerKey, transport: TransportKey, section: &OfferedSection, info: NewTrack) {

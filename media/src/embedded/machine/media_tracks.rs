@@ -104,6 +104,12 @@ impl Machine {
         self.refresh_publisher(sid);
     }
 
+    /// A client offers a track that cannot be forwarded: it is withdrawn, and the client notified.
+    pub fn track_refused(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) {
+        self.track_ended(sid, track, now);
+        self.notify(sid, ClientNotice::TrackUnpublished(track.clone()));
+    }
+
     /// A client mutes or unmutes its track. An unmute that it sent before it had followed a mute of the server is ignored:
     /// clients answer an update that disagrees with their own state by that state.
     pub fn mute_by_client(&mut self, sid: &ParticipantSid, track: &TrackSid, muted: bool, now: Timestamp) {

@@ -3,9 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use conclave_model::ParticipantSid;
 use str0m::format::Codec;
+use str0m::media::MediaKind;
 
-use super::support::Received;
+use super::commands::new_track;
+use super::support::{NewSection, Received};
 use super::world::World;
 use super::{MODES, alice_and_bob};
 use crate::command::{Command, ConnectionMode};
@@ -91,6 +94,28 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
         let ended = PeerEvent::TrackEnded { track: voice.sid.parse().unwrap() };
         assert!(world.clients[alice].events.contains(&ended), "{mode:?}");
         assert!(world.receiver(bob).tracks.is_empty(), "{mode:?}: the subscriber is told");
+    }
+}
+
+#[test]
+fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_once() {
+    for is_announced_first in [true, false] {
+        let (mut world, alice, _) = alice_and_bob(ConnectionMode::Single);
+        let section = NewSection { kind: MediaKind::Video, cid: "camera", rids: &[] };
+        let (sdp, _) = world.clients[alice].publisher.offer(Some(section), [0, 0], false);
+        let sdp = sdp.replace("VP8/90000", "VP9/90000").replace("H264/90000", "AV1/90000");
+        let peer: ParticipantSid = "PA_alice".parse().unwrap();
+        let announcement =
+            Command::PublishTrack { peer: peer.clone(), track: new_track("TR_camera", "camera", MediaKind::Video) };
+        let offer = |offer_id| Command::Offer { peer: peer.clone(), offer_id, sdp: sdp.clone() };
+        let (first, second) = if is_announced_first { (announcement, offer(8)) } else { (offer(8), announcement) };
+        for command in [first, second, offer(9)] {
+            world.command(command);
+        }
+        let events = &world.clients[alice].events;
+        let refused = PeerEvent::TrackRefused { track: "TR_camera".parse().unwrap() };
+        assert_eq!(events.iter().filter(|event| **event == refused).count(), 1, "{events:?}");
+        assert!(!events.iter().any(|event| matches!(event, PeerEvent::TrackPublished { .. })), "{events:?}");
     }
 }
 

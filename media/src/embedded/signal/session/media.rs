@@ -31,6 +31,7 @@ impl Session {
                 turn.machine.track_negotiated(&self.sid, &track, section, turn.now);
             }
             PeerEvent::TrackEnded { track } => turn.machine.track_ended(&self.sid, &track, turn.now),
+            PeerEvent::TrackRefused { track } => turn.machine.track_refused(&self.sid, &track, turn.now),
             PeerEvent::TrackSubscribed { track } => {
                 self.send(Message::TrackSubscribed(proto::TrackSubscribed { track_sid: track.to_string() }));
             }

@@ -27,6 +27,23 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
 }
 
 #[test]
+fn a_track_that_is_offered_with_other_codecs_is_unpublished_and_can_be_announced_again() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    world.take_all();
+    world.request(&alice, Request::AddTrack(camera()));
+    let messages = world.take(&alice);
+    let Some(Response::TrackPublished(admitted)) = messages.last() else { panic!("{messages:?}") };
+    let track = admitted.track.as_ref().unwrap().sid.clone();
+    world.media(&alice, PeerEvent::TrackRefused { track: track.parse().unwrap() });
+    let messages = world.take(&alice);
+    assert!(matches!(&messages[..], [Response::TrackUnpublished(ended)] if ended.track_sid == track), "{messages:?}");
+    assert!(world.event_names().is_empty(), "it was never published");
+    world.publish(&alice);
+    assert_eq!(world.event_names(), ["published"]);
+}
+
+#[test]
 fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who_receives() {
     let mut world = World::new();
     let rules =
