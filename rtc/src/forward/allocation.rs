@@ -1,11 +1,19 @@
 //! Which layers fit into the bandwidth of a receiver.
 
+/// What a layer takes, in bits per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerRate {
+    /// The mean bitrate.
+    pub mean: u64,
+    /// The highest bitrate of the last seconds.
+    pub peak: u64,
+}
+
 /// A video that a receiver wants.
 #[derive(Debug, Clone)]
 pub struct VideoDemand {
-    /// The bitrates of the layers in bits per second, worst first, up to the best one that is wanted; `None` for one that
-    /// is not live. Empty if nothing is wanted.
-    pub layers: Vec<Option<u64>>,
+    /// The layers, worst first, up to the best one that is wanted; `None` for one that is not live. Empty if nothing is wanted.
+    pub layers: Vec<Option<LayerRate>>,
     /// The layer that is sent now.
     pub current: Option<usize>,
     /// The order in which videos get more: the lowest first.
@@ -29,9 +37,20 @@ pub struct Allocation {
 /// choices from changing to and fro.
 const MARGIN_PERCENT: u64 = 15;
 
+/// How many times its mean bitrate must be free at most: the peaks of a shared screen, when all of it changes, may be late.
+const MOST_OF_MEAN: u64 = 2;
+
+impl LayerRate {
+    /// Returns the bitrate that must be free before the layer is added to what is sent: its peaks have to fit, too.
+    fn needed_anew(self) -> u64 {
+        let least = self.mean + self.mean * MARGIN_PERCENT / 100;
+        self.peak.clamp(least, self.mean * MOST_OF_MEAN)
+    }
+}
+
 impl VideoDemand {
     fn bitrate(&self, layer: usize) -> u64 {
-        self.layers.get(layer).copied().flatten().unwrap_or_default()
+        self.layers.get(layer).copied().flatten().map_or(0, |rate| rate.mean)
     }
 
     /// Returns the first live layer above one, or the first of all.
@@ -40,20 +59,16 @@ impl VideoDemand {
         (first..self.layers.len()).find(|layer| self.layers[*layer].is_some())
     }
 
-    fn best(&self) -> Option<usize> {
-        (0..self.layers.len()).rev().find(|layer| self.layers[*layer].is_some())
-    }
-
-    /// Returns the bitrate that must be free before a layer is added to what is sent.
-    fn needed_anew(&self, layer: usize) -> u64 {
-        let bitrate = self.bitrate(layer);
-        bitrate + bitrate * MARGIN_PERCENT / 100
-    }
-
     /// Returns the bitrate that must be free for a layer, which may be sent already.
     fn needed(&self, layer: usize) -> u64 {
+        let rate = self.layers.get(layer).copied().flatten();
         let is_new = self.current.is_none_or(|current| layer > current);
-        if is_new { self.needed_anew(layer) } else { self.bitrate(layer) }
+        rate.map_or(0, |rate| if is_new { rate.needed_anew() } else { rate.mean })
+    }
+
+    /// Returns the bitrate that is enough for any layer.
+    fn enough(&self) -> u64 {
+        self.layers.iter().flatten().map(|rate| rate.needed_anew()).max().unwrap_or_default()
     }
 }
 
@@ -72,7 +87,7 @@ pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) ->
     Allocation {
         bitrate: chosen.used,
         next_bitrate: chosen.next.map_or(0, |next| chosen.used + next),
-        best_bitrate: videos.iter().filter_map(|video| Some(video.needed_anew(video.best()?))).sum(),
+        best_bitrate: videos.iter().map(VideoDemand::enough).sum(),
         layers: chosen.layers,
     }
 }
@@ -109,8 +124,12 @@ mod tests {
 
     use super::*;
 
+    const fn steady(bitrate: u64) -> LayerRate {
+        LayerRate { mean: bitrate, peak: bitrate }
+    }
+
     fn video(layers: &[u64], priority: u32) -> VideoDemand {
-        VideoDemand { layers: layers.iter().map(|bitrate| Some(*bitrate)).collect(), current: None, priority }
+        VideoDemand { layers: layers.iter().map(|bitrate| Some(steady(*bitrate))).collect(), current: None, priority }
     }
 
     #[test]
@@ -139,8 +158,19 @@ mod tests {
     }
 
     #[test]
+    fn the_peaks_of_a_new_layer_must_fit_up_to_twice_its_mean() {
+        let chosen = |peak, budget, current| {
+            let layers = vec![Some(steady(100)), Some(LayerRate { mean: 300, peak })];
+            allocate(&[VideoDemand { layers, current, priority: 0 }], Some(budget), false).layers[0]
+        };
+        assert_eq!([499, 500].map(|budget| chosen(500, budget, None)), [Some(0), Some(1)]);
+        assert_eq!([599, 600].map(|budget| chosen(5_000, budget, None)), [Some(0), Some(1)]);
+        assert_eq!(chosen(5_000, 300, Some(1)), Some(1), "it is sent already");
+    }
+
+    #[test]
     fn layers_that_are_not_live_are_skipped() {
-        let gap = VideoDemand { layers: vec![None, Some(300), None], current: None, priority: 0 };
+        let gap = VideoDemand { layers: vec![None, Some(steady(300)), None], current: None, priority: 0 };
         assert_eq!(allocate(&[gap], Some(0), false).layers, [Some(1)]);
     }
 
@@ -150,13 +180,17 @@ mod tests {
         assert_eq!((allocation.next_bitrate, allocation.best_bitrate), (1035, 1035));
     }
 
-    /// The bitrates of layers, each of which takes more than those before it.
-    fn layers() -> impl Strategy<Value = Vec<Option<u64>>> {
-        prop::collection::vec((1..1_000_u64, any::<bool>()), 0..4).prop_map(|steps| {
-            let mut bitrate = 0;
-            let layer = |(step, is_live): (u64, bool)| {
-                bitrate += step;
-                is_live.then_some(bitrate)
+    fn rate() -> impl Strategy<Value = LayerRate> {
+        (1..3_000_u64, 1..9_000_u64).prop_map(|(mean, peak)| LayerRate { mean, peak })
+    }
+
+    /// Layers, each of which takes more than those before it.
+    fn layers() -> impl Strategy<Value = Vec<Option<LayerRate>>> {
+        prop::collection::vec((rate(), any::<bool>()), 0..4).prop_map(|steps| {
+            let mut mean = 0;
+            let layer = |(step, is_live): (LayerRate, bool)| {
+                mean += step.mean;
+                is_live.then_some(LayerRate { mean, peak: step.peak })
             };
             steps.into_iter().map(layer).collect()
         })
@@ -165,7 +199,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_allocation_fits_unless_only_lowest_layers_are_sent(
-            rates in prop::collection::vec(prop::collection::vec(prop::option::of(1..3_000_u64), 0..4), 0..6),
+            rates in prop::collection::vec(prop::collection::vec(prop::option::of(rate()), 0..4), 0..6),
             budget in 0..10_000_u64, may_pause in any::<bool>(),
         ) {
             let videos: Vec<_> =
@@ -179,7 +213,7 @@ mod tests {
         #[test]
         fn what_the_next_step_needs_is_enough_for_it(
             videos in prop::collection::vec((layers(), prop::option::of(0..3_usize)), 0..6),
-            budget in 0..10_000_u64, may_pause in any::<bool>(),
+            budget in 0..30_000_u64, may_pause in any::<bool>(),
         ) {
             let videos: Vec<_> =
                 videos.into_iter().map(|(layers, current)| VideoDemand { layers, current, priority: 0 }).collect();

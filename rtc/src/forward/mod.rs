@@ -22,7 +22,7 @@ mod timestamp;
 #[cfg(test)]
 mod properties;
 
-pub use allocation::{VideoDemand, allocate};
+pub use allocation::{LayerRate, VideoDemand, allocate};
 pub use capacity::Capacity;
 pub use key_frame::KeyFrameRequests;
 pub use overload::{GROUPS, Overload};

@@ -12,6 +12,8 @@ pub struct RateMeter {
     /// The mean bitrate, in which each period counts a third and all before it the rest: a key frame alone, which can double a
     /// period, hardly changes it. After a pause it begins anew.
     pub mean_bits_per_second: u64,
+    /// The highest bitrate of the last periods: each one after it takes an eighth of the difference off. After a pause it begins anew.
+    pub peak_bits_per_second: u64,
     /// Packets since the start.
     pub packets: u64,
 }
@@ -19,7 +21,7 @@ pub struct RateMeter {
 impl RateMeter {
     /// Starts to measure now.
     pub const fn new(now: Instant) -> Self {
-        Self { since: now, bytes: 0, bits_per_second: 0, mean_bits_per_second: 0, packets: 0 }
+        Self { since: now, bytes: 0, bits_per_second: 0, mean_bits_per_second: 0, peak_bits_per_second: 0, packets: 0 }
     }
 
     /// Counts a packet.
@@ -45,6 +47,8 @@ impl RateMeter {
         self.bits_per_second = self.bytes.saturating_mul(8000) / milliseconds;
         let mean = (self.mean_bits_per_second.saturating_mul(2).saturating_add(self.bits_per_second)) / 3;
         self.mean_bits_per_second = if was_paused { self.bits_per_second } else { mean };
+        let faded = self.peak_bits_per_second - self.peak_bits_per_second.saturating_sub(self.bits_per_second) / 8;
+        self.peak_bits_per_second = if was_paused { self.bits_per_second } else { faded.max(self.bits_per_second) };
         self.bytes = 0;
         self.since = now;
     }
@@ -81,5 +85,17 @@ mod tests {
             meter.mean_bits_per_second / 1000
         });
         assert_eq!(means.collect::<Vec<_>>(), [300, 300, 500, 433, 288, 600]);
+    }
+
+    #[test]
+    fn a_peak_fades_and_begins_anew_after_a_pause() {
+        let (start, mut meter) = (Instant::now(), RateMeter::new(Instant::now()));
+        let peaks =
+            [300_000, 900_000, 100_000, 100_000, 900_000, 0, 200_000].into_iter().zip(1..).map(|(bits, second)| {
+                meter.add(bits / 8);
+                meter.roll(start + Duration::from_secs(second));
+                meter.peak_bits_per_second / 1000
+            });
+        assert_eq!(peaks.collect::<Vec<_>>(), [300, 900, 800, 712, 900, 787, 200]);
     }
 }

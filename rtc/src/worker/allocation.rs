@@ -9,7 +9,7 @@ use super::Worker;
 use super::track::UpTrack;
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
-use crate::forward::{VideoDemand, allocate};
+use crate::forward::{LayerRate, VideoDemand, allocate};
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
 
@@ -36,7 +36,7 @@ impl Worker {
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
                 let video = demand(track, key, settings, is_reduced, self.now);
-                sent += video.current.map_or(0, |layer| bitrate(track, layer));
+                sent += video.current.map_or(0, |layer| layer_rate(track, layer).mean);
                 videos.push(video);
                 tracks.push(track_key);
             } else {
@@ -120,7 +120,7 @@ fn demand(track: &mut UpTrack, key: PeerKey, settings: TrackSettings, is_reduced
     let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     VideoDemand {
-        layers: (0..layers).map(|layer| track.is_live(layer, now).then(|| bitrate(track, layer))).collect(),
+        layers: (0..layers).map(|layer| track.is_live(layer, now).then(|| layer_rate(track, layer))).collect(),
         priority: priority(track, settings),
         current: track.down_of(key).and_then(|down| down.choice.current),
     }
@@ -141,10 +141,15 @@ pub(super) fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> O
     below.or_else(|| (wanted..track.layers.len()).find(is_live))
 }
 
-fn bitrate(track: &UpTrack, layer: usize) -> u64 {
-    let measured = track.layers.get(layer).map_or(0, |layer| layer.rate.mean_bits_per_second);
-    let announced = track.layer_info(layer).map_or(0, |info| u64::from(info.bitrate));
-    [measured, announced].into_iter().find(|rate| *rate > 0).or(USUAL_BITRATES.get(layer).copied()).unwrap_or_default()
+/// Returns what a layer takes: as measured, else as announced, else as usual.
+fn layer_rate(track: &UpTrack, layer: usize) -> LayerRate {
+    let measured = track.layers.get(layer).map(|layer| &layer.rate).filter(|rate| rate.mean_bits_per_second > 0);
+    if let Some(rate) = measured {
+        return LayerRate { mean: rate.mean_bits_per_second, peak: rate.peak_bits_per_second };
+    }
+    let announced = track.layer_info(layer).map(|info| u64::from(info.bitrate)).filter(|rate| *rate > 0);
+    let mean = announced.or(USUAL_BITRATES.get(layer).copied()).unwrap_or_default();
+    LayerRate { mean, peak: mean }
 }
 
 fn audio_rate(track: &UpTrack) -> u64 {
