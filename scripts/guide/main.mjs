@@ -90,12 +90,25 @@ class Reader {
   }
 
   async browser({ name }) {
+    if (name === 'try') await this.tryCallPage();
     if (name === 'join') await this.windows.join(this.shown());
     if (name === 'join' && this.withPicture) await this.windows.shoot(PICTURE);
     // With each receiver, this was done when it was started.
     if (name === 'leave and join' && !this.tried) throw new Error('no receiver was tried');
     if (name === 'ended') await this.hasEnded();
     console.log(`ok      browser: ${name}`);
+  }
+
+  // Two windows at the call page, with nothing but a name each.
+  async tryCallPage() {
+    const windows = new Windows();
+    const [api] = Object.keys(this.real);
+    try {
+      for (const name of ['Ada', 'Ben']) await windows.open(`${api}/call`, name);
+      await windows.see();
+    } finally {
+      await windows.close();
+    }
   }
 
   async hasEnded() {

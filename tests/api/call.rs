@@ -75,6 +75,26 @@ fn in_dev_the_page_opens_a_room_and_exchanges_its_code() {
 }
 
 #[test]
+fn windows_that_name_no_room_meet_in_one_until_it_has_ended() {
+    let app = start();
+    let open_any = || app.post("/call/rooms").anonymous().json(json!({"role": "host"})).send().expect(201);
+    let calls = || {
+        let rooms = app.get("/v1/rooms").send().expect(200)["rooms"].clone();
+        let names = rooms.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned());
+        names.filter(|name| name.starts_with("call-")).collect::<Vec<_>>()
+    };
+    open_any();
+    let first = calls();
+    assert_eq!((first.len(), first[0].len()), (1, 11), "{first:?}");
+    open(&app, "standup", "host").send().expect(201);
+    open_any();
+    assert_eq!(calls(), first, "another room was opened by its name");
+    app.delete(&format!("/v1/rooms/{}", first[0])).send().expect_empty(204);
+    open_any();
+    assert_eq!(calls().len(), 2);
+}
+
+#[test]
 fn what_cannot_be_opened_is_refused_as_by_the_api() {
     let app = start();
     open(&app, "a room", "host").send().expect_error(400, "invalid_room_name", Some("room"));

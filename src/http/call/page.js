@@ -17,7 +17,6 @@ function prepareLobby() {
   form.code.value = fragment.get('code') ?? '';
   const hasCode = form.code.value !== '';
   element('by-room').hidden = !isDev || hasCode;
-  form.room.value ||= `call-${Math.random().toString(36).slice(2, 6)}`;
   form.code.required = !isDev;
 }
 
@@ -34,7 +33,7 @@ async function post(path, body) {
 
 async function join() {
   let code = form.code.value.trim();
-  if (!code) ({ code } = await post('/call/rooms', { room: form.room.value, role: form.role.value }));
+  if (!code) ({ code } = await post('/call/rooms', { room: form.room.value || undefined, role: form.role.value }));
   const granted = await post(`/v1/codes/${encodeURIComponent(code)}/exchange`, { identity: identityOf(form.name.value) });
   const room = new Room({ adaptiveStream: true, dynacast: true });
   current = new Call(room, granted.role, code);

@@ -1,9 +1,10 @@
 //! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
-//! the page exchanges like any other.
+//! the page exchanges like any other. Windows that name no room meet in one.
 //!
 //! It takes no credential, so it answers only a page of this server that was opened by a loopback name or one of
 //! `admin.hosts`: another page could send requests through the developer's browser.
 
+use std::iter;
 use std::sync::Arc;
 
 use actix_web::web::Payload;
@@ -11,6 +12,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_actors::TreeError;
 use conclave_db::{NewCode, NewRoom, StoreError};
 use conclave_model::code::DEFAULT_LIFE;
+use conclave_model::page::PageRequest;
 use conclave_model::room::DEFAULT_EMPTY_TIMEOUT_SECONDS;
 use conclave_model::{ErrorCode, ProjectId, RoleName, RoomName};
 use serde::Deserialize;
@@ -23,11 +25,15 @@ use crate::http::resource::single_method_resource;
 use crate::http::spec::Method;
 use crate::http::state::AppState;
 
-/// A room to open, and the role of whoever exchanges the code.
+/// The beginning of the names of rooms that are opened without one.
+const PREFIX: &str = "call-";
+
+/// A room to open, and the role of the participant who exchanges the code.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OpenRoom {
-    room: RoomName,
+    /// If absent, the room of the others who named none.
+    room: Option<RoomName>,
     role: RoleName,
 }
 
@@ -50,10 +56,14 @@ async fn open(
     AllowedHosts(state.admin_hosts.clone()).check(request)?;
     state.limits.check_address(request)?;
     let wanted: OpenRoom = body::read(&state.bodies.collect(request, payload).await?)?;
-    ensure_room(state, &project, &wanted.room).await?;
+    let room = match wanted.room {
+        Some(room) => room,
+        None => shared_room(state, &project).await?,
+    };
+    ensure_room(state, &project, &room).await?;
     let new = NewCode {
         project_id: project,
-        room: wanted.room,
+        room,
         role: wanted.role,
         identity: None,
         expires_at: state.clock.now().after(DEFAULT_LIFE),
@@ -61,6 +71,19 @@ async fn open(
     };
     let created = state.store.create_code(new, None).await?;
     Ok(HttpResponse::Created().json(json!({"code": created.code.reveal()})))
+}
+
+/// Returns the newest open room that was opened without a name, or else a new name.
+async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, ApiError> {
+    let page = PageRequest { limit: PageRequest::MAX_LIMIT, offset: 0 };
+    let open = state.store.live_rooms(project.clone(), page).await?.items;
+    let newest =
+        open.into_iter().filter(|room| room.name.as_str().starts_with(PREFIX)).max_by_key(|room| room.created_at);
+    if let Some(room) = newest {
+        return Ok(room.name);
+    }
+    let random: String = iter::repeat_with(|| fastrand::char('a'..='z')).take(6).collect();
+    format!("{PREFIX}{random}").parse().map_err(ApiError::internal)
 }
 
 /// Creates the room, unless the name was used: then the room is open, or the code is refused.
