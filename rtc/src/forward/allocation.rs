@@ -49,8 +49,12 @@ impl LayerRate {
 }
 
 impl VideoDemand {
+    fn rate(&self, layer: usize) -> Option<LayerRate> {
+        self.layers.get(layer).copied().flatten()
+    }
+
     fn bitrate(&self, layer: usize) -> u64 {
-        self.layers.get(layer).copied().flatten().map_or(0, |rate| rate.mean)
+        self.rate(layer).map_or(0, |rate| rate.mean)
     }
 
     /// Returns the first live layer above one, or the first of all.
@@ -61,9 +65,8 @@ impl VideoDemand {
 
     /// Returns the bitrate that must be free for a layer, which may be sent already.
     fn needed(&self, layer: usize) -> u64 {
-        let rate = self.layers.get(layer).copied().flatten();
         let is_new = self.current.is_none_or(|current| layer > current);
-        rate.map_or(0, |rate| if is_new { rate.needed_anew() } else { rate.mean })
+        if is_new { self.rate(layer).map_or(0, LayerRate::needed_anew) } else { self.bitrate(layer) }
     }
 
     /// Returns the bitrate that is enough for any layer.

@@ -5,7 +5,7 @@ use conclave_model::participant::TrackSource;
 use super::Worker;
 use super::peer::Silence;
 use crate::event::{ConnectionQuality, Event, PeerQuality, PublishRate, RoomEvent, Speaker};
-use crate::forward::LinkQuality;
+use crate::forward::{LinkQuality, kilobits};
 use crate::transport::{PeerKey, RoomKey};
 
 impl Worker {
@@ -59,7 +59,7 @@ impl Worker {
         let peer = self.peers.get_mut(key)?;
         let tracks = peer.published.iter().filter_map(|track| self.tracks.get(*track));
         let bits: u64 = tracks.flat_map(|track| &track.layers).map(|layer| layer.rate.bits_per_second).sum();
-        let kbps = u32::try_from(bits / 1000).unwrap_or(u32::MAX);
+        let kbps = kilobits(bits);
         let before = std::mem::replace(&mut peer.reported_kbps, kbps);
         (before > 0 || kbps > 0).then(|| PublishRate { peer: peer.info.sid.clone(), kbps })
     }
