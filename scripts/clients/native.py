@@ -29,7 +29,7 @@ class Native:
 
     def reset(self):
         self.room, self.tasks, self.inbox, self.history = None, [], [], []
-        self.received_tracks, self.shown, self.sent = {}, {}, 0
+        self.inbound, self.sent = {}, 0
 
     def call(self, action, timeout=40, **options):
         """Runs an action, and returns its result."""
@@ -63,13 +63,13 @@ class Native:
     def subscribed(self, track, publication, participant):
         kind = "video" if track.kind == rtc.TrackKind.KIND_VIDEO else "audio"
         stream = rtc.VideoStream(track) if kind == "video" else rtc.AudioStream(track)
-        self.received_tracks[f"{participant.identity} {kind}"] = track
-        self.shown[track.sid] = 0
-        self.tasks.append(self.loop.create_task(self.count(stream, track.sid)))
+        self.inbound[f"{participant.identity} {kind}"] = received = {"track": track, "framesShown": 0}
+        self.tasks.append(self.loop.create_task(self.look_at(stream, received)))
 
-    async def count(self, stream, sid):
+    async def look_at(self, stream, received):
+        """Counts the frames of a track that the SDK shows. A client that looks at more of them overrides this."""
         async for _ in stream:
-            self.shown[sid] += 1
+            received["framesShown"] += 1
 
     async def publish(self, simulcast=False, codec=None, **_):
         video, audio = rtc.VideoSource(WIDTH, HEIGHT), rtc.AudioSource(SAMPLES_PER_SECOND, 1)
@@ -100,17 +100,18 @@ class Native:
             await source.capture_frame(rtc.AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES))
 
     async def stats(self):
-        inbound = {key: await self.received_of(track) for key, track in self.received_tracks.items()}
+        inbound = {key: await self.counters(received) for key, received in self.inbound.items()}
         return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
 
-    async def received_of(self, track):
+    async def counters(self, received):
         """The counters of a track. Those of libwebrtc begin anew when it makes its stream anew, which a negotiation can cause. If a
         packet arrives at that moment, libwebrtc goes on decoding and shows nothing more, with each server: then only they count."""
+        track = received["track"]
         reports = [report.inbound_rtp for report in await track.get_stats() if report.WhichOneof("stats") == "inbound_rtp"]
         counters = reports[0].inbound if reports else None
         return {
             "trackSid": track.sid,
-            "framesDecoded": max(self.shown[track.sid], counters.frames_decoded if counters else 0),
+            "framesDecoded": max(received["framesShown"], counters.frames_decoded if counters else 0),
             "freezeCount": counters.freeze_count if counters else 0,
         }
 
