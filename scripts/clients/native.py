@@ -100,7 +100,8 @@ class Native:
             await source.capture_frame(rtc.AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES))
 
     async def stats(self):
-        inbound = {key: await self.counters(received) for key, received in self.inbound.items()}
+        # A copy: tracks can be subscribed to while counters are awaited.
+        inbound = {key: await self.counters(received) for key, received in list(self.inbound.items())}
         return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
 
     async def counters(self, received):
