@@ -7,6 +7,7 @@
 //! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`], [`console`]) returns a
 //! [`Section`](figure::Section), which is printed as a table and, for a report, written as Markdown with plots.
 
+mod attacks;
 mod bare;
 mod connection;
 mod console;
@@ -60,6 +61,8 @@ struct Arguments {
 enum Test {
     /// Asks for ten times what the server serves, and measures what another project notices.
     Overload(overload::Options),
+    /// Attacks the server as a stranger or a participant, and measures what another project notices.
+    Attacks(attacks::Options),
     /// Forwards generated media, and compares the cost with that of a LiveKit server.
     Media(media::Options),
 }
@@ -97,6 +100,7 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
     }
     match &arguments.test {
         Some(Test::Overload(options)) => return overload::run(&arguments.conclave, options),
+        Some(Test::Attacks(options)) => return attacks::run(&arguments.conclave, options),
         Some(Test::Media(options)) => return media::run(&arguments.conclave, arguments.report.as_deref(), options),
         None => {}
     }

@@ -6,7 +6,7 @@
 
 mod call;
 mod capacity;
-mod client;
+pub mod client;
 mod composite;
 mod connection;
 mod cores;
@@ -14,10 +14,10 @@ mod cost;
 mod datagrams;
 mod joins;
 mod latency;
-mod load;
+pub mod load;
 mod received;
 mod server;
-mod signalling;
+pub mod signalling;
 mod source;
 mod stalls;
 

@@ -28,6 +28,8 @@ pub struct Count {
     pub delays: Vec<u32>,
     /// Packets that never came, also not when they were sent again.
     pub missing: u64,
+    /// The longest time between two packets of a microphone.
+    pub longest_silence: Duration,
 }
 
 /// The sequence numbers of a stream.
@@ -37,6 +39,8 @@ struct Stream {
     packets: u64,
     /// What was missing when it was counted last.
     missing: u64,
+    /// When the last packet arrived, in nanoseconds of the wall clock.
+    arrived: u64,
 }
 
 impl Received {
@@ -56,7 +60,11 @@ impl Received {
         self.count.packets += 1;
         self.count.bytes += packet.payload.len() as u64;
         self.count.delays.push(u32::try_from(arrived.saturating_sub(sent) / 1_000).unwrap_or(u32::MAX));
-        self.streams.entry(packet.header.ssrc).or_insert_with(|| Stream::new(*packet.seq_no)).note(*packet.seq_no);
+        let stream = self.streams.entry(packet.header.ssrc).or_insert_with(|| Stream::new(*packet.seq_no, arrived));
+        let since_last = Duration::from_nanos(stream.note(*packet.seq_no, arrived));
+        if !is_video {
+            self.count.longest_silence = self.count.longest_silence.max(since_last);
+        }
         if is_video && packet.header.marker && self.first_frame.is_none() {
             self.first_frame = Some(self.joined.elapsed());
         }
@@ -79,19 +87,22 @@ impl Count {
         self.packets += other.packets;
         self.bytes += other.bytes;
         self.missing += other.missing;
+        self.longest_silence = self.longest_silence.max(other.longest_silence);
         self.delays.extend(other.delays);
     }
 }
 
 impl Stream {
-    fn new(first: u64) -> Self {
-        Self { first, last: first, packets: 0, missing: 0 }
+    fn new(first: u64, arrived: u64) -> Self {
+        Self { first, last: first, packets: 0, missing: 0, arrived }
     }
 
-    fn note(&mut self, sequence: u64) {
+    /// Notes a packet. Returns how many nanoseconds after the one before it arrived.
+    fn note(&mut self, sequence: u64, arrived: u64) -> u64 {
         self.packets += 1;
         self.first = self.first.min(sequence);
         self.last = self.last.max(sequence);
+        arrived.saturating_sub(std::mem::replace(&mut self.arrived, arrived))
     }
 
     /// Returns how many more are missing than at the last call. A packet that comes late makes up for it.
@@ -107,10 +118,11 @@ mod tests {
 
     #[test]
     fn gaps_are_counted_once() {
-        let mut stream = Stream::new(7);
-        [7, 8, 11, 10].into_iter().for_each(|sequence| stream.note(sequence));
+        let mut stream = Stream::new(7, 0);
+        let gaps = [(7, 0), (8, 20), (11, 50), (10, 55)].map(|(sequence, at)| stream.note(sequence, at));
+        assert_eq!(gaps, [0, 20, 30, 5]);
         assert_eq!([stream.take_missing(), stream.take_missing()], [1, 0]);
-        stream.note(14);
+        stream.note(14, 60);
         assert_eq!(stream.take_missing(), 2);
     }
 }

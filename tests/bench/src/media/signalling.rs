@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use livekit_protocol::signal_request::Message as Request;
 use livekit_protocol::signal_response::Message as Response;
@@ -15,20 +16,30 @@ use crate::BenchError;
 /// The version of the protocol: the last before data channels are negotiated.
 const PROTOCOL: u32 = 16;
 
+/// How long the server may take for the handshake.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 /// The websocket of a client.
 pub struct Signalling {
     websocket: WebSocket<TcpStream>,
 }
 
+/// Opens a websocket from an address, without making it non-blocking.
+pub fn open(server: SocketAddr, token: &str, from: IpAddr) -> Result<WebSocket<TcpStream>, BenchError> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(from, 0).into())?;
+    socket.connect(&server.into())?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let url = format!("ws://{server}/rtc?access_token={token}&auto_subscribe=1&sdk=rust&protocol={PROTOCOL}");
+    let (websocket, _) = tungstenite::client(url, TcpStream::from(socket)).map_err(|error| error.to_string())?;
+    Ok(websocket)
+}
+
 impl Signalling {
     /// Connects from an address, so that each client can have one.
     pub fn connect(server: SocketAddr, token: &str, from: IpAddr) -> Result<Self, BenchError> {
-        let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
-        socket.bind(&SocketAddr::new(from, 0).into())?;
-        socket.connect(&server.into())?;
-        socket.set_tcp_nodelay(true)?;
-        let url = format!("ws://{server}/rtc?access_token={token}&auto_subscribe=1&sdk=rust&protocol={PROTOCOL}");
-        let (websocket, _) = tungstenite::client(url, TcpStream::from(socket)).map_err(|error| error.to_string())?;
+        let websocket = open(server, token, from)?;
         websocket.get_ref().set_nonblocking(true)?;
         Ok(Self { websocket })
     }

@@ -349,13 +349,15 @@ impl Probe {
         Ok(())
     }
 
+    /// Sends a request. Returns the status of the response; 0 if the server closed the connection instead.
     async fn call(&self, head: &str, body: &str) -> Result<u16, BenchError> {
         let free = self.free.borrow_mut().pop_front();
         let mut connection = match free {
             Some(connection) => connection,
             None => Connection::open(&self.api).await?,
         };
-        let status = connection.send(&request(&self.key, head, body)).await?.status;
+        let Ok(response) = connection.send(&request(&self.key, head, body)).await else { return Ok(0) };
+        let status = response.status;
         self.free.borrow_mut().push_back(connection);
         Ok(status)
     }

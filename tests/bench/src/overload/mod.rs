@@ -5,7 +5,7 @@
 //! do not wait for a processor that the server uses, as if they were on another machine. All traffic is on loopback, and time and
 //! number of connections are bounded.
 
-mod clients;
+pub mod clients;
 mod idle;
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::connection::{Connection, request};
 use crate::process::Process;
 use crate::{BenchError, metrics};
 use clients::{Latencies, LoadOptions, LoadResult, probe, run_clients};
@@ -83,17 +84,18 @@ fn test(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
 }
 
 /// This program in another role, with the scheduling policy for idle processes; killed when dropped.
-struct Helper(Child);
+pub struct Helper(Child);
 
 impl Helper {
-    fn start(arguments: &[String]) -> Result<Self, BenchError> {
+    /// Starts it with these arguments.
+    pub fn start(arguments: &[String]) -> Result<Self, BenchError> {
         let mut command = Command::new("chrt");
         command.args(["--idle", "0"]).arg(std::env::current_exe()?);
-        Ok(Self(command.arg("overload").args(arguments).stdout(Stdio::piped()).spawn()?))
+        Ok(Self(command.args(arguments).stdout(Stdio::piped()).spawn()?))
     }
 
     /// Waits for what it prints.
-    async fn output(mut self) -> Result<String, BenchError> {
+    pub async fn output(mut self) -> Result<String, BenchError> {
         let mut stdout = self.0.stdout.take().ok_or("no stdout")?;
         let read = move || {
             let mut text = String::new();
@@ -111,17 +113,19 @@ impl Drop for Helper {
 }
 
 /// The server, and the keys of the two projects.
-struct Deployment {
-    server: Process,
+pub struct Deployment {
+    pub server: Process,
     first: String,
     second: String,
 }
 
 impl Deployment {
-    fn start(binary: &Path, scratch: &Path) -> Result<Self, BenchError> {
+    /// Starts the server with these settings, as environment variables.
+    pub fn start(binary: &Path, scratch: &Path, settings: &[(&str, &str)]) -> Result<Self, BenchError> {
         let data = scratch.join("data");
         let mut nice = Command::new("nice");
         nice.arg("-n").arg(SERVER_NICENESS.to_string()).arg(binary);
+        nice.envs(settings.iter().copied());
         let server = Process::conclave_by(nice, &data)?;
         let command = |arguments: &[&str]| -> Result<Value, BenchError> {
             let output = Command::new(binary).arg("--data").arg(&data).args(arguments).arg("--json").output()?;
@@ -137,6 +141,7 @@ impl Deployment {
     fn clients(&self, connections: usize, rate: f64, seconds: u64) -> Result<Helper, BenchError> {
         let (api, admin) = (self.server.api(), self.server.admin());
         Helper::start(&[
+            "overload".into(),
             "clients".into(),
             format!("--api={api}"),
             format!("--admin={admin}"),
@@ -147,8 +152,27 @@ impl Deployment {
         ])
     }
 
+    /// Returns a token for a room of the first project, which is created if it has no such room.
+    pub async fn token_of_first(&self, room: &str, identity: &str) -> Result<String, BenchError> {
+        self.token(&self.first, room, identity).await
+    }
+
+    /// Returns a token for a room of the second project, which is created if it has no such room.
+    pub async fn token_of_second(&self, room: &str, identity: &str) -> Result<String, BenchError> {
+        self.token(&self.second, room, identity).await
+    }
+
+    async fn token(&self, key: &str, room: &str, identity: &str) -> Result<String, BenchError> {
+        let mut api = Connection::open(&self.server.api()).await?;
+        // 409 if it exists.
+        api.send(&request(key, "POST /v1/rooms", &json!({"name": room}).to_string())).await?;
+        let wanted = json!({"room": room, "identity": identity});
+        let minted = api.json(key, "POST /v1/tokens", &wanted).await?;
+        Ok(minted["token"].as_str().ok_or("no token")?.to_owned())
+    }
+
     /// Measures the second project's requests.
-    async fn probe(&self, time: Duration) -> Result<Latencies, BenchError> {
+    pub async fn probe(&self, time: Duration) -> Result<Latencies, BenchError> {
         probe(&self.server.api(), &self.second, time).await
     }
 
@@ -203,7 +227,7 @@ struct Results {
 }
 
 async fn measure(conclave: &Path, options: &Options, scratch: &Path) -> Result<Results, BenchError> {
-    let deployment = Deployment::start(conclave, scratch)?;
+    let deployment = Deployment::start(conclave, scratch, &[])?;
     let (seconds, time) = (options.seconds, Duration::from_secs(options.seconds));
     let warm_up = deployment.clients(SERVING_CONNECTIONS, 1e6, 5)?.output().await?;
     let served = serde_json::from_str::<LoadResult>(&warm_up)?.served() as f64 / 5.0;
@@ -220,7 +244,8 @@ async fn measure(conclave: &Path, options: &Options, scratch: &Path) -> Result<R
     Ok(Results { served, quiet, full_load: full_load?, afterwards, clients, seconds, memory, other_actors, idle })
 }
 
-async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchError> {
+/// Returns the most resident memory of a server over a time, in KiB.
+pub async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchError> {
     let (until, mut most) = (Instant::now() + time, 0.0_f64);
     while Instant::now() < until {
         most = most.max(server.resident()?);

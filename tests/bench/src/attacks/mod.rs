@@ -1,0 +1,160 @@
+//! The test that `scripts/attacks` runs: somebody attacks the server at full speed, and a project beside works as always.
+//!
+//! Each attack has a server of its own, and an attacker in a process that runs when nothing else does: what the attacker uses of
+//! the processors is not taken from the server. A stranger attacks from one address, a participant of one project with one token.
+//! Meanwhile a call of another project goes on, its participants join, and its backend calls the API. All traffic is on loopback,
+//! and time and number of connections are bounded.
+
+mod attacker;
+mod flood;
+mod messages;
+mod neighbour;
+mod participant;
+mod report;
+mod stranger;
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+
+use crate::BenchError;
+use crate::overload::{Deployment, Helper, most_memory};
+use attacker::{AttackOptions, attack};
+use neighbour::Neighbour;
+use report::Outcome;
+
+/// One media worker, which all rooms share, on loopback; and an admin listener that asks for a token.
+const SETTINGS: [(&str, &str); 4] = [
+    ("CONCLAVE_ADMIN__TOKEN", "a-token-that-nobody-guesses"),
+    ("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1"),
+    ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "0"),
+    ("CONCLAVE_MEDIA__RTC__WORKERS", "1"),
+];
+/// How long the attacker may take until it has begun.
+const BEGIN: Duration = Duration::from_secs(1);
+/// How long after the end of an attack everything is as before.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+#[derive(Args)]
+pub struct Options {
+    /// Seconds of each attack.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// The attacks; all of them if absent.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Attack>,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What this program does when it has started itself.
+#[derive(Subcommand)]
+enum Role {
+    /// The attacker.
+    Attack(AttackOptions),
+}
+
+/// What the attacker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Attack {
+    /// A stranger sends empty packets to the media port, over TCP.
+    EmptyPackets,
+    /// A stranger sends packets without meaning to the media port, over TCP.
+    StrangePackets,
+    /// A stranger asks to join with join requests that inflate to many messages, without a valid token.
+    JoinRequests,
+    /// A stranger guesses the token of the admin listener.
+    AdminTokens,
+    /// A participant sends offers with thousands of candidates.
+    CandidateOffers,
+    /// A participant sends offers with many media sections.
+    SectionOffers,
+    /// A participant sends small offers.
+    SmallOffers,
+    /// A participant mutes and unmutes a track.
+    Mutes,
+    /// A participant announces tracks that it never sends.
+    Tracks,
+    /// A participant sends large lists of who may receive its tracks.
+    Permissions,
+    /// A participant sends large states, as if it resumed.
+    SyncStates,
+    /// A participant sends requests that are refused, and reads nothing.
+    Unread,
+    /// A participant joins, says much, and leaves.
+    Rejoins,
+}
+
+/// Runs the attacks, and returns whether all promises are kept.
+pub fn run(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
+    if let Some(Role::Attack(options)) = &options.role {
+        println!("{}", serde_json::to_string(&attack(options)?)?);
+        return Ok(true);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut outcomes = Vec::new();
+    for attack in Attack::value_variants() {
+        if !options.only.is_empty() && !options.only.contains(attack) {
+            continue;
+        }
+        if !options.json {
+            println!("{}", attack.name());
+        }
+        let outcome = runtime.block_on(measure(conclave, *attack, Duration::from_secs(options.seconds)))?;
+        if !options.json {
+            outcome.print();
+        }
+        outcomes.push(outcome);
+    }
+    if options.json {
+        println!("{:#}", Value::from_iter(outcomes.iter().map(Outcome::to_json)));
+    }
+    Ok(outcomes.iter().all(|outcome| outcome.broken().is_empty()))
+}
+
+impl Attack {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Measures what a neighbour notices of an attack.
+async fn measure(conclave: &Path, attack: Attack, time: Duration) -> Result<Outcome, BenchError> {
+    let scratch = tempfile::tempdir()?;
+    let deployment = Deployment::start(conclave, scratch.path(), &SETTINGS)?;
+    let token = deployment.token_of_first("attacked", "mallory").await?;
+    let neighbour = Neighbour::start(&deployment).await?;
+    let quiet = neighbour.observe(&deployment, time / 2).await?;
+    let before = deployment.server.resident()?;
+    let attacker = Helper::start(&attacker_arguments(&deployment, attack, &token, BEGIN + time))?;
+    tokio::time::sleep(BEGIN).await;
+    let (during, most) = tokio::join!(neighbour.observe(&deployment, time), most_memory(&deployment.server, time));
+    let attacker: Value = serde_json::from_str(&attacker.output().await?)?;
+    tokio::time::sleep(RECOVERY).await;
+    let afterwards = neighbour.observe(&deployment, time / 2).await?;
+    Ok(Outcome {
+        attack: attack.name(),
+        attacker,
+        quiet,
+        during: during?,
+        afterwards,
+        memory: [before, most?, deployment.server.resident()?],
+    })
+}
+
+fn attacker_arguments(deployment: &Deployment, attack: Attack, token: &str, time: Duration) -> Vec<String> {
+    vec![
+        "attacks".into(),
+        "attack".into(),
+        format!("--attack={}", attack.name()),
+        format!("--api={}", deployment.server.api()),
+        format!("--admin={}", deployment.server.admin()),
+        format!("--token={token}"),
+        format!("--seconds={}", time.as_secs_f64()),
+    ]
+}

@@ -1,0 +1,105 @@
+//! What somebody with a room token does.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use livekit_protocol::signal_request::Message as Request;
+use livekit_protocol::signal_response::Message as Response;
+use livekit_protocol::{LeaveRequest, SignalRequest, SignalResponse};
+use prost::Message as _;
+use tungstenite::{Bytes, Message, WebSocket};
+
+use super::Attack;
+use super::attacker::{AttackOptions, Done};
+use super::messages::{message, preparation};
+use crate::BenchError;
+use crate::media::signalling::open;
+
+/// How long the server may keep the attacker waiting.
+const STALLED: Duration = Duration::from_millis(500);
+/// How long it may take to answer what the attack needs.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The messages that are made before the attack; they are sent in turn.
+const MESSAGES: u64 = 64;
+/// The pause before the attacker joins again.
+const REJOIN: Duration = Duration::from_millis(20);
+
+/// Joins and sends messages as fast as it can, and joins again whenever it is disconnected.
+pub fn attack(options: &AttackOptions, attack: Attack, until: Instant) -> Result<Done, BenchError> {
+    let server: SocketAddr = options.api.parse()?;
+    let mut done = Done::default();
+    while Instant::now() < until {
+        if let Ok(socket) = join(server, &options.token) {
+            done.connections += 1;
+            done.closed += u64::from(send_all(socket, attack, until, &mut done).is_err());
+        }
+        std::thread::sleep(REJOIN);
+    }
+    Ok(done)
+}
+
+fn join(server: SocketAddr, token: &str) -> Result<WebSocket<TcpStream>, BenchError> {
+    let socket = open(server, token, [127, 0, 0, 1].into())?;
+    socket.get_ref().set_write_timeout(Some(STALLED))?;
+    socket.get_ref().set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+/// Sends messages until the end, or until the server disconnects.
+fn send_all(
+    mut socket: WebSocket<TcpStream>,
+    attack: Attack,
+    until: Instant,
+    done: &mut Done,
+) -> Result<(), BenchError> {
+    let track = prepare(&mut socket, attack)?;
+    let made = |number| encode(message(attack, number, &track));
+    let rejoins = attack == Attack::Rejoins;
+    let messages: Vec<Bytes> = (0..if rejoins { 1 } else { MESSAGES }).map(made).collect();
+    socket.get_ref().set_nonblocking(false)?;
+    for message in messages.iter().cycle() {
+        if Instant::now() > until {
+            break;
+        }
+        socket.send(Message::Binary(message.clone()))?;
+        done.note_sent(message.len());
+        if rejoins {
+            socket.send(Message::Binary(encode(Request::Leave(LeaveRequest::default()))))?;
+            break;
+        }
+        if attack != Attack::Unread {
+            read_what_is_there(&mut socket)?;
+        }
+    }
+    Ok(())
+}
+
+/// Announces the track that the attack is about. Returns its sid.
+fn prepare(socket: &mut WebSocket<TcpStream>, attack: Attack) -> Result<String, BenchError> {
+    let Some(preparation) = preparation(attack) else { return Ok(String::new()) };
+    socket.send(Message::Binary(encode(preparation)))?;
+    loop {
+        if let Message::Binary(bytes) = socket.read()?
+            && let Some(Response::TrackPublished(published)) = SignalResponse::decode(&*bytes)?.message
+        {
+            return Ok(published.track.unwrap_or_default().sid);
+        }
+    }
+}
+
+fn read_what_is_there(socket: &mut WebSocket<TcpStream>) -> Result<(), BenchError> {
+    socket.get_ref().set_nonblocking(true)?;
+    let read = loop {
+        match socket.read() {
+            Ok(_) => {}
+            Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    socket.get_ref().set_nonblocking(false)?;
+    Ok(read?)
+}
+
+fn encode(message: Request) -> Bytes {
+    SignalRequest { message: Some(message) }.encode_to_vec().into()
+}
