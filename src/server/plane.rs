@@ -29,7 +29,7 @@ impl Plane {
             MediaKind::Embedded => {
                 let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url);
                 if config.media.sandbox {
-                    plane.permit_simulations();
+                    plane.enable_sandbox();
                 }
                 Self::Embedded(plane)
             }

@@ -11,6 +11,8 @@ use super::effect::DisconnectCause;
 
 /// Number of entries that are kept for one participant; the oldest is dropped first.
 const CAPACITY: usize = 1_000;
+/// Bytes of messages that are kept for one participant; the oldest entry is dropped first.
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// An entry of an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,6 +63,14 @@ pub enum Notice {
 }
 
 impl Notice {
+    /// Returns how many bytes its texts take.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Data { data, topic, .. } => data.len() + topic.as_ref().map_or(0, |topic| topic.len()),
+            Self::Muted { .. } | Self::Unmuted { .. } | Self::RoleChanged { .. } | Self::Removed | Self::RoomEnded => 0,
+        }
+    }
+
     /// Returns the last notice to a participant that was disconnected, if its client learns the cause.
     pub(super) fn last(cause: DisconnectCause) -> Option<Self> {
         match cause {
@@ -76,19 +86,29 @@ impl Notice {
 
 /// The last entries of a participant, oldest first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Inbox(VecDeque<InboxEntry>);
+pub(super) struct Inbox {
+    entries: VecDeque<InboxEntry>,
+    bytes: usize,
+}
 
 impl Inbox {
-    /// Adds an entry, and drops the oldest at capacity.
+    /// Adds an entry, and drops the oldest beyond the bounds.
     pub fn push(&mut self, at: Timestamp, notice: Notice) {
-        if self.0.len() == CAPACITY {
-            self.0.pop_front();
+        self.bytes += notice.bytes();
+        self.entries.push_back(InboxEntry { at, notice });
+        while self.entries.len() > CAPACITY || self.bytes > MAX_BYTES {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.bytes -= oldest.notice.bytes();
         }
-        self.0.push_back(InboxEntry { at, notice });
     }
 
     pub fn entries(&self) -> Vec<InboxEntry> {
-        self.0.iter().cloned().collect()
+        self.entries.iter().cloned().collect()
+    }
+
+    /// Returns how much memory the entries take, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.entries.len() * size_of::<InboxEntry>()
     }
 }
 
@@ -106,6 +126,18 @@ mod tests {
         }
         let entries = inbox.entries();
         assert_eq!((entries.len(), entries[0].at.millis()), (CAPACITY, 1));
+    }
+
+    #[test]
+    fn messages_are_kept_within_a_bound_of_bytes() {
+        let mut inbox = Inbox::default();
+        let data: Arc<str> = "a".repeat(64 * 1024).into();
+        for _ in 0..40 {
+            let notice =
+                Notice::Data { data: Arc::clone(&data), topic: None, kind: DataKind::Reliable, from_identity: None };
+            inbox.push(Timestamp::from_millis(0), notice);
+        }
+        assert_eq!(inbox.entries().len(), MAX_BYTES / data.len());
     }
 
     #[test]

@@ -193,6 +193,14 @@ impl LocalParticipant {
         Ok((track.clone(), summary))
     }
 
+    /// Returns how much memory the part of it takes that the sandbox shows, about.
+    pub fn shown_bytes(&self) -> usize {
+        let participant = &self.participant;
+        let attributes = participant.attributes.iter().map(|(name, value)| name.len() + value.len() + 64);
+        let texts = participant.name.len() + participant.metadata.len() + attributes.sum::<usize>();
+        size_of::<Self>() + texts + self.inbox.bytes()
+    }
+
     /// Returns the claims that a refreshed token has.
     pub fn claims(&self) -> Claims {
         let participant = &self.participant;

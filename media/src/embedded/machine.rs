@@ -36,6 +36,7 @@ use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
 use super::effect::Effect;
 use super::egress::Egresses;
 use super::error::MachineError;
+use super::inbox::Notice;
 use super::ingress_endpoint::IngressEndpoints;
 use super::local_participant::LocalParticipant;
 use super::recently_left::RecentlyLeft;
@@ -48,7 +49,8 @@ pub(super) struct Machine {
     rooms: HashMap<NamespacedRoom, Room>,
     /// The participants that are joining or active.
     participants: HashMap<ParticipantSid, LocalParticipant>,
-    recently_left: RecentlyLeft,
+    /// The participants that have left, for the sandbox; `None` without it. Then nothing is put into inboxes either.
+    recently_left: Option<RecentlyLeft>,
     egresses: Egresses,
     ingresses: IngressEndpoints,
     deadlines: BTreeSet<(Timestamp, Deadline)>,
@@ -70,6 +72,18 @@ enum Deadline {
 }
 
 impl Machine {
+    /// Lets it keep what the sandbox shows: inboxes, and the participants that left last.
+    pub fn enable_sandbox(&mut self) {
+        self.recently_left.get_or_insert_default();
+    }
+
+    /// Puts a notice into a participant's inbox, if the sandbox shows inboxes.
+    fn put_into_inbox(&mut self, sid: &ParticipantSid, now: Timestamp, notice: Notice) {
+        if let Some(receiver) = self.participants.get_mut(sid).filter(|_| self.recently_left.is_some()) {
+            receiver.inbox.push(now, notice);
+        }
+    }
+
     /// Returns when [`Machine::tick`] has to be called next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.deadlines.first().map(|(at, _)| *at)

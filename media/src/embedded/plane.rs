@@ -123,9 +123,10 @@ impl EmbeddedPlane {
         self.0.turn.set(Arc::new(servers)).is_ok()
     }
 
-    /// Lets clients that join from now on simulate failures of the server.
-    pub fn permit_simulations(&self) {
+    /// Lets clients that join from now on simulate failures of the server, and keeps what the sandbox shows of participants.
+    pub fn enable_sandbox(&self) {
         self.0.simulations.get_or_init(|| ());
+        self.0.call(|machine, _| machine.enable_sandbox());
     }
 
     /// The state that clones share.

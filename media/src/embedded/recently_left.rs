@@ -1,5 +1,5 @@
-//! Participants that have left. Their inboxes stay readable for a while, so that a test can see that a participant was
-//! removed.
+//! Participants that have left, as the sandbox shows them: their inboxes stay readable for a while, so that a test can see that a
+//! participant was removed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,33 +9,39 @@ use super::local_participant::LocalParticipant;
 
 /// Number of participants that are kept; the oldest is dropped first.
 const CAPACITY: usize = 1_000;
+/// Bytes of what is kept; the oldest is dropped first.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The participants that left last.
 #[derive(Debug, Default)]
 pub(super) struct RecentlyLeft {
-    participants: HashMap<ParticipantSid, LocalParticipant>,
+    participants: HashMap<ParticipantSid, (LocalParticipant, usize)>,
     order: VecDeque<ParticipantSid>,
+    bytes: usize,
 }
 
 impl RecentlyLeft {
-    /// Adds a participant and drops the oldest at capacity.
-    pub fn push(&mut self, participant: LocalParticipant) {
-        if self.order.len() == CAPACITY
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.participants.remove(&oldest);
-        }
-        let sid = participant.sid().clone();
+    /// Adds a participant without what belongs to its client, and drops the oldest beyond the bounds.
+    pub fn push(&mut self, mut participant: LocalParticipant) {
+        participant.client = None;
+        let (sid, bytes) = (participant.sid().clone(), participant.shown_bytes());
+        self.bytes += bytes;
         self.order.push_back(sid.clone());
-        self.participants.insert(sid, participant);
+        self.participants.insert(sid, (participant, bytes));
+        while self.order.len() > CAPACITY || self.bytes > MAX_BYTES {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.forget(&oldest);
+        }
     }
 
     pub fn get(&self, sid: &ParticipantSid) -> Option<&LocalParticipant> {
-        self.participants.get(sid)
+        self.participants.get(sid).map(|(participant, _)| participant)
     }
 
     /// Removes a participant. Its sid stays in the queue and is dropped at capacity.
     pub fn forget(&mut self, sid: &ParticipantSid) {
-        self.participants.remove(sid);
+        if let Some((_, bytes)) = self.participants.remove(sid) {
+            self.bytes -= bytes;
+        }
     }
 }

@@ -52,7 +52,9 @@ impl Machine {
 
     /// Undoes a join that the control plane refused, without a report of the participant.
     pub fn abort_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        self.recently_left.forget(sid);
+        if let Some(left) = &mut self.recently_left {
+            left.forget(sid);
+        }
         self.detach_encoder(sid, now);
         if let Some(participant) = self.participants.remove(sid) {
             self.disconnect_client(&participant, DisconnectCause::JoinRefused);
@@ -95,16 +97,16 @@ impl Machine {
         self.release_seat(&room, &identity, sid);
     }
 
-    /// Moves a participant to those who left recently, and reports that it left, or that its join was aborted. The caller has
+    /// Removes a participant, which the sandbox shows a while longer, and reports that it left, or that its join was aborted. The caller has
     /// to release its seat in the room.
     pub(super) fn remove(&mut self, sid: &ParticipantSid, clean: bool, cause: DisconnectCause, now: Timestamp) {
+        if let Some(notice) = Notice::last(cause) {
+            self.put_into_inbox(sid, now, notice);
+        }
         let Some(mut left) = self.participants.remove(sid) else { return };
         self.cancel_bitrate_deadline(&left);
         self.cancel_join_deadline(&left);
         self.disconnect_client(&left, cause);
-        if let Some(notice) = Notice::last(cause) {
-            left.inbox.push(now, notice);
-        }
         let was_active = left.is_active();
         let tracks = left.disconnect();
         for track in tracks.iter().filter(|_| was_active) {
@@ -121,7 +123,9 @@ impl Machine {
         if left.client.is_none() {
             self.refresh_message_reports(&left.room);
         }
-        self.recently_left.push(left);
+        if let Some(recently_left) = &mut self.recently_left {
+            recently_left.push(left);
+        }
     }
 
     /// Reports the end of a join: a leave if the join was reported, and otherwise that it was aborted.

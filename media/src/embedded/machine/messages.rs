@@ -81,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// Puts a notice into the inboxes of the active participants of a room that it is for.
+    /// Puts a notice into the inboxes of the active participants of a room that it is for, if the sandbox shows inboxes.
     fn deliver(
         &mut self,
         room: &NamespacedRoom,
@@ -89,6 +89,9 @@ impl Machine {
         now: Timestamp,
         is_for: impl Fn(&LocalParticipant) -> bool,
     ) {
+        if self.recently_left.is_none() {
+            return;
+        }
         for sid in self.rooms.get(room).into_iter().flat_map(Room::members) {
             if let Some(receiver) = self.participants.get_mut(sid).filter(|p| p.is_active() && is_for(p)) {
                 receiver.inbox.push(now, notice.clone());
@@ -96,11 +99,12 @@ impl Machine {
         }
     }
 
-    /// Lets the media worker of a room report messages if a participant without a client is there to receive them.
+    /// Lets the media worker of a room report messages if a participant of the sandbox is there to receive them.
     pub fn refresh_message_reports(&mut self, room: &NamespacedRoom) {
         // A room without clients is on no worker.
         if !self.clients_of(room).is_empty() {
-            let enabled = self.active_in(room).any(|participant| participant.client.is_none());
+            let has_inbox = |participant: &LocalParticipant| participant.client.is_none();
+            let enabled = self.recently_left.is_some() && self.active_in(room).any(has_inbox);
             self.command(room, Command::ReportMessages { enabled });
         }
     }

@@ -24,10 +24,11 @@ impl Machine {
         let publisher = self.active_mut(&sid)?;
         if publisher.track_mut(track)?.muted != muted {
             let track_sid = track.clone();
-            publisher.inbox.push(now, if muted { Notice::Muted { track_sid } } else { Notice::Unmuted { track_sid } });
             if let Some(media) = publisher.client.as_mut().and_then(|client| client.tracks.get_mut(track)) {
                 media.awaits_mute = muted;
             }
+            let notice = if muted { Notice::Muted { track_sid } } else { Notice::Unmuted { track_sid } };
+            self.put_into_inbox(&sid, now, notice);
             self.notify(&sid, ClientNotice::Muted { track: track.clone(), muted });
         }
         self.mute(&sid, track, muted, now)
@@ -48,12 +49,12 @@ impl Machine {
         let changed = self.active_mut(&sid)?;
         let (role, was_hidden) = (grant.role.clone(), changed.grants.hidden);
         changed.set_role(grant);
-        changed.inbox.push(now, Notice::RoleChanged { role: role.clone() });
         let (forbidden, reference, kbps) = (changed.remove_forbidden_tracks(), changed.to_ref(), changed.meter.kbps());
         let participant = changed.participant().clone();
         if !was_hidden && changed.grants.hidden {
             self.notify_hidden(&sid);
         }
+        self.put_into_inbox(&sid, now, Notice::RoleChanged { role: role.clone() });
         self.end_forbidden_media(room, &sid);
         for track in forbidden {
             self.report(

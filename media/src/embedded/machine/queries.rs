@@ -43,9 +43,9 @@ impl Machine {
         self.active(sid).ok().map(|participant| participant.participant().clone())
     }
 
-    /// Returns a participant that is active or left recently.
+    /// Returns a participant that is active or, with the sandbox, left recently.
     pub fn active_or_left(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
-        self.active(sid).or_else(|error| self.recently_left.get(sid).ok_or(error))
+        self.active(sid).or_else(|error| self.recently_left.as_ref().and_then(|left| left.get(sid)).ok_or(error))
     }
 
     /// Returns the tracks that a participant may receive.

@@ -6,16 +6,23 @@ use std::time::Duration;
 use conclave_model::RoleName;
 use conclave_model::event::PublishLimit;
 use conclave_model::ingress::{InputType, StreamKeyHash};
-use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
+use conclave_model::participant::{DataKind, ParticipantKind, ParticipantState, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 
 use super::*;
 use crate::embedded::inbox::{InboxEntry, Notice};
 use crate::embedded::publish::NewTrack;
-use crate::port::IngressRequest;
+use crate::port::{IngressRequest, ServerData};
 use crate::token::{Claims, Grants, RoomConfig};
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+/// A machine that keeps what the sandbox shows.
+pub(in crate::embedded) fn sandbox_machine() -> Machine {
+    let mut machine = Machine::default();
+    machine.enable_sandbox();
+    machine
+}
 
 pub(in crate::embedded) fn room() -> NamespacedRoom {
     "prj_0123456789ab.stand-up".parse().unwrap()
@@ -115,7 +122,7 @@ fn inbox(machine: &Machine, sid: &ParticipantSid) -> Vec<InboxEntry> {
 
 #[test]
 fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
     let reports = machine.take_reports();
     let [Report { event: MediaEvent::ParticipantJoined(reported), .. }] = reports.as_slice() else {
@@ -132,7 +139,7 @@ fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
 
 #[test]
 fn an_aborted_join_leaves_no_state() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let sid = machine.begin_join(claims(&room(), "alice", Some(1)), NOW).unwrap();
     machine.take_reports();
     machine.abort_join(&sid, NOW);
@@ -143,7 +150,7 @@ fn an_aborted_join_leaves_no_state() {
 
 #[test]
 fn a_join_that_is_refused_after_its_room_was_closed_leaves_no_inbox() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
     machine.close_room(&room(), NOW);
     assert!(machine.active_or_left(&sid).is_ok());
@@ -153,7 +160,7 @@ fn a_join_that_is_refused_after_its_room_was_closed_leaves_no_inbox() {
 
 #[test]
 fn a_full_room_accepts_only_participants_that_replace_themselves() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let first = join(&mut machine, claims(&room(), "alice", Some(1)));
     machine.publish(&first, camera(), NOW).unwrap();
     machine.publish(&first, microphone(), NOW).unwrap();
@@ -173,7 +180,7 @@ fn a_full_room_accepts_only_participants_that_replace_themselves() {
 
 #[test]
 fn replacing_the_only_participant_keeps_the_maximum() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     join(&mut machine, claims(&room(), "alice", Some(1)));
     join(&mut machine, claims(&room(), "alice", Some(9)));
     assert_eq!(machine.begin_join(claims(&room(), "bob", Some(9)), NOW), Err(MachineError::RoomFull));
@@ -181,7 +188,7 @@ fn replacing_the_only_participant_keeps_the_maximum() {
 
 #[test]
 fn tracks_are_reported_when_they_are_published_muted_and_unpublished() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let sid = joined(&mut machine, "alice");
     let track = machine.publish(&sid, microphone(), NOW).unwrap();
     assert_eq!((track.muted, track.name.as_deref()), (true, Some("mic")));
@@ -197,7 +204,7 @@ fn tracks_are_reported_when_they_are_published_muted_and_unpublished() {
 
 #[test]
 fn a_leave_ends_the_tracks_first_and_cannot_be_repeated() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let sid = joined(&mut machine, "alice");
     machine.publish(&sid, camera(), NOW).unwrap();
     machine.take_reports();
@@ -209,7 +216,7 @@ fn a_leave_ends_the_tracks_first_and_cannot_be_repeated() {
 
 #[test]
 fn a_removed_participant_has_a_notice_in_its_inbox() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let sid = joined(&mut machine, "alice");
     let elsewhere = "prj_0123456789ab.other".parse().unwrap();
     assert!(!machine.remove_participant(&elsewhere, &sid, NOW));
@@ -220,7 +227,7 @@ fn a_removed_participant_has_a_notice_in_its_inbox() {
 
 #[test]
 fn closing_a_room_disconnects_its_participants() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     machine.publish(&bob, camera(), NOW).unwrap();
     machine.take_reports();
@@ -237,7 +244,7 @@ fn closing_a_room_disconnects_its_participants() {
 
 #[test]
 fn data_reaches_the_others_that_may_subscribe_without_the_identity_of_a_hidden_sender() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "dave", None)));
     let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
@@ -258,7 +265,7 @@ fn data_reaches_the_others_that_may_subscribe_without_the_identity_of_a_hidden_s
 
 #[test]
 fn data_needs_its_grant() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let mut claims = claims(&room(), "alice", None);
     claims.grants.can_publish_data = false;
     let sid = join(&mut machine, claims);
@@ -267,7 +274,7 @@ fn data_needs_its_grant() {
 
 #[test]
 fn subscriptions_follow_the_rules_of_the_room() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
     // Set before the first join.
     machine.set_subscription_rules(
@@ -296,7 +303,7 @@ fn subscriptions_follow_the_rules_of_the_room() {
 
 #[test]
 fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let alice = joined(&mut machine, "alice");
     machine.publish(&alice, camera(), NOW).unwrap();
     let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "bob", None)));
@@ -308,7 +315,7 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
 
 #[test]
 fn a_room_is_occupied_while_it_has_members_and_not_by_its_rules() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let guest: RoleName = "guest".parse().unwrap();
     machine.set_subscription_rules(&room(), BTreeMap::from([(guest, RoleSubscribe::default())]));
     assert_eq!(machine.occupied_rooms(), []);
@@ -330,7 +337,7 @@ fn an_id_that_is_in_use_is_not_given_again() {
 
 #[test]
 fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let at = |seconds| NOW.after(Duration::from_secs(seconds));
     let sid = join(&mut machine, with(claims(&room(), "alice", None), "svc.publish.max_kbps", "100"));
     let track = machine.publish(&sid, camera(), NOW).unwrap().sid;
@@ -361,7 +368,7 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
 
 #[test]
 fn a_bounded_number_of_participants_that_left_is_kept() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let first = joined(&mut machine, "alice");
     machine.leave(&first, true, NOW).unwrap();
     for _ in 0..999 {
@@ -372,4 +379,39 @@ fn a_bounded_number_of_participants_that_left_is_kept() {
     let sid = joined(&mut machine, "bob");
     machine.leave(&sid, true, NOW).unwrap();
     assert!(machine.active_or_left(&first).is_err() && machine.active_or_left(&sid).is_ok());
+}
+
+/// Joins and leaves as often as `times`, each time with what a client may say of itself. Returns the sids.
+fn come_and_go(machine: &mut Machine, times: usize, metadata: &str) -> Vec<ParticipantSid> {
+    let come_and_go = |_| {
+        let sid = join(machine, Claims { metadata: metadata.to_owned(), ..claims(&room(), "alice", None) });
+        machine.leave(&sid, true, NOW).unwrap();
+        sid
+    };
+    (0..times).map(come_and_go).collect()
+}
+
+#[test]
+fn participants_that_left_are_kept_within_a_bound_of_bytes() {
+    let mut machine = sandbox_machine();
+    let sids = come_and_go(&mut machine, 40, &"a".repeat(1024 * 1024));
+    let kept = sids.iter().filter(|sid| machine.active_or_left(sid).is_ok()).count();
+    assert!((10..=16).contains(&kept), "{kept} MiB");
+    assert!(machine.active_or_left(sids.last().unwrap()).is_ok(), "the last ones");
+    assert!(
+        come_and_go(&mut machine, 1, &"a".repeat(20 * 1024 * 1024))
+            .iter()
+            .all(|sid| machine.active_or_left(sid).is_err())
+    );
+}
+
+#[test]
+fn nothing_is_kept_of_who_left_without_the_sandbox() {
+    let mut machine = Machine::default();
+    let stays = joined(&mut machine, "bob");
+    let message = ServerData { data: vec![1], topic: None, kind: DataKind::Reliable, to: Vec::new() };
+    machine.send_server_data(&room(), message, NOW);
+    assert_eq!(inbox(&machine, &stays), []);
+    let sids = come_and_go(&mut machine, 3, "");
+    assert!(sids.iter().all(|sid| machine.active_or_left(sid).is_err()));
 }

@@ -69,6 +69,7 @@ impl TestPlane {
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
         let (plane, sink) =
             (EmbeddedPlane::new(clock.clone(), Arc::clone(&signer), "ws://localhost"), Arc::new(FakeSink::default()));
+        plane.enable_sandbox();
         assert!(plane.set_report_sink(sink.clone()) && !plane.set_report_sink(sink.clone()));
         Self { plane, sink, clock, signer }
     }

@@ -5,7 +5,9 @@ use conclave_model::{RoleName, Timestamp};
 
 use super::*;
 use crate::embedded::inbox::InboxEntry;
-use crate::embedded::machine::tests::{NOW, camera, claims, joined, microphone, room, take_names, to_roles};
+use crate::embedded::machine::tests::{
+    NOW, camera, claims, joined, microphone, room, sandbox_machine, take_names, to_roles,
+};
 use crate::port::ServerData;
 use crate::token::Grants;
 
@@ -23,7 +25,7 @@ fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGr
 
 #[test]
 fn a_mute_by_the_server_is_reported_once_and_put_into_the_publishers_inbox() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let alice = joined(&mut machine, "alice");
     let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
     machine.take_reports();
@@ -42,7 +44,7 @@ fn a_mute_by_the_server_is_reported_once_and_put_into_the_publishers_inbox() {
 
 #[test]
 fn unknown_participants_and_unknown_tracks_are_different_errors() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let alice = joined(&mut machine, "alice");
     machine.begin_join(claims(&room(), "bob", None), NOW).unwrap();
     let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
@@ -61,7 +63,7 @@ fn unknown_participants_and_unknown_tracks_are_different_errors() {
 
 #[test]
 fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let mut unsubscribed = claims(&room(), "carol", None);
     unsubscribed.grants.can_subscribe = false;
     let unsubscribed = machine.begin_join(unsubscribed, NOW).unwrap();
@@ -80,7 +82,7 @@ fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
 
 #[test]
 fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let alice = joined(&mut machine, "alice");
     let camera = machine.publish(&alice, camera(), NOW).unwrap();
     let microphone = machine.publish(&alice, microphone(), NOW).unwrap();
@@ -110,7 +112,7 @@ fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
 
 #[test]
 fn subscriptions_follow_the_new_role() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
     machine.set_subscription_rules(&room(), [(guest, to_roles(&[host]))].into());
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
@@ -124,7 +126,7 @@ fn subscriptions_follow_the_new_role() {
 
 #[test]
 fn a_new_limit_is_compared_with_the_current_bitrate() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     let at = |seconds: u64| -> Timestamp { NOW.after(Duration::from_secs(seconds)) };
     let alice = joined(&mut machine, "alice");
     machine.set_bitrate(&alice, 150, NOW).unwrap();

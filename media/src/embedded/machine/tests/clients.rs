@@ -2,7 +2,6 @@
 
 use conclave_model::TrackSid;
 use conclave_model::ingress::IngressStatus;
-use conclave_model::participant::DataKind;
 use conclave_rtc::{Codec, Command, ServerMessage};
 use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
 
@@ -11,7 +10,6 @@ use crate::embedded::announcement::MediaSection;
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::machine::media_tracks::AnnounceError;
-use crate::port::ServerData;
 
 /// Begins the join of a client that wants all tracks.
 fn request(machine: &mut Machine, claims: Claims) -> Result<ParticipantSid, MachineError> {
@@ -213,7 +211,7 @@ fn only_a_client_that_could_subscribe_is_notified_that_it_may_not_receive_a_trac
 
 #[test]
 fn the_worker_reports_messages_while_somebody_without_a_client_receives_them() {
-    let mut machine = Machine::default();
+    let mut machine = sandbox_machine();
     assert!(!machine.has_real_participants(&room()));
     client(&mut machine, "alice");
     assert!(machine.has_real_participants(&room()));
@@ -257,4 +255,12 @@ fn messages_go_to_clients_that_may_subscribe_and_only_then_to_the_worker() {
     machine.send_server_data(&room(), to(&["deaf"]), NOW);
     machine.send_server_data(&room(), to(&[]), NOW);
     assert_eq!(messages(&mut machine).len(), 2);
+}
+
+#[test]
+fn what_a_client_said_is_gone_with_it() {
+    let mut machine = sandbox_machine();
+    let alice = connected(&mut machine, claims(&room(), "alice", None));
+    machine.leave(&alice, true, NOW).unwrap();
+    assert!(machine.active_or_left(&alice).unwrap().client.is_none(), "its tracks, wishes and permissions");
 }

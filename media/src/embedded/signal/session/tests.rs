@@ -69,7 +69,7 @@ fn camera() -> AddTrackRequest {
 impl World {
     fn new() -> Self {
         Self {
-            machine: Machine::default(),
+            machine: machine_tests::sandbox_machine(),
             signer: TokenSigner::new("key", &Secret::new("secret of the media plane, long enough")),
             now: START,
             sessions: BTreeMap::new(),
