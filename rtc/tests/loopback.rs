@@ -160,6 +160,20 @@ fn participants_hear_each_other_over_tcp() {
 }
 
 #[test]
+fn strangers_who_flood_over_tcp_are_closed_and_hold_up_nobody() {
+    let mut call = Call::new();
+    let server = call.server(true);
+    let floods = [&[0, 0][..], &[0, 4, 0, 1, 0, 0], &[0, 1, 22]].map(|packet| {
+        let bytes = packet.repeat(2000);
+        let mut stream = TcpStream::connect(server).unwrap();
+        std::thread::spawn(move || while std::io::Write::write_all(&mut stream, &bytes).is_ok() {})
+    });
+    let (alice, bob) = (call.join("PA_alice", Protocol::Udp), call.join("PA_bob", Protocol::Tcp));
+    call.assert_audible(alice, bob);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+#[test]
 fn connections_of_strangers_are_closed_and_limited() {
     let limits = Limits { tcp_connections_per_address: 2, tcp_unbound: Duration::ZERO, ..Limits::default() };
     let (workers, _events) = start(Config { limits, ..Config::default() });

@@ -3,10 +3,10 @@
 /// The longest packet that is accepted, in bytes. Those of WebRTC fit into a datagram.
 const MAX_PACKET: usize = 4096;
 
-/// A packet is longer than any of WebRTC.
+/// A packet is empty, or longer than any of WebRTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a packet in a TCP connection must be at most {MAX_PACKET} bytes long")]
-pub struct PacketTooLong;
+#[error("a packet in a TCP connection must be 1 to {MAX_PACKET} bytes long")]
+pub struct InvalidLength;
 
 /// Takes packets out of a stream of bytes.
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ impl PacketReader {
     ///
     /// # Errors
     ///
-    /// [`PacketTooLong`], after which the stream is of no use.
-    pub fn next_packet(&mut self) -> Result<Option<&[u8]>, PacketTooLong> {
+    /// [`InvalidLength`], after which the stream is of no use.
+    pub fn next_packet(&mut self) -> Result<Option<&[u8]>, InvalidLength> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
         let [high, low, packet @ ..] = rest else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([*high, *low]));
-        if length > MAX_PACKET {
-            return Err(PacketTooLong);
+        if length == 0 || length > MAX_PACKET {
+            return Err(InvalidLength);
         }
         let packet = packet.get(..length);
         if packet.is_some() {
@@ -58,7 +58,7 @@ mod tests {
     proptest! {
         #[test]
         fn packets_survive_any_fragmentation(
-            packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..20), cut in 1..50_usize,
+            packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20), cut in 1..50_usize,
         ) {
             let mut stream = Vec::new();
             for packet in &packets {
@@ -78,9 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_too_long_ends_the_stream() {
-        let mut reader = PacketReader::default();
-        reader.push(&[0xff, 0xff, 0]);
-        assert_eq!(reader.next_packet(), Err(PacketTooLong));
+    fn a_packet_that_is_empty_or_too_long_ends_the_stream() {
+        for length in [[0xff, 0xff], [0, 0]] {
+            let mut reader = PacketReader::default();
+            reader.push(&length);
+            assert_eq!(reader.next_packet(), Err(InvalidLength));
+        }
     }
 }

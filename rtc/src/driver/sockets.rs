@@ -10,6 +10,7 @@ use str0m::Candidate;
 use str0m::net::{Protocol, TcpType, Transmit};
 
 use super::addresses::{BindError, candidate_addresses};
+use super::connection::Rest;
 use super::metrics::{WorkerMetrics, add, set};
 use super::tcp::{TcpConnections, listen};
 use super::udp::{UdpPort, bind};
@@ -29,14 +30,20 @@ const FREE_PORT_ATTEMPTS: usize = 20;
 /// How many datagrams are handled before their consequences are sent: with 64, the first waited for 300 copies of the others.
 const RECEIVE_BATCH: usize = 16;
 
-/// How many batches of a socket are handled before commands and deadlines have their turn: a flood does not hold them up.
+/// How many batches of a socket, or of all TCP connections, are handled before commands and deadlines have their turn: a flood
+/// does not hold them up.
 const BATCHES_IN_TURN: usize = 32;
+
+/// How many packets of a TCP connection may come before one binds it to a participant. Clients send a STUN request every 50 ms.
+const STRANGE_PACKETS: usize = 512;
 
 /// All sockets of a worker. Odd tokens are of UDP sockets and the even ones behind them of the listeners beside.
 pub struct Sockets {
     udp: Vec<UdpPort>,
     /// The UDP sockets that may have datagrams to receive.
     readable: Vec<usize>,
+    /// The listeners at which connections may wait.
+    acceptable: Vec<usize>,
     listeners: Vec<(TcpListener, SocketAddr)>,
     tcp: TcpConnections,
     limits: Limits,
@@ -49,6 +56,7 @@ impl Sockets {
         let mut sockets = Self {
             udp: Vec::new(),
             readable: Vec::new(),
+            acceptable: Vec::new(),
             listeners: Vec::new(),
             tcp: TcpConnections::default(),
             limits: config.limits.clone(),
@@ -85,36 +93,45 @@ impl Sockets {
         udp.chain(tcp).collect()
     }
 
-    /// Handles that a socket is ready. Datagrams are left to [`Sockets::receive`].
-    pub fn handle_ready(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+    /// Notes that a socket is ready. The system says so once, so it is remembered until [`Sockets::receive`] has found the end.
+    pub fn note_ready(&mut self, token: Token) {
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
-            self.note_readable(index);
-        } else if let Some((listener, advertised)) = self.listeners.get(index).filter(|_| token.0.is_multiple_of(2)) {
-            self.tcp.accept(listener, *advertised, registry, &self.limits, Instant::now());
-            set(&metrics.tcp_connections, self.tcp.len());
+            note(&mut self.readable, index);
+        } else if token.0.is_multiple_of(2) && index < self.listeners.len() {
+            note(&mut self.acceptable, index);
         } else {
+            self.tcp.note_readable(token);
+        }
+    }
+
+    /// Returns whether there may be more than was received in the last turn.
+    pub fn has_more(&self) -> bool {
+        !self.readable.is_empty() || !self.acceptable.is_empty() || self.tcp.has_readable()
+    }
+
+    /// Handles what has arrived, in one turn: a flood holds up neither commands and deadlines nor other sockets.
+    pub fn receive(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        for index in std::mem::take(&mut self.readable) {
+            if self.receive_datagrams(index, worker, registry, metrics) {
+                note(&mut self.readable, index);
+            }
+        }
+        self.accept(registry, metrics);
+        for _ in 0..BATCHES_IN_TURN {
+            let Some(token) = self.tcp.next_readable() else { return };
             self.receive_stream(token, worker, registry, metrics);
         }
     }
 
-    fn note_readable(&mut self, index: usize) {
-        if !self.readable.contains(&index) {
-            self.readable.push(index);
-        }
-    }
-
-    /// Returns whether there may be more datagrams than were received in the last turn.
-    pub fn has_more(&self) -> bool {
-        !self.readable.is_empty()
-    }
-
-    /// Handles the datagrams that have arrived, in one turn.
-    pub fn receive(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
-        for index in std::mem::take(&mut self.readable) {
-            if self.receive_datagrams(index, worker, registry, metrics) {
-                self.note_readable(index);
+    /// Accepts connections in one turn.
+    fn accept(&mut self, registry: &Registry, metrics: &WorkerMetrics) {
+        for index in std::mem::take(&mut self.acceptable) {
+            let Some((listener, advertised)) = self.listeners.get(index) else { continue };
+            if self.tcp.accept(listener, *advertised, registry, &self.limits, Instant::now()) {
+                note(&mut self.acceptable, index);
             }
+            set(&metrics.tcp_connections, self.tcp.len());
         }
     }
 
@@ -152,17 +169,25 @@ impl Sockets {
         true
     }
 
+    /// Handles packets of a connection in one turn, and sends what waits for it.
     fn receive_stream(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let Some(connection) = self.tcp.get(token) else { return };
         let now = Instant::now();
         let (source, destination) = (Source { is_tcp: true, address: connection.peer }, connection.advertised);
-        let goes_on = connection.receive(&mut self.buffer, |contents| {
+        let mut packets = 0;
+        let rest = connection.receive(&mut self.buffer, |contents| {
+            packets += 1;
             add(&metrics.received_packets, 1);
             add(&metrics.received_bytes, contents.len());
             worker.handle_datagram(Datagram { source, destination, contents }, now);
         });
-        if !(goes_on && connection.send()) {
+        connection.strange_packets =
+            connection.strange_packets.filter(|_| !worker.is_bound(source)).map(|count| count + packets);
+        let is_flood = connection.strange_packets.is_some_and(|count| count > STRANGE_PACKETS);
+        if is_flood || rest == Rest::End || !connection.send() {
             self.close_stream(token, worker, registry, metrics);
+        } else if rest == Rest::More {
+            self.tcp.note_readable(token);
         }
         self.send(worker, registry, metrics);
     }
@@ -231,6 +256,13 @@ impl Sockets {
     }
 }
 
+/// Adds an index to a list, once.
+fn note(list: &mut Vec<usize>, index: usize) {
+    if !list.contains(&index) {
+        list.push(index);
+    }
+}
+
 /// Opens a UDP socket and, with `tcp`, a listener at the same port. A port that the system chose for UDP may be in use for TCP:
 /// then it chooses again.
 fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<TcpListener>)> {
@@ -253,33 +285,4 @@ fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<Tc
 pub const CLOSE_UNBOUND: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-mod tests {
-    use std::net::UdpSocket as StdSocket;
-
-    use mio::Poll;
-
-    use super::*;
-
-    #[test]
-    fn a_flood_is_received_in_turns() {
-        let poll = Poll::new().unwrap();
-        let loopback = IpAddr::from([127, 0, 0, 1]);
-        let config = Config { addresses: vec![loopback], tcp: false, ..Config::default() };
-        let mut sockets = Sockets::open(&config, 0, poll.registry()).unwrap();
-        let mut worker = Worker::new(sockets.candidates(), config.limits.clone(), Instant::now());
-        let metrics = WorkerMetrics::default();
-        let stranger = StdSocket::bind((loopback, 0)).unwrap();
-        let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
-        for _ in 0..=turn {
-            stranger.send_to(&[0], sockets.udp[0].advertised).unwrap();
-        }
-        let mut received = Vec::new();
-        sockets.handle_ready(Token(1), &mut worker, poll.registry(), &metrics);
-        while sockets.has_more() {
-            sockets.receive(&mut worker, poll.registry(), &metrics);
-            received.push(metrics.received_packets.load(std::sync::atomic::Ordering::Relaxed));
-        }
-        let turn = u64::try_from(turn).unwrap();
-        assert_eq!(received, [turn, turn + 1]);
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! The TCP connections of a worker.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -24,7 +24,16 @@ pub struct TcpConnections {
     by_peer: HashMap<SocketAddr, Token>,
     by_network: HashMap<IpAddr, usize>,
     next_token: usize,
+    /// The connections that may have something to read, in the order of their turns.
+    readable: VecDeque<Token>,
 }
+
+/// How many connections of a listener are accepted before others have their turn.
+const ACCEPTED_IN_TURN: usize = 64;
+
+/// How much the system keeps of what a client sends before it is read: a quarter of a second of 4 Mbit/s. Without a limit, the
+/// connections of one address could make it keep gigabytes.
+const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 
 /// Opens a listener that is bound to this address.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -35,13 +44,16 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Accepted connections inherit it. A system that refuses the size uses its own.
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(TcpListener::from_std(socket.into()))
 }
 
 impl TcpConnections {
-    /// Accepts the connections that wait at a listener. Those beyond the limits are closed at once.
+    /// Accepts connections that wait at a listener, in one turn. Those beyond the limits are closed at once. Returns whether there
+    /// may be more.
     pub fn accept(
         &mut self,
         listener: &TcpListener,
@@ -49,19 +61,21 @@ impl TcpConnections {
         registry: &Registry,
         limits: &Limits,
         now: Instant,
-    ) {
-        loop {
+    ) -> bool {
+        for _ in 0..ACCEPTED_IN_TURN {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     let connection = TcpConnection::new(stream, normalize(peer), advertised, now);
                     // A connection that cannot be watched is closed by being dropped.
                     let _ = self.add(connection, registry, limits);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Of the other errors, those of one connection are over, and those of the system come again.
-                Err(_) => return,
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
+                // Errors of the system come again.
+                Err(_) => return false,
             }
         }
+        true
     }
 
     fn add(&mut self, mut connection: TcpConnection, registry: &Registry, limits: &Limits) -> io::Result<()> {
@@ -83,6 +97,28 @@ impl TcpConnections {
     /// Returns the connection with this token.
     pub fn get(&mut self, token: Token) -> Option<&mut TcpConnection> {
         self.by_token.get_mut(&token)
+    }
+
+    /// Notes that a connection may have something to read: it has its turn after those that were noted before.
+    pub fn note_readable(&mut self, token: Token) {
+        if let Some(connection) = self.by_token.get_mut(&token).filter(|connection| !connection.is_readable) {
+            connection.is_readable = true;
+            self.readable.push_back(token);
+        }
+    }
+
+    /// Returns whether a connection may have something to read.
+    pub fn has_readable(&self) -> bool {
+        !self.readable.is_empty()
+    }
+
+    /// Returns the connection whose turn it is.
+    pub fn next_readable(&mut self) -> Option<Token> {
+        let token = self.readable.pop_front()?;
+        if let Some(connection) = self.by_token.get_mut(&token) {
+            connection.is_readable = false;
+        }
+        Some(token)
     }
 
     /// Returns the connection to this client.

@@ -90,7 +90,7 @@ impl Driver {
             workload.note_begin(woken);
             self.handle_commands();
             for event in &events {
-                self.sockets.handle_ready(event.token(), &mut self.worker, self.poll.registry(), &self.metrics);
+                self.sockets.note_ready(event.token());
             }
             self.sockets.receive(&mut self.worker, self.poll.registry(), &self.metrics);
             self.handle_timeouts();
