@@ -90,7 +90,7 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
         ("CONCLAVE_HTTP__TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.7"),
         ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "[\"https://a.org\",\"http://b.org:81\"]"),
         ("CONCLAVE_HTTP__BROWSER_ORIGINS", "https://c.org"),
-        ("CONCLAVE_ADMIN__TOKEN", "1234567890"),
+        ("CONCLAVE_ADMIN__TOKEN", "1234567890123456"),
         ("CONCLAVE_MEDIA__SANDBOX", "true"),
         ("CONCLAVE_MEDIA__TIMEOUT", "1500ms"),
         ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "5000-5003"),
@@ -109,7 +109,7 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     assert_eq!(config.http.trusted_proxies.len(), 2);
     assert_eq!(config.http.console_origins[1].as_str(), "http://b.org:81");
     assert_eq!(config.http.browser_origins[0].as_str(), "https://c.org");
-    assert_eq!(config.admin.token.unwrap().reveal(), "1234567890");
+    assert_eq!(config.admin.token.unwrap().reveal(), "1234567890123456");
     assert!(config.media.sandbox && config.media.timeout == Duration::from_millis(1_500));
     assert_eq!(config.media.rtc.udp_ports, Some(PortRange(5_000..=5_003)));
     assert_eq!(config.media.rtc.external_addresses.len(), 2);
@@ -232,7 +232,7 @@ fn no_message_contains_a_secret() {
         assert!(!text.contains("31337"), "{text}");
     }
     assert!(message(from_file("\n[admin]\ntoken = \"31337")).contains("conclave.toml line 3: not valid TOML"));
-    let config = from_environment(&[("CONCLAVE_ADMIN__TOKEN", "31337")]).unwrap();
+    let config = from_environment(&[("CONCLAVE_ADMIN__TOKEN", "3133731337313373")]).unwrap();
     let shown = format!("{config:?} {:?}", Value::serialize(&config).unwrap());
     assert!(!shown.contains("31337") && shown.contains("***"));
 }
@@ -256,7 +256,10 @@ fn settings_that_depend_on_each_other_are_validated_together() {
     let open = ("CONCLAVE_ADMIN__LISTEN", "0.0.0.0:8081");
     assert!(message(from_environment(&[open])).starts_with("admin.token: must be set"));
     assert!(message(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "")])).starts_with("admin.token"));
-    assert!(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "hush")]).is_ok());
+    assert!(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-h")]).is_ok());
+    let short = message(from_environment(&[("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-")]));
+    assert!(short.starts_with("admin.token (CONCLAVE_ADMIN__TOKEN): must have at least 16 characters"), "{short}");
+    assert!(!short.contains("hush"), "{short}");
     assert!(message(from_environment(&[("CONCLAVE_ADMIN__LISTEN", "127.0.0.1:8080")])).starts_with("admin.listen"));
 
     let mut livekit = vec![("CONCLAVE_MEDIA__KIND", "livekit")];
@@ -320,7 +323,7 @@ fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
 #[test]
 fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     let (_dir, file) = file("[webhooks]\ntick = '7s'\ntimeout = '8s'\n[billing]\nurl = 'http://me:hush@127.0.0.1'\n");
-    let environment = [("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"), ("CONCLAVE_ADMIN__TOKEN", "hush")];
+    let environment = [("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"), ("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-hush")];
     let sources = Sources { listen: "127.0.0.1:0".parse().ok(), ..sources(Some(&file), &environment) };
     let (config, origins) = sources.load_with_origins().unwrap();
     let report = origins.report(&config).unwrap();

@@ -13,6 +13,8 @@ const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 const PRESETS: [&str; 9] =
     ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 const MAX_WORKERS: usize = 1_024;
+/// The fewest characters of the admin token, which gives access to everything.
+const MIN_ADMIN_TOKEN: usize = 16;
 /// Largest rate, burst and failure count.
 const MAX_COUNT: u32 = 1_000_000;
 
@@ -42,7 +44,13 @@ impl Config {
         if !is_loopback(admin) && self.admin.token.is_none() {
             return invalid("admin.token", format!("must be set, since admin.listen is {admin} and not loopback"));
         }
-        Ok(())
+        match &self.admin.token {
+            Some(token) if token.reveal().len() < MIN_ADMIN_TOKEN => invalid(
+                "admin.token",
+                format!("must have at least {MIN_ADMIN_TOKEN} characters, since it could be guessed"),
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn validate_tls(&self) -> Result<(), ConfigError> {

@@ -1,5 +1,6 @@
 //! The address of a client, as far as it can be known, and which addresses are one client.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use actix_web::HttpRequest;
@@ -44,6 +45,15 @@ fn parse_hop(hop: &str) -> Option<IpAddr> {
 /// What counts as one client: an IPv4 address, or the /64 network of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client(IpAddr);
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V6(network) => write!(f, "{network}/{IPV6_NETWORK_BITS}"),
+            IpAddr::V4(address) => address.fmt(f),
+        }
+    }
+}
 
 impl From<IpAddr> for Client {
     fn from(address: IpAddr) -> Self {

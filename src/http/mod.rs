@@ -12,6 +12,7 @@
 //! declaration. Each resource has a file in [`v1`] with its wire types, its operations and its handlers.
 
 pub mod admin;
+pub mod admin_token;
 pub mod admission;
 pub mod app;
 pub mod call;

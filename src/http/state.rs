@@ -10,8 +10,9 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
-use conclave_model::{Clock, ProjectId, Secret};
+use conclave_model::{Clock, ProjectId};
 
+use super::admin_token::AdminToken;
 use super::admission::Admission;
 use super::console::access::ConsoleAccess;
 use super::console::history::History;
@@ -83,7 +84,7 @@ pub struct AppState {
     /// Reads the reports of LiveKit. Their memory is their own, so that no client can displace them.
     pub reports: BodyReader,
     /// The bearer token of admin requests, if one is required.
-    pub admin_token: Option<Secret>,
+    pub admin_token: Option<Arc<AdminToken>>,
     /// Who may use the console.
     pub console: ConsoleAccess,
     /// Counts of the last day, for the console.

@@ -154,7 +154,8 @@ impl Server {
             .map(|(plane, socket)| media::serve_rtmp(plane, socket, rtmp_tls))
             .transpose()?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
-        let console = parts::console_access(&config, mode, &clock)?;
+        let admin_token = parts::admin_token(&config, &clock);
+        let console = parts::console_access(&config, (mode, admin_token.as_ref()), &clock)?;
         let state = Arc::new(AppState {
             admission: parts::admission(&config, &metrics),
             store: store.clone(),
@@ -180,7 +181,7 @@ impl Server {
             relay,
             bodies: parts::body_reader(&config),
             reports: parts::report_reader(&config),
-            admin_token: config.admin.token.clone(),
+            admin_token,
             admin_hosts: config.admin.hosts.clone(),
             console,
             console_history: History::default(),

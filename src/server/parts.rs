@@ -19,6 +19,7 @@ use super::dev::DevAccess;
 use crate::billing::BillingClient;
 use crate::config::{Config, Mode, Origin};
 use crate::error::CliError;
+use crate::http::admin_token::AdminToken;
 use crate::http::admission::{Admission, AdmissionLimits};
 use crate::http::client_address::TrustedProxies;
 use crate::http::console::access::{ConsoleAccess, Gate};
@@ -122,13 +123,23 @@ pub(super) fn origins(config: &Config) -> Origins {
     Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
 }
 
+/// Returns the admin token, if one is configured.
+pub(super) fn admin_token(config: &Config, clock: &Clock) -> Option<Arc<AdminToken>> {
+    let proxies = TrustedProxies(config.http.trusted_proxies.clone());
+    config.admin.token.clone().map(|token| Arc::new(AdminToken::new(token, clock.clone(), proxies)))
+}
+
 /// Returns who may use the console: in `dev` without an admin token everyone at this machine, else those who have it.
 ///
 /// # Errors
 /// The operating system has no random numbers.
-pub(super) fn console_access(config: &Config, mode: Mode, clock: &Clock) -> Result<ConsoleAccess, CliError> {
-    let gate = match (&config.admin.token, mode) {
-        (Some(token), _) => Gate::Token(token.clone()),
+pub(super) fn console_access(
+    config: &Config,
+    (mode, token): (Mode, Option<&Arc<AdminToken>>),
+    clock: &Clock,
+) -> Result<ConsoleAccess, CliError> {
+    let gate = match (token, mode) {
+        (Some(token), _) => Gate::Token(Arc::clone(token)),
         (None, Mode::Dev) => Gate::Open,
         (None, Mode::Serve) => Gate::Closed,
     };

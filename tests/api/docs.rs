@@ -83,7 +83,7 @@ fn no_file_is_loaded_from_another_host() {
 
 #[test]
 fn a_browser_can_open_it_although_the_admin_listener_requires_a_token() {
-    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("an-admin-token")));
+    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     assert_eq!(page(&app).status, 200);
     assert_eq!(app.admin("GET", "/docs/swagger-ui.css").anonymous().send().status, 200);
     app.admin("GET", "/openapi.json").anonymous().send().expect(200);

@@ -101,7 +101,7 @@ fn calls_to_the_media_plane_are_counted_by_outcome() {
 
 #[test]
 fn the_metrics_require_the_admin_token() {
-    let app = TestApp::start_with(|config| config.admin.token = Some(conclave_model::Secret::new("letmein")));
+    let app = TestApp::start_with(|config| config.admin.token = Some(conclave_model::Secret::new("let-me-in-please")));
     app.admin("GET", "/metrics").anonymous().send().expect_error(401, "unauthorized", None);
     assert!(numbers(&app).contains_key("conclave_store_writes_waiting"));
 }

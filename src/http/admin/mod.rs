@@ -15,9 +15,9 @@ use actix_web::guard::{GuardContext, fn_guard};
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{Error, Scope, web};
-use conclave_model::{ErrorCode, Problem, Secret};
-use subtle::ConstantTimeEq;
+use conclave_model::{ErrorCode, Problem};
 
+use super::admin_token::AdminToken;
 use super::console;
 use super::error::ApiError;
 use super::hosts::AllowedHosts;
@@ -58,7 +58,7 @@ fn is_of_a_program(context: &GuardContext<'_>) -> bool {
 
 /// Returns a scope of requests that must carry the admin token, in which nothing is found.
 fn guarded(
-    token: Option<Secret>,
+    token: Option<Arc<AdminToken>>,
 ) -> Scope<
     impl ServiceFactory<
         ServiceRequest,
@@ -85,22 +85,24 @@ async fn require_host(
     }
 }
 
-/// Refuses a request without the admin token, where one is configured.
+/// Refuses a request without the admin token, where one is configured, and those of an address that guesses it.
 async fn guard(
-    token: Option<Secret>,
+    token: Option<Arc<AdminToken>>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
-    if token.is_none_or(|token| carries(&request, &token)) {
-        return next.call(request).await.map(ServiceResponse::map_into_left_body);
+    match token.map_or(Ok(()), |token| check(&request, &token)) {
+        Ok(()) => next.call(request).await.map(ServiceResponse::map_into_left_body),
+        Err(refused) => Ok(request.into_response(ApiError::from(refused).to_http()).map_into_right_body()),
     }
-    let refusal =
-        ApiError::from(Problem::new(ErrorCode::Unauthorized, "the admin token is missing or wrong")).to_http();
-    Ok(request.into_response(refusal).map_into_right_body())
 }
 
-fn carries(request: &ServiceRequest, token: &Secret) -> bool {
+fn check(request: &ServiceRequest, token: &AdminToken) -> Result<(), Problem> {
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let sent = header.and_then(|value| value.split_once(' ')).map_or("", |(_, token)| token.trim());
-    sent.as_bytes().ct_eq(token.reveal().as_bytes()).into()
+    if sent.is_empty() {
+        // Nothing was guessed: a browser that opens the page of another listener sends no token.
+        return Err(Problem::new(ErrorCode::Unauthorized, "the admin token is missing"));
+    }
+    token.check(request.request(), sent)
 }

@@ -82,7 +82,7 @@ fn a_session_ends_by_signing_out_after_twelve_hours_and_with_the_server() {
     assert_eq!(answer.status, 401, "{}", answer.text());
 
     let cookie = Browser::signed_in(&app).cookie;
-    let app = app.restart_with(|config| config.admin.token = Some(Secret::new("another-token")));
+    let app = app.restart_with(|config| config.admin.token = Some(Secret::new("another-admin-token")));
     assert_eq!(Browser { app: &app, cookie }.open("/").status, 303);
 }
 
@@ -98,6 +98,32 @@ fn five_wrong_tokens_a_minute_are_answered() {
     assert!(refused.headers.contains_key("retry-after"));
     app.advance(Duration::from_secs(61));
     assert_eq!(browser.sign_in(TOKEN).status, 303);
+}
+
+#[test]
+fn guesses_by_programs_and_in_the_console_have_one_limit() {
+    let app = app_with_token();
+    let browser = Browser::signed_in(&app);
+    let program = |token: &str| app.admin("GET", "/debug/actors").bearer(token).send();
+    for guess in 0..3 {
+        program(&format!("guess-{guess}")).expect_error(401, "unauthorized", None);
+    }
+    for _ in 0..2 {
+        assert_eq!(Browser::new(&app).sign_in("guess").status, 401);
+    }
+    for path in ["/debug/actors", "/metrics", "/nowhere", "/sandbox/participants/PA_1"] {
+        let refused = app.admin("GET", path).send();
+        assert!(refused.headers.contains_key("retry-after"));
+        refused.expect_error(429, "rate_limited", None);
+    }
+    assert_eq!(Browser::new(&app).sign_in(TOKEN).status, 429);
+    // Who has a session, or sends no token, guesses nothing.
+    browser.page("/");
+    app.admin("GET", "/debug/actors").anonymous().send().expect_error(401, "unauthorized", None);
+    app.admin("GET", "/healthz").send().expect(200);
+    app.advance(Duration::from_secs(60));
+    program(TOKEN).expect(200);
+    assert_eq!(Browser::new(&app).sign_in(TOKEN).status, 303);
 }
 
 #[test]
