@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use conclave_model::egress::{CompositeMedia, EgressSource};
 use conclave_model::filepath::FilePath;
@@ -20,6 +21,7 @@ use crate::output::OutputFile;
 use crate::process::yield_to_calls;
 use crate::settings::Settings;
 use crate::sink::{FileSink, Sink};
+use crate::stopping::StopDeadline;
 
 /// Starts egresses, with the ffmpeg of this machine.
 pub struct Engine {
@@ -28,6 +30,7 @@ pub struct Engine {
     ffmpeg: Mutex<Option<Ffmpeg>>,
     /// Number of egresses that encode.
     composites: Arc<AtomicUsize>,
+    stop: StopDeadline,
 }
 
 /// An egress to start.
@@ -139,7 +142,13 @@ impl Engine {
     /// Creates an engine. ffmpeg is looked for when it is needed.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, ffmpeg: Mutex::new(None), composites: Arc::default() }
+        Self { settings, ffmpeg: Mutex::new(None), composites: Arc::default(), stop: StopDeadline::default() }
+    }
+
+    /// Sets the instant by which the files of egresses have to be final, because the server stops. One that could still be made
+    /// seekable then plays as it is.
+    pub fn stop_by(&self, at: Instant) {
+        self.stop.set(at);
     }
 
     /// Returns the ffmpeg of this machine. Once one was found, it is not looked for again. Blocks for a moment.
@@ -205,7 +214,7 @@ impl Engine {
         let file = files::reserve(&self.settings.recordings, &project, names, content)
             .map_err(|error| StartError::File(error.to_string()))?;
         let filepath = file.filepath.clone();
-        Ok((OutputFile::new(ffmpeg.clone(), file), filepath))
+        Ok((OutputFile::new(ffmpeg.clone(), file, self.stop.clone()), filepath))
     }
 }
 

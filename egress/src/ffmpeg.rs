@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,9 +55,11 @@ impl Ffmpeg {
         wanted.iter().copied().find(|name| self.encoders.contains(name))
     }
 
-    /// Returns a command that says nothing but errors.
+    /// Returns a command that says nothing but errors. A signal to the process group of the server, such as that of Ctrl-C, does not
+    /// reach it: it ends when its input does.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
+        command.process_group(0);
         command.args(["-hide_banner", "-nostdin", "-nostats", "-loglevel", "error"]);
         command
     }
@@ -108,6 +111,15 @@ mod tests {
     fn a_program_that_does_not_exist_and_one_that_is_not_ffmpeg_are_told_apart() {
         assert_eq!(Ffmpeg::detect("/nowhere/ffmpeg"), Err(FfmpegError::NotFound));
         assert_eq!(Ffmpeg::detect("true"), Err(FfmpegError::Unusable("true is not ffmpeg".into())));
+    }
+
+    #[test]
+    fn a_signal_to_the_group_of_the_server_does_not_reach_it() {
+        let ffmpeg = Ffmpeg { program: "true".into(), version: "5".into(), encoders: BTreeSet::new() };
+        let mut child = ffmpeg.command().spawn().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        assert_eq!(rustix::process::getpgid(pid).ok(), pid);
+        child.wait().unwrap();
     }
 
     #[test]

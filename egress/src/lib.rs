@@ -24,6 +24,7 @@ mod rtp;
 mod settings;
 mod sink;
 mod source;
+mod stopping;
 mod target;
 
 /// What reads packets and the output of ffmpeg, without processes: for fuzzing.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::ffmpeg::Ffmpeg;
 use crate::files::{Container, ReservedFile, unfinished};
 use crate::process::Process;
+use crate::stopping::StopDeadline;
 
 /// How long ffmpeg may take to end a file.
 const ENDING: Duration = Duration::from_secs(60);
@@ -23,11 +24,12 @@ const KEEP_START: [&str; 1] = ["-copyts"];
 pub struct OutputFile {
     ffmpeg: Ffmpeg,
     file: ReservedFile,
+    stop: StopDeadline,
 }
 
 impl OutputFile {
-    pub const fn new(ffmpeg: Ffmpeg, file: ReservedFile) -> Self {
-        Self { ffmpeg, file }
+    pub const fn new(ffmpeg: Ffmpeg, file: ReservedFile, stop: StopDeadline) -> Self {
+        Self { ffmpeg, file, stop }
     }
 
     pub const fn container(&self) -> Container {
@@ -66,8 +68,8 @@ impl OutputFile {
     /// # Errors
     /// Why ffmpeg failed. What was written plays.
     pub fn finish(self, process: Option<Process>) -> Result<bool, String> {
-        let finished =
-            process.map(|process| process.finish(ENDING)).transpose().map_err(|error| self.hide_path(&error));
+        let finished = process.map(|process| self.stop.finish(process, ENDING)).transpose();
+        let finished = finished.map_err(|error| self.hide_path(&error));
         if self.bytes() == 0 {
             return finished.map(|_| false);
         }
@@ -89,10 +91,10 @@ impl OutputFile {
         command.args(["-strict", "experimental", "-movflags", "+faststart", "-f", "mp4", "-y"]);
         command.arg(protocol(copy.as_os_str()));
         let rewritten = start(command, 1)
-            .and_then(|process| process.finish(REWRITING))
+            .and_then(|process| self.stop.finish(process, REWRITING))
             .and_then(|()| fs::rename(&copy, &self.file.path).map_err(|error| error.to_string()));
         if rewritten.is_err() {
-            // The disk may be full.
+            // The disk may be full, or the server stops.
             let _ = fs::remove_file(&copy);
         }
         rewritten

@@ -19,6 +19,9 @@ pub struct EgressConfig {
     /// The longest recording or broadcast.
     #[serde(with = "text::required")]
     pub max_duration: Duration,
+    /// How long running recordings and broadcasts have to end when the server stops.
+    #[serde(with = "text::required")]
+    pub stop_timeout: Duration,
     /// Number of recordings and broadcasts that are encoded at once. Recordings of single tracks are not encoded.
     pub max_composites: u32,
     /// The width of composed pictures in pixels.
@@ -41,6 +44,7 @@ impl Default for EgressConfig {
             allow_networks: Vec::new(),
             ffmpeg: "ffmpeg".into(),
             max_duration: Duration::from_secs(6 * 60 * 60),
+            stop_timeout: Duration::from_secs(20),
             max_composites: 4,
             width: 1280,
             height: 720,

@@ -1,7 +1,8 @@
 //! Start and stop of a server. The commands and the tests both use [`Server::start`].
 //!
-//! The parts start in the order store, media plane, actors, listeners. They stop in the order listeners, so that no new
-//! request arrives, actors, which finish their work, and store.
+//! The parts start in the order store, media plane, actors, listeners. They stop in the order egresses, whose files become
+//! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
+//! store.
 
 mod clock_watch;
 mod descriptors;
@@ -17,6 +18,7 @@ mod tls;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
@@ -78,6 +80,8 @@ pub struct Server {
     listeners: Vec<ServerHandle>,
     /// The embedded media plane, if WebRTC clients can connect.
     signalling: Option<EmbeddedPlane>,
+    /// How long running egresses have for their files at a stop.
+    egress_stop_timeout: Duration,
     /// The listener of RTMP encoders, if they can connect.
     rtmp: Option<RtmpListener>,
     tree: Tree,
@@ -206,6 +210,7 @@ impl Server {
             call_page,
             listeners,
             signalling,
+            egress_stop_timeout: config.egress.stop_timeout,
             rtmp,
             tree,
             store,
@@ -245,8 +250,11 @@ impl Server {
         }
     }
 
-    /// Stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
+    /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
     pub async fn stop(self) {
+        if let Some(plane) = &self.signalling {
+            plane.end_egresses(self.egress_stop_timeout).await;
+        }
         drop(self.rtmp);
         // Their websockets would keep the listeners from stopping.
         self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);

@@ -85,10 +85,13 @@ impl Inner {
         let filepath = prepared.filepath.clone();
         let host = Host { plane: Arc::downgrade(self), room: room.clone(), runtime: Handle::current() };
         jobs.start(&id, room.clone(), prepared, Arc::new(host))
-            .map_err(|error| MediaError::Refused(format!("a thread cannot be started: {error}")))?;
+            .map_err(|error| MediaError::Refused(format!("the egress cannot be started: {error}")))?;
         let begun = self.call_by_port(|machine, now| machine.begin_job(id.clone(), &room, source, now));
         if begun.is_err() {
             jobs.remove(&id);
+        } else if jobs.is_closed() {
+            // Those that ran when the server began to stop have been told already.
+            self.call(|machine, now| machine.stop_egress(&room, &id, now));
         }
         Ok(StartedEgress { state: begun?, filepath, is_uploaded_by_server })
     }
@@ -104,9 +107,13 @@ impl EgressHost for Host {
             JobEvent::Active => JobEvent::Active,
         };
         let has_ended = matches!(event, JobEvent::Ended { .. });
-        let _runtime = self.runtime.enter();
-        plane.call(|machine, now| machine.handle_job_event(egress, event, now));
+        let runtime = self.runtime.enter();
+        let ((), answers) = plane.call(|machine, now| machine.handle_job_event(egress, event, now));
+        drop(runtime);
         if let Some(jobs) = plane.jobs.get().filter(|_| has_ended) {
+            // It counts as running until its end is on disk, for which a server that stops waits. An answer that does not come is
+            // that of a control plane that has ended.
+            answers.into_iter().for_each(|answer| drop(answer.blocking_recv()));
             jobs.remove(egress);
         }
     }

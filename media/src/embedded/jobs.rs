@@ -4,17 +4,27 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, Prepared, Progress, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, NewRecorder, TrackSettings};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// The egresses that run.
 pub(super) struct Jobs {
     engine: Arc<Engine>,
-    running: Mutex<HashMap<EgressId, Job>>,
+    state: Mutex<State>,
+    /// Notified when an egress has ended.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    running: HashMap<EgressId, Job>,
+    /// Whether the server stops, so that no egress is started any more.
+    is_closed: bool,
 }
 
 struct Job {
@@ -24,7 +34,7 @@ struct Job {
 
 impl Jobs {
     pub fn new(engine: Engine) -> Self {
-        Self { engine: Arc::new(engine), running: Mutex::default() }
+        Self { engine: Arc::new(engine), state: Mutex::default(), ended: Notify::new() }
     }
 
     /// Returns what starts egresses.
@@ -32,7 +42,31 @@ impl Jobs {
         &self.engine
     }
 
-    /// Starts an egress, which waits until the participants are known.
+    /// Starts no egress any more, and gives those that run until `deadline` for their files. Returns them.
+    pub fn close(&self, deadline: Instant) -> Vec<(EgressId, NamespacedRoom)> {
+        self.engine.stop_by(deadline);
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.running.iter().map(|(id, job)| (id.clone(), job.room.clone())).collect()
+    }
+
+    /// Returns whether no egress is started any more.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Returns once no egress runs.
+    pub async fn all_ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.lock().running.is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Starts an egress, which waits until the participants are known. Refuses it if the server stops.
     pub fn start(
         &self,
         id: &EgressId,
@@ -40,26 +74,31 @@ impl Jobs {
         prepared: Prepared,
         host: Arc<dyn EgressHost>,
     ) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(io::Error::other("the server stops"));
+        }
         let handle = prepared.start(id.clone(), host)?;
-        self.lock().insert(id.clone(), Job { room, handle });
+        state.running.insert(id.clone(), Job { room, handle });
         Ok(())
     }
 
     /// Ends an egress that has no thread any more, or that is unknown.
     pub fn remove(&self, id: &EgressId) {
-        self.lock().remove(id);
+        self.lock().running.remove(id);
+        self.ended.notify_waiters();
     }
 
     /// Lets an egress know who attends.
     pub fn attend(&self, id: &EgressId, attendees: Vec<Attendee>) {
-        if let Some(job) = self.lock().get(id) {
+        if let Some(job) = self.lock().running.get(id) {
             job.handle.set_attendance(attendees);
         }
     }
 
     /// Lets an egress end.
     pub fn stop(&self, id: &EgressId) {
-        if let Some(job) = self.lock().get(id) {
+        if let Some(job) = self.lock().running.get(id) {
             job.handle.stop();
         }
     }
@@ -71,15 +110,15 @@ impl Jobs {
         (peer, track): (&ParticipantSid, &TrackSid),
         settings: TrackSettings,
     ) -> Option<(NamespacedRoom, Command)> {
-        let running = self.lock();
-        let job = running.get(id)?;
+        let state = self.lock();
+        let job = state.running.get(id)?;
         let recorder = NewRecorder { egress: id.clone(), settings, sink: job.handle.sink() };
         Some((job.room.clone(), Command::AttachRecorder { peer: peer.clone(), track: track.clone(), recorder }))
     }
 
     /// Returns what an egress has done so far; `None` if it does not run.
     pub fn inspect(&self, id: &EgressId) -> Option<Value> {
-        let progress = JobProgress::read(self.lock().get(id)?.handle.progress());
+        let progress = JobProgress::read(self.lock().running.get(id)?.handle.progress());
         let targets = progress.targets.iter().map(|state| match state {
             TargetState::Connected => "connected",
             TargetState::Connecting => "connecting",
@@ -100,11 +139,11 @@ impl Jobs {
     /// Returns the egresses that run, and what they have done so far.
     pub fn running(&self) -> Vec<(EgressId, JobProgress)> {
         let read = |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
-        self.lock().iter().map(read).collect()
+        self.lock().running.iter().map(read).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<EgressId, Job>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

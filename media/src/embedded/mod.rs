@@ -27,6 +27,7 @@ mod error;
 mod inbox;
 mod ingress_endpoint;
 mod inspection;
+mod job_end;
 mod job_start;
 mod jobs;
 mod local_participant;

@@ -195,6 +195,29 @@ fn what_was_recorded_before_a_crash_is_uploaded_too_and_the_recording_says_that_
     assert_eq!(recorded.storage.names(), ["calls/2026/d.ogg"]);
 }
 
+#[test]
+fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it() {
+    let mut recorded = Recorded::start();
+    let uploaded = recorded.record("i.ogg");
+    let body = json!({"type": "track", "track_id": recorded.track, "filepath": "j.ogg"});
+    let started = recorded.call.app.post("/v1/rooms/standup/recordings").json(body).send().expect(201);
+    let local = started["egress_id"].as_str().unwrap().to_owned();
+    recorded.call.wait("the recording is active", |call| status(&call.app, &local) == "active");
+    let (before, file) = (recorded.file("j.ogg").metadata().unwrap().len(), recorded.file("j.ogg"));
+    recorded.storage.refuse(Some(503));
+    let recorded = recorded.restart(TestApp::restart);
+    let record = recording(&recorded.call.app, &local);
+    assert_eq!((&record["status"], record.get("error")), (&json!("complete"), None), "{record}");
+    assert!(file.metadata().unwrap().len() > PADDING.max(before as usize) as u64, "the rest is in the file");
+    assert_eq!(status(&recorded.call.app, &uploaded), "ending", "it was recorded, and has to be uploaded");
+    recorded.storage.refuse(None);
+    eventually(|| {
+        recorded.call.app.advance(Duration::from_secs(1));
+        status(&recorded.call.app, &uploaded) == "complete"
+    });
+    assert!(recorded.storage.object("calls/2026/i.ogg").unwrap().len() > PADDING);
+}
+
 /// Returns whether the actor of an egress was rebuilt once, or will be.
 fn has_restarted(app: &TestApp) -> bool {
     app.admin("GET", "/metrics").send().text().contains("conclave_actor_restarts_total{kind=\"egress\"} 1\n")
@@ -256,12 +279,16 @@ fn an_upload_that_keeps_failing_is_given_up_and_one_whose_destination_was_delete
 #[test]
 fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was_saved() {
     let mut recorded = Recorded::start();
+    // The stop ends the recording, whose upload would begin at once.
+    recorded.storage.refuse(Some(403));
     let id = recorded.record("f.ogg");
     let Recorded { call, storage, track, folder } = recorded;
     let app = call.app.restart_with(|config| config.egress.allow_networks.clear());
+    storage.refuse(None);
     let recorded = Recorded { call: Call::new(app), storage, track, folder };
-    wait_for_status(&recorded.call.app, &id, "failed");
-    let error = recording(&recorded.call.app, &id)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("the storage has an address that is not public"), "{error}");
+    eventually(|| {
+        let error = recording(&recorded.call.app, &id)["error"].clone();
+        error.as_str().is_some_and(|error| error.contains("the storage has an address that is not public"))
+    });
     assert_eq!(recorded.storage.counts().0, 0);
 }
