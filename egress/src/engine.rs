@@ -15,7 +15,7 @@ use conclave_rtc::Codec;
 use crate::broadcast::StreamSink;
 use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
-use crate::files::{self, Content};
+use crate::files::{self, Content, ReserveError};
 use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
 use crate::output::OutputFile;
 use crate::process::yield_to_calls;
@@ -78,6 +78,9 @@ pub enum StartError {
     /// The file cannot be created.
     #[error("the file cannot be created: {0}")]
     File(String),
+    /// No file can have the path that was asked for.
+    #[error("{0}")]
+    Path(String),
 }
 
 /// An egress that can be started.
@@ -211,8 +214,11 @@ impl Engine {
         ffmpeg: &Ffmpeg,
     ) -> Result<(OutputFile, FilePath), StartError> {
         let project = plan.room.split().0;
-        let file = files::reserve(&self.settings.recordings, &project, names, content)
-            .map_err(|error| StartError::File(error.to_string()))?;
+        let file =
+            files::reserve(&self.settings.recordings, &project, names, content).map_err(|error| match error {
+                ReserveError::Path => StartError::Path(error.to_string()),
+                ReserveError::Io(error) => StartError::File(error.to_string()),
+            })?;
         let filepath = file.filepath.clone();
         Ok((OutputFile::new(ffmpeg.clone(), file, self.stop.clone()), filepath))
     }

@@ -1,15 +1,34 @@
 //! Names and formats of recorded files.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use conclave_model::ProjectId;
-use conclave_model::filepath::FilePath;
+use conclave_model::filepath::{FilePath, LONGEST_NAME};
 use conclave_rtc::Codec;
 
 /// How many names are tried for a file that exists.
 const NAMES: u32 = 10_000;
+
+/// The modes of recorded files and of their directories: others than the server's user and group do not read them.
+const FILE_MODE: u32 = 0o640;
+const DIRECTORY_MODE: u32 = 0o750;
+/// The end of the name of a copy that is being made.
+const UNFINISHED: &str = ".unfinished";
+
+/// Why no file was created.
+#[derive(Debug, thiserror::Error)]
+pub enum ReserveError {
+    /// No file can have the path: a component of it is a file, or it is too long.
+    #[error("no file can have this path: a component of it is a file, or a name in it is too long")]
+    Path,
+    /// The directory of recordings cannot be used.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,41 +146,77 @@ pub fn reserve(
     project: &ProjectId,
     (filepath, taken): (&FilePath, &[FilePath]),
     content: Content,
-) -> io::Result<ReservedFile> {
+) -> Result<ReservedFile, ReserveError> {
     let (stem, extension, container) = choose(filepath, content);
     let root = recordings.join(project.as_str());
+    create_directory(&root)?;
     for number in 1..=NAMES {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let filepath: FilePath = format!("{stem}{suffix}.{extension}").parse().map_err(io::Error::other)?;
+        let end = format!("{suffix}.{extension}");
+        let filepath: FilePath = format!("{}{end}", shortened(&stem, end.len())).parse().map_err(io::Error::other)?;
         if taken.contains(&filepath) {
             continue;
         }
         let path = root.join(filepath.as_str());
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
+        // The directory of the project exists, so what is wrong is what was asked for.
+        path.parent().map_or(Ok(()), create_directory).map_err(of_path)?;
         match create_new(&path) {
             Ok(_) => return Ok(ReservedFile { path, filepath, container }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(of_path(error)),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files of this name exist"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files of this name exist").into())
 }
 
-fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+/// Cuts the name at the end of a path, so that there is room for an end of this length.
+fn shortened(stem: &str, end: usize) -> &str {
+    let name = stem.rfind('/').map_or(0, |slash| slash + 1);
+    let mut length = stem.len().min(name + LONGEST_NAME.saturating_sub(end));
+    while !stem.is_char_boundary(length) {
+        length -= 1;
+    }
+    &stem[..length]
+}
+
+fn of_path(error: io::Error) -> ReserveError {
+    use io::ErrorKind::{AlreadyExists, InvalidFilename, NotADirectory};
+    match error.kind() {
+        // Of a directory: a file has its name.
+        AlreadyExists | NotADirectory | InvalidFilename => ReserveError::Path,
+        _ => error.into(),
+    }
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+}
+
+/// Creates an empty file, which ffmpeg writes.
+///
+/// # Errors
+/// It exists, or cannot be created.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
 /// Returns the path of the copy that is made when a recording ends.
 pub fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".unfinished");
+    if name.len() + UNFINISHED.len() > LONGEST_NAME {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        name = format!("{:016x}", hasher.finish()).into();
+    }
+    name.push(UNFINISHED);
     path.with_file_name(name)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn reserved(directory: &Path, filepath: &str, content: Content) -> (String, Container) {
@@ -188,6 +243,48 @@ mod tests {
         let taken = ["a.mp4", "a-3.mp4"].map(|name| name.parse().unwrap());
         let names = [(); 2].map(|()| reserved_beside(directory.path(), "a.mp4", &taken, Content::Video).0);
         assert_eq!(names, ["a-2.mp4", "a-4.mp4"]);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_where_a_number_or_an_extension_would_not_fit() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = format!("a/{}.mp4", "x".repeat(LONGEST_NAME - 4));
+        for expected in [name.clone(), format!("a/{}-2.mp4", "x".repeat(LONGEST_NAME - 6))] {
+            assert_eq!(reserved(directory.path(), &name, Content::Video).0, expected);
+        }
+        let umlauts = "ü".repeat(LONGEST_NAME / 2);
+        let expected = format!("{}.mp4", "ü".repeat(LONGEST_NAME / 2 - 2));
+        assert_eq!(reserved(directory.path(), &umlauts, Content::Video).0, expected);
+        let copy = unfinished(&directory.path().join(&name[2..]));
+        fs::write(&copy, "").unwrap();
+        assert_ne!(copy, unfinished(&directory.path().join(&expected)));
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let project = "prj_0123456789ab".parse().unwrap();
+        reserved(directory.path(), "a/b.mp4", Content::Video);
+        for below in ["a/b.mp4/c.mp4", "a/b.mp4/c/d.mp4"] {
+            let refused = reserve(directory.path(), &project, (&below.parse().unwrap(), &[]), Content::Video);
+            assert!(matches!(refused, Err(ReserveError::Path)), "{refused:?}");
+        }
+        // The directory of recordings is no matter of the client.
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = reserve(&file, &project, (&"a.mp4".parse().unwrap(), &[]), Content::Video);
+        assert!(matches!(refused, Err(ReserveError::Io(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn other_users_read_no_recording() {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, _) = reserved(directory.path(), "a/b.mp4", Content::Video);
+        let mut path = directory.path().join("prj_0123456789ab").join(name);
+        while path != directory.path() {
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o007, 0, "{}", path.display());
+            path.pop();
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::ffmpeg::Ffmpeg;
-use crate::files::{Container, ReservedFile, unfinished};
+use crate::files::{Container, ReservedFile, create_new, unfinished};
 use crate::process::Process;
 use crate::stopping::StopDeadline;
 
@@ -84,6 +84,10 @@ impl OutputFile {
     /// Replaces the file by a copy whose index is at its beginning.
     fn make_seekable(&self) -> Result<(), String> {
         let copy = unfinished(&self.file.path);
+        // Of an attempt that a crash has interrupted.
+        let _ = fs::remove_file(&copy);
+        // ffmpeg keeps the mode of a file that it writes.
+        create_new(&copy).map_err(|error| error.to_string())?;
         let mut command = self.ffmpeg.command();
         // Without the option, ffmpeg succeeds with a copy that does not play if the disk is full at its end.
         command.arg("-xerror").arg("-i").arg(protocol(self.file.path.as_os_str()));

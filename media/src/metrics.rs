@@ -41,7 +41,12 @@ impl<T> From<&Result<T, MediaError>> for CallOutcome {
     fn from(result: &Result<T, MediaError>) -> Self {
         match result {
             Ok(_) => Self::Answered,
-            Err(MediaError::Refused(_) | MediaError::NoSuchTrack | MediaError::Busy { .. }) => Self::Refused,
+            Err(
+                MediaError::Refused(_)
+                | MediaError::NoSuchTrack
+                | MediaError::InvalidFilepath(_)
+                | MediaError::Busy { .. },
+            ) => Self::Refused,
             Err(MediaError::Unavailable(_) | MediaError::CircuitOpen { .. }) => Self::Failed,
         }
     }

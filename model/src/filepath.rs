@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use crate::{RoomName, Timestamp};
 
-/// Maximum length in bytes.
+/// Maximum length in bytes of a path that a client asks for.
 const LONGEST: usize = 512;
+/// Maximum length in bytes of a path: a number and an extension can be added to the one that was asked for.
+const LONGEST_CHOSEN: usize = LONGEST + 16;
+/// Maximum length in bytes of a name between two slashes: what file systems take.
+pub const LONGEST_NAME: usize = 255;
 
 /// A relative path that cannot leave the directory it is put in: no `..`, no leading `/`, no backslash, no NUL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,12 +20,21 @@ pub struct FilePath(Arc<str>);
 /// A text that is not such a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no backslash, no \
-     control character"
+    "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no component over 255 \
+     bytes, no backslash, no control character"
 )]
 pub struct ParseFilePathError;
 
 impl FilePath {
+    /// Returns the path that a client asks for. Recorded ones may be longer.
+    ///
+    /// # Errors
+    /// It is no path, or no file could have it.
+    pub fn requested(text: &str) -> Result<Self, ParseFilePathError> {
+        let fits = text.len() <= LONGEST && text.split('/').all(|name| name.len() <= LONGEST_NAME);
+        if fits { text.parse() } else { Err(ParseFilePathError) }
+    }
+
     /// Returns the default name of a recording: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
     #[must_use]
     pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
@@ -53,7 +66,7 @@ impl FromStr for FilePath {
 
     fn from_str(text: &str) -> Result<Self, ParseFilePathError> {
         let printable = !text.chars().any(|c| c.is_control() || c == '\\');
-        let sized = (1..=LONGEST).contains(&text.len());
+        let sized = (1..=LONGEST_CHOSEN).contains(&text.len());
         // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.
         let inside = text.split('/').all(|part| !matches!(part, "" | "." | ".."));
         if printable && sized && inside { Ok(Self(text.into())) } else { Err(ParseFilePathError) }
@@ -72,7 +85,7 @@ impl FilePath {
 
 impl utoipa::PartialSchema for FilePath {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let doc = "A relative path of 1 to 512 bytes that names a file.";
+        let doc = "A relative path of 1 to 512 bytes that names a file; a name in it has 255 bytes at most.";
         crate::schema::text(doc, Self::PATTERN, 1..=LONGEST)
     }
 }
@@ -98,10 +111,24 @@ mod tests {
         for bad in ["", "/etc/passwd", "../x", "a/../b", "a/..", "..", ".", "a//b", "a/", "a\\b", "a\0b", "a\nb"] {
             assert_eq!(bad.parse::<FilePath>(), Err(ParseFilePathError), "{bad:?}");
         }
-        assert!("x".repeat(513).parse::<FilePath>().is_err());
-        for good in ["a.mp4", "2026/03/stand-up 1.mp4", "..a", "a..b/c", "ü.ogg", &"x".repeat(512)] {
-            assert!(good.parse::<FilePath>().is_ok(), "{good:?}");
+        for good in ["a.mp4", "2026/03/stand-up 1.mp4", "..a", "a..b/c", "ü.ogg"] {
+            assert!(good.parse::<FilePath>().is_ok() && FilePath::requested(good).is_ok(), "{good:?}");
         }
+    }
+
+    #[test]
+    fn a_path_that_no_file_can_have_cannot_be_asked_for() {
+        let longest = "x".repeat(LONGEST_NAME);
+        for good in [longest.clone(), format!("{longest}/{longest}"), format!("{longest}/a/b")] {
+            assert!(FilePath::requested(&good).is_ok(), "{good:?}");
+        }
+        let umlauts = "ü".repeat(LONGEST_NAME / 2 + 1);
+        for bad in
+            [format!("{longest}x"), format!("a/{longest}x/b"), umlauts, format!("{longest}/{longest}/a"), "..".into()]
+        {
+            assert_eq!(FilePath::requested(&bad), Err(ParseFilePathError), "{bad:?}");
+        }
+        assert!(format!("{longest}/{longest}-10000.webm").parse::<FilePath>().is_ok(), "what was chosen can be read");
     }
 
     #[test]

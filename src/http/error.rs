@@ -143,6 +143,7 @@ impl From<MediaError> for ApiError {
             // The message says what to do about it, so that the client need not look into the log.
             refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
             MediaError::NoSuchTrack => Problem::track_not_found(),
+            MediaError::InvalidFilepath(problem) => Problem::new(ErrorCode::InvalidFilepath, problem).at("filepath"),
             MediaError::Busy { retry_after } => unavailable(error.to_string().into(), retry_after),
             MediaError::CircuitOpen { retry_after } => {
                 let message =

@@ -137,6 +137,7 @@ impl From<StartError> for MediaError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::NoSuchTrack => Self::NoSuchTrack,
+            StartError::Path(problem) => Self::InvalidFilepath(problem),
             StartError::Busy => Self::Busy { retry_after: BUSY_WAIT },
             StartError::Ffmpeg(_) | StartError::Unsupported(_) | StartError::File(_) => {
                 Self::Refused(error.to_string())

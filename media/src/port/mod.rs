@@ -220,6 +220,9 @@ pub enum MediaError {
     /// The track that is to be recorded is not published.
     #[error("the room has no such track")]
     NoSuchTrack,
+    /// No file can have the path that a recording was asked for. The text is for the client.
+    #[error("{0}")]
+    InvalidFilepath(String),
     /// The plane runs as many recordings and broadcasts as it can.
     #[error("as many recordings and broadcasts run as this server can encode; retry after {retry_after:?}")]
     Busy {

@@ -108,7 +108,10 @@ impl ReportSink for RecordingSink {
 fn message(error: MediaError) -> String {
     match error {
         MediaError::Unavailable(message) | MediaError::Refused(message) => message,
-        other @ (MediaError::CircuitOpen { .. } | MediaError::NoSuchTrack | MediaError::Busy { .. }) => {
+        other @ (MediaError::CircuitOpen { .. }
+        | MediaError::NoSuchTrack
+        | MediaError::InvalidFilepath(_)
+        | MediaError::Busy { .. }) => {
             panic!("{other}")
         }
     }

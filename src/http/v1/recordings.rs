@@ -204,7 +204,7 @@ impl Validate for StartRecording {
         self.refuse_fields_of_other_types()?;
         let source = self.source()?;
         let refuse = |error| Problem::new(ErrorCode::InvalidFilepath, format!("{error}")).at("filepath");
-        let filepath = self.filepath.as_deref().map(str::parse::<FilePath>).transpose().map_err(refuse)?;
+        let filepath = self.filepath.as_deref().map(FilePath::requested).transpose().map_err(refuse)?;
         Ok(ValidRecording { source, filepath, destination: self.destination })
     }
 }

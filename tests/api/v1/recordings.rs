@@ -128,7 +128,17 @@ fn each_type_accepts_its_own_options_and_refuses_those_of_another() {
 #[test]
 fn a_filepath_stays_inside_the_recording_directory() {
     let app = app();
-    for path in ["/etc/passwd", "../x.mp4", "a/../../x.mp4", "a\\b.mp4", "a\u{0}b", "", "a/", &"x".repeat(513)] {
+    for path in [
+        "/etc/passwd",
+        "../x.mp4",
+        "a/../../x.mp4",
+        "a\\b.mp4",
+        "a\u{0}b",
+        "",
+        "a/",
+        &"x".repeat(513),
+        &"x".repeat(256),
+    ] {
         let refused = start(&app, json!({"type": "room_composite", "filepath": path}));
         refused.expect_error(400, "invalid_filepath", Some("filepath"));
     }

@@ -107,6 +107,25 @@ fn wait_for_status(app: &TestApp, id: &str, expected: &str) {
 }
 
 #[test]
+fn a_recording_below_a_file_is_an_invalid_filepath_and_other_users_read_none() {
+    let mut recorded = Recorded::start();
+    let id = recorded.record("a/b.ogg");
+    for (path, mode) in [("a/b.ogg", 0o640), ("a", 0o750), ("", 0o750)] {
+        let found = fs::metadata(recorded.file(path)).unwrap().permissions().mode() & 0o777;
+        // The umask can forbid more.
+        assert_eq!(found & !mode, 0, "{path}: {found:o}");
+    }
+    let body = json!({"type": "track", "track_id": recorded.track, "filepath": "a/b.ogg/c.ogg"});
+    let mut uploaded = body.clone();
+    uploaded["destination"] = json!("archive");
+    for body in [body, uploaded] {
+        let refused = recorded.call.app.post("/v1/rooms/standup/recordings").json(body).send();
+        refused.expect_error(400, "invalid_filepath", Some("filepath"));
+    }
+    recorded.stop(&id);
+}
+
+#[test]
 fn a_recording_is_uploaded_in_parts_and_removed_from_this_machine() {
     let mut recorded = Recorded::start();
     let id = recorded.record("talks/monday.ogg");
