@@ -336,6 +336,32 @@ fn check_warns_of_limits_that_do_not_fit() {
 }
 
 #[test]
+fn check_warns_of_secrets_in_settings_that_other_users_can_read() {
+    let deployment = Deployment::new();
+    let file = deployment.dir.path().join("conclave.toml");
+    let chmod = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let check = || deployment.run(&["--config", file.to_str().unwrap(), "check"]);
+    chmod(deployment.dir.path(), 0o755);
+    for (settings, modes, is_warned) in [
+        ("[admin]\ntoken = 'a-token-of-the-test'", (0o644, 0o755), true),
+        ("[media.rtc.turn]\nurls = ['turn:a']\nsecret = 'a-token-of-the-test'", (0o604, 0o755), true),
+        ("[admin]\ntoken = 'a-token-of-the-test'", (0o640, 0o755), false),
+        ("[admin]\ntoken = 'a-token-of-the-test'", (0o644, 0o700), false),
+        ("[http]\nworkers = 1", (0o644, 0o755), false),
+    ] {
+        fs::write(&file, settings).unwrap();
+        chmod(&file, modes.0);
+        chmod(deployment.dir.path(), modes.1);
+        let result = check();
+        assert_eq!(result.code, 0, "{}", result.stderr);
+        let warning = result.stdout.lines().find(|line| line.contains("can read"));
+        assert_eq!(warning.is_some(), is_warned, "{settings}: {}", result.stdout);
+        assert!(warning.is_none_or(|line| line.contains(settings.rsplit(['\n', ' ']).nth(2).unwrap())), "{warning:?}");
+        assert!(!result.stdout.contains("a-token-of-the-test"), "{}", result.stdout);
+    }
+}
+
+#[test]
 fn check_reports_livekits_configuration_and_fails_only_if_rooms_cannot_work() {
     let (deployment, double) = (Deployment::new(), Double::start());
     let Double { api_key, api_secret, .. } = &double;

@@ -1,6 +1,7 @@
 //! `conclave check`: tests whether everything that a server needs is present and works, and prints one line for each part.
 //! It creates nothing.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use conclave_model::{Clock, Secret};
 use super::output::print;
 use super::store::unregistered_metrics;
 use super::table;
-use crate::config::{AcmeConfig, Config, ConfigError, MediaCredentials, MediaKind, Plans, RtcConfig};
+use crate::config::{AcmeConfig, Config, ConfigError, MediaCredentials, MediaKind, Plans, RtcConfig, SettingOrigins};
 use crate::data_dir::database_path;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
@@ -54,9 +55,13 @@ impl PartResult {
 ///
 /// # Errors
 /// The configuration is invalid, or another part has failed.
-pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<(), CliError> {
-    let loaded = config.and_then(|config| Plans::load(config.plans.file.as_deref()).map(|plans| (config, plans)));
-    let (config, plans) = match loaded {
+pub(super) fn run(config: Result<(Config, SettingOrigins), ConfigError>, data: &Path) -> Result<(), CliError> {
+    let loaded = config.and_then(|(config, origins)| {
+        let plans = Plans::load(config.plans.file.as_deref())?;
+        let readable = readable_secrets(&config, &origins)?;
+        Ok((config, plans, readable))
+    });
+    let (config, plans, readable) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
             show(&[PartResult { part: "configuration", verdict: Verdict::Failure(error.to_string()) }])?;
@@ -64,7 +69,7 @@ pub(super) fn run(config: Result<Config, ConfigError>, data: &Path) -> Result<()
         }
     };
     let results = [
-        PartResult { part: "configuration", verdict: check_limits(&config, &plans) },
+        PartResult { part: "configuration", verdict: check_configuration(&config, &plans, readable) },
         PartResult::new("database", check_database(data)),
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
@@ -95,14 +100,35 @@ fn show(results: &[PartResult]) -> Result<(), CliError> {
     print(&table::rows(&rows))
 }
 
-/// Checks that the process may open enough files, and that no project can take all requests. Lists the plans.
-fn check_limits(config: &Config, plans: &Plans) -> Verdict {
+/// Says which secrets are in a settings file that other users of the machine can read.
+fn readable_secrets(config: &Config, origins: &SettingOrigins) -> Result<Option<String>, ConfigError> {
+    let settings = origins.report(config)?;
+    let secrets = settings.iter().filter(|setting| setting.is_secret());
+    let in_files = secrets.filter_map(|setting| Some((setting.name.as_str(), setting.origin.as_deref()?)));
+    let readable: Vec<_> = in_files.filter(|(_, file)| others_read(Path::new(file))).collect();
+    Ok(readable.first().map(|(_, file)| {
+        let names = readable.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        format!("every user of this machine can read {names} in {file}: chmod o= {file}")
+    }))
+}
+
+/// Whether users who are neither the owner nor of the group of a file can read it. An origin that is no file is none.
+fn others_read(path: &Path) -> bool {
+    let permits = |path: &Path, bit| path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & bit != 0);
+    path.canonicalize()
+        .is_ok_and(|path| permits(&path, 0o004) && path.ancestors().skip(1).all(|dir| permits(dir, 0o001)))
+}
+
+/// Checks that the process may open enough files, that no project can take all requests, and that no other user reads secrets
+/// of the settings. Lists the plans.
+fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>) -> Verdict {
     let limits = &config.limits;
     let takes_all = limits.project_running.saturating_add(limits.project_waiting) >= config.http.max_requests;
     let takes_all = takes_all.then(|| {
         "limits.project_running and limits.project_waiting let one project take all of http.max_requests".to_owned()
     });
-    let problems: Vec<_> = connections_problem(config.http.max_connections).into_iter().chain(takes_all).collect();
+    let problems: Vec<_> =
+        connections_problem(config.http.max_connections).into_iter().chain(takes_all).chain(readable).collect();
     if problems.is_empty() {
         Verdict::Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")))
     } else {

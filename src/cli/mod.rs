@@ -114,14 +114,15 @@ pub fn run(cli: Cli) -> ExitCode {
 fn dispatch(cli: Cli) -> Result<(), CliError> {
     let Cli { config: file, data, command } = cli;
     let file = file.as_deref();
-    let config = || Sources::from_process(Mode::Serve, file).load();
+    let sources = || Sources::from_process(Mode::Serve, file);
+    let config = || sources().load();
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_with_origins(Mode::Dev, file, at)?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_with_origins(Mode::Serve, file, at)?, data),
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
-        Command::Check => check::run(config(), &data),
+        Command::Check => check::run(sources().load_with_origins(), &data),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &config()?, &data),
         Command::Completions { shell } => generate::print_completions(shell),

@@ -8,6 +8,9 @@ use url::Url;
 use super::schema::{leaves, schema};
 use super::{Config, ConfigError};
 
+/// What stands for a secret.
+const HIDDEN: &str = "***";
+
 /// Where settings that are not defaults came from, by dotted path: a file, an environment variable, or an option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingOrigins(pub(super) BTreeMap<String, String>);
@@ -38,6 +41,14 @@ impl SettingOrigins {
     }
 }
 
+impl SettingReport {
+    /// Whether the value is secret, or a part of it.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.value.contains(HIDDEN)
+    }
+}
+
 fn text(value: &Value) -> String {
     match value {
         Value::String(_, text) => without_password(text),
@@ -57,8 +68,8 @@ fn text(value: &Value) -> String {
 fn without_password(text: &str) -> String {
     match Url::parse(text) {
         Ok(mut url) if url.password().is_some() => {
-            let hidden = url.set_password(Some("***")).is_ok();
-            if hidden { url.to_string() } else { "***".into() }
+            let hidden = url.set_password(Some(HIDDEN)).is_ok();
+            if hidden { url.to_string() } else { HIDDEN.into() }
         }
         _ => text.to_owned(),
     }
