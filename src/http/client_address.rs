@@ -46,6 +46,14 @@ fn parse_hop(hop: &str) -> Option<IpAddr> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client(IpAddr);
 
+impl Client {
+    /// Returns the address, or the first one of the network.
+    #[must_use]
+    pub const fn address(self) -> IpAddr {
+        self.0
+    }
+}
+
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -194,6 +194,9 @@ impl From<EncoderRefusal> for ApiError {
         let message = refusal.to_string();
         let problem = match refusal {
             EncoderRefusal::UnknownKey => Problem::new(ErrorCode::IngressNotFound, message),
+            EncoderRefusal::TooManyTries { retry_after } => {
+                Problem::new(ErrorCode::RateLimited, message).after(retry_after)
+            }
             EncoderRefusal::AlreadyConnected => Problem::new(ErrorCode::EncoderConnected, message),
             EncoderRefusal::RoomEnded => Problem::room_ended(),
             EncoderRefusal::RoomFull => Problem::new(ErrorCode::RoleCapacityReached, message),

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
@@ -171,6 +172,12 @@ impl Limits {
     /// 429 `rate_limited`.
     pub fn check_signalling(&self, request: &HttpRequest) -> Result<(), Problem> {
         self.check_client(&self.signalling, request)
+    }
+
+    /// Returns the client's address, as far as it is known.
+    #[must_use]
+    pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
+        self.trusted_proxies.client(request).map(Client::address)
     }
 
     /// Counts a request for an open operation by the client's address.

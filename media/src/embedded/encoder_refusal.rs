@@ -1,5 +1,7 @@
 //! Why encoders are refused.
 
+use std::time::Duration;
+
 use crate::embedded::error::MachineError;
 use crate::port::ReportError;
 
@@ -9,6 +11,12 @@ pub enum EncoderRefusal {
     /// No ingress endpoint of this protocol has the stream key, or it was deleted.
     #[error("no ingress endpoint has this stream key")]
     UnknownKey,
+    /// Too many stream keys came from this address, or this one came too often.
+    #[error("too many stream keys were tried")]
+    TooManyTries {
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
     /// Another encoder is connected to the endpoint.
     #[error("an encoder is connected with this stream key already")]
     AlreadyConnected,

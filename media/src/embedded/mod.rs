@@ -42,6 +42,7 @@ mod rtc_metrics;
 mod rtmp;
 mod sandbox;
 mod signal;
+mod stream_key_rates;
 mod turn;
 mod whip;
 mod wire;

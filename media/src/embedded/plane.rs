@@ -29,6 +29,7 @@ use super::jobs::Jobs;
 use super::machine::Machine;
 use super::rtc_metrics::RtcMetrics;
 use super::signal::registry::{Input, Sessions};
+use super::stream_key_rates::StreamKeyRates;
 use super::turn::TurnServers;
 use super::whip::WhipSessions;
 use crate::port::{
@@ -57,6 +58,8 @@ pub(super) struct Inner {
     pub sessions: Arc<Sessions>,
     /// The sessions of encoders that speak WHIP.
     pub whip: WhipSessions,
+    /// How often encoders may try stream keys.
+    pub stream_key_rates: StreamKeyRates,
     urls: PublishUrls,
     /// Where RTMP encoders connect, if they can.
     pub rtmp: OnceLock<RtmpAddress>,
@@ -97,6 +100,7 @@ impl EmbeddedPlane {
     pub fn new(clock: Clock, signer: Arc<TokenSigner>, public_url: &str) -> Self {
         let urls = PublishUrls::from_public_url(public_url);
         Self(Arc::new(Inner {
+            stream_key_rates: StreamKeyRates::new(clock.clone()),
             clock,
             signer,
             sessions: Arc::default(),

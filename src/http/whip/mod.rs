@@ -75,7 +75,8 @@ impl Whip {
     async fn connect(&self, request: &HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
         self.state.limits.check_signalling(request)?;
         let key = StreamKeyHash::from_key(&segment(request, "stream_key"));
-        self.plane.check_stream_key(&key, InputType::Whip)?;
+        let address = self.state.limits.client_address(request);
+        self.plane.check_stream_key(&key, InputType::Whip, address)?;
         let offer = self.read(request, payload, SDP).await?;
         Ok(connected(&self.plane.connect_whip(key, offer).await?))
     }

@@ -12,7 +12,7 @@ use rml_rtmp::time::RtmpTimestamp;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::support::{Receiver, TestApp, WAIT_LIMIT, eventually};
+use crate::support::{Receiver, Request, TestApp, WAIT_LIMIT, eventually};
 
 /// How often a frame is sent, in milliseconds.
 const INTERVAL: u32 = 40;
@@ -279,6 +279,26 @@ fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused() {
         assert!(!refused.events.iter().any(is_accepted));
     }
     assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
+}
+
+#[test]
+fn guesses_of_stream_keys_by_whip_and_rtmp_have_one_limit() {
+    let mut call = start();
+    let ingress = call.app.ingress("standup", "camera");
+    for guess in 0..64 {
+        let sent = Request::new("POST", format!("{}/whip/key{guess}", call.app.api)).anonymous().send();
+        sent.expect_error(404, "ingress_not_found", None);
+    }
+    let mut refused = RtmpEncoder::connect(&call.app, ingress["stream_key"].as_str().unwrap());
+    eventually(|| {
+        refused.read();
+        refused.is_closed
+    });
+    let said = format!("{:?}", refused.events);
+    assert!(!said.contains("PublishRequestAccepted"), "{said}");
+    call.app.advance(Duration::from_secs(1));
+    call.rtmp_encoders.push(RtmpEncoder::publish(&call.app, &ingress));
+    call.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
 }
 
 #[test]

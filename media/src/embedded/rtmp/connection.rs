@@ -1,6 +1,7 @@
 //! One connection of an RTMP encoder: its socket, its session, and its participant.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,8 @@ impl From<io::Error> for End {
 pub(super) struct Connection {
     plane: EmbeddedPlane,
     stream: Box<dyn EncoderStream>,
+    /// Where the encoder is.
+    address: IpAddr,
     session: RtmpSession,
     media: MediaStream,
     publisher: Option<(RtmpPublisher, mpsc::Receiver<Input>)>,
@@ -95,10 +98,11 @@ enum Wake {
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(plane: EmbeddedPlane, stream: Box<dyn EncoderStream>) -> Self {
+    pub fn new(plane: EmbeddedPlane, stream: Box<dyn EncoderStream>, address: IpAddr) -> Self {
         Self {
             plane,
             stream,
+            address,
             session: RtmpSession::new(),
             media: MediaStream::new(),
             publisher: None,
@@ -187,7 +191,7 @@ impl Connection {
 
     /// Lets the encoder publish, if the control plane does.
     async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
-        match admit(self.plane.inner(), &key).await {
+        match admit(self.plane.inner(), &key, self.address).await {
             Ok(admitted) => {
                 self.publisher = Some(admitted);
                 self.session.accept()?;
@@ -334,7 +338,9 @@ async fn next_input(publisher: &mut Option<(RtmpPublisher, mpsc::Receiver<Input>
 async fn admit(
     inner: &Arc<Inner>,
     key: &StreamKeyHash,
+    address: IpAddr,
 ) -> Result<(RtmpPublisher, mpsc::Receiver<Input>), EncoderRefusal> {
+    inner.stream_key_rates.check(address, key).map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
     let (requested, answers) = inner.call(|machine, now| machine.request_encoder(key, InputType::Rtmp, now));
     let join = requested?;
     if let Err(refused) = await_answers(answers).await {

@@ -1,15 +1,15 @@
 //! How many connections of RTMP encoders there may be, in all and from one address.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::embedded::stream_key_rates::network;
 
 /// The most connections.
 const CONNECTIONS: usize = 512;
 /// The most connections from one address that is not a loopback address.
 const CONNECTIONS_PER_ADDRESS: usize = 16;
-/// The bits of an IPv6 address that name its network. A client has the rest of the address for itself.
-const IPV6_NETWORK: u128 = u128::MAX << 64;
 
 /// Counts connections.
 #[derive(Debug, Clone, Default)]
@@ -49,13 +49,6 @@ impl Drop for Permit {
         } else {
             counts.insert(self.network, remaining);
         }
-    }
-}
-
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & IPV6_NETWORK).into(),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

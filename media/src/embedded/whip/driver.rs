@@ -1,5 +1,6 @@
 //! WHIP sessions as tasks: admission, and the requests of encoders.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +30,19 @@ const ID_LENGTH: usize = 32;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl EmbeddedPlane {
-    /// Checks that an encoder may connect with a stream key, before its request is read.
+    /// Checks that an encoder at an address may connect with a stream key, before its request is read.
     ///
     /// # Errors
-    /// `UnknownKey`, `AlreadyConnected`.
-    pub fn check_stream_key(&self, key: &StreamKeyHash, input: InputType) -> Result<(), EncoderRefusal> {
+    /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
+    pub fn check_stream_key(
+        &self,
+        key: &StreamKeyHash,
+        input: InputType,
+        address: Option<IpAddr>,
+    ) -> Result<(), EncoderRefusal> {
+        let rates = &self.inner().stream_key_rates;
+        let counted = address.map_or(Ok(()), |address| rates.check(address, key));
+        counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
         let (checked, _) = self.inner().call(|machine, _| machine.vacant_endpoint(key, input).map(|_| ()));
         Ok(checked?)
     }
