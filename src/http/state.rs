@@ -11,6 +11,7 @@ use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, ProjectId};
+use tokio::sync::Semaphore;
 
 use super::admin_token::AdminToken;
 use super::admission::Admission;
@@ -79,6 +80,8 @@ pub struct AppState {
     pub media_url: String,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
+    /// The streams of `/debug/events` that may still be opened.
+    pub event_streams: Arc<Semaphore>,
     /// Reads the bodies of requests, on both listeners.
     pub bodies: BodyReader,
     /// Reads the reports of LiveKit. Their memory is their own, so that no client can displace them.

@@ -30,10 +30,12 @@ use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 use futures_util::future::join_all;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use crate::config::{Config, MediaCredentials, Mode, Plans, SettingOrigins};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
+use crate::http::admin::debug::MOST_STREAMS;
 use crate::http::console::history::History;
 use crate::http::key_locks::KeyLocks;
 use crate::http::metrics::Metrics;
@@ -183,6 +185,7 @@ impl Server {
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
             media_url: media_url.clone(),
             relay,
+            event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             bodies: parts::body_reader(&config),
             reports: parts::report_reader(&config),
             admin_token,

@@ -1,11 +1,13 @@
 //! The admin listener: health, the actors, and the stream of events.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use conclave_model::Secret;
 use serde_json::{Value, json};
 
-use crate::support::{Receiver, Request, TestApp, Watcher, eventually};
+use crate::support::{Receiver, Request, TestApp, WAIT_LIMIT, Watcher, eventually};
 
 fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
@@ -206,6 +208,36 @@ fn the_event_stream_of_one_project_has_no_event_of_another() {
     assert_eq!(own.next().json()["room"], "standup");
     assert_eq!(other.seen(), 0);
     app.admin("GET", "/debug/events?project=x").send().expect_error(400, "invalid_request", Some("project"));
+}
+
+/// Asks for the stream of events on a connection of its own. Returns the connection and the status.
+fn open_stream(app: &TestApp) -> (TcpStream, u16) {
+    let mut stream = TcpStream::connect(app.admin.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    stream.write_all(b"GET /debug/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).unwrap();
+    (stream, std::str::from_utf8(&line[9..]).unwrap().parse().unwrap())
+}
+
+#[test]
+fn streams_of_events_leave_connections_to_the_rest_of_the_admin_listener() {
+    let app = TestApp::start();
+    let (mut open, mut refused) = (Vec::new(), Vec::new());
+    for _ in 0..1_200 {
+        let (stream, status) = open_stream(&app);
+        if status == 200 { open.push(stream) } else { refused.push((stream, status)) }
+    }
+    assert_eq!(open.len(), 256);
+    assert!(refused.iter().all(|(_, status)| *status == 429));
+    // What was refused is closed, although its client keeps it open.
+    for (stream, _) in &mut refused {
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    app.admin("GET", "/healthz").send().expect(200);
+    app.admin("GET", "/debug/actors").send().expect(200);
+    drop(open.pop());
+    eventually(|| open_stream(&app).1 == 200);
 }
 
 #[test]

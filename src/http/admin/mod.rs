@@ -1,7 +1,7 @@
 //! The admin listener: the console, health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
 //! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`AllowedHosts`]).
 
-mod debug;
+pub mod debug;
 mod docs;
 mod health;
 mod metrics;
