@@ -1,6 +1,8 @@
 //! What the control side tells a media worker.
 //!
-//! Commands of one room are handled in the order in which they are sent. A command that names a peer or a track that the
+//! Commands of one room are handled in the order in which they are sent, and rooms take turns. Of changes of the same thing, such
+//! as two offers of a participant, only the newest is handled: an offer that was replaced gets no answer. A participant whose client
+//! causes more than the worker keeps fails ([`TooManyCommands`](FailureReason::TooManyCommands)). A command that names a peer or a track that the
 //! worker does not know is ignored: the peer may have failed in the meantime, and its [`Failed`](crate::PeerEvent::Failed)
 //! is on its way.
 //!
@@ -27,6 +29,7 @@ use std::time::Instant;
 use conclave_model::participant::DataKind;
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 
+use crate::event::FailureReason;
 use crate::recorder::PacketSink;
 use crate::snapshot::PeerSnapshot;
 use crate::track::{NewTrack, Quality};
@@ -40,6 +43,14 @@ pub enum Command {
     RemovePeer {
         /// The participant.
         peer: ParticipantSid,
+    },
+    /// Closes a participant's transports because its client sends more than it may; its tracks end. Reported by
+    /// [`Failed`](crate::PeerEvent::Failed).
+    FailPeer {
+        /// The participant.
+        peer: ParticipantSid,
+        /// What is reported.
+        reason: FailureReason,
     },
     /// Removes all peers and forgets the room.
     CloseRoom,

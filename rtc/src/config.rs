@@ -54,8 +54,14 @@ pub struct Limits {
     pub handshakes_per_address: usize,
     /// The most bytes of an SDP text. A longer one fails the peer.
     pub sdp_bytes: usize,
-    /// The most media sections of one connection. An offer with more fails the peer.
+    /// The most lines of an SDP text. More fail the peer, as do those below.
+    pub sdp_lines: usize,
+    /// The most bytes of a line of an SDP text.
+    pub sdp_line_bytes: usize,
+    /// The most media sections of one connection.
     pub media_sections: usize,
+    /// The most ICE candidates in an SDP text.
+    pub candidates: usize,
     /// The most bytes of reliable messages that wait for one slow participant before it fails.
     pub data_backlog_bytes: usize,
 }
@@ -69,7 +75,10 @@ impl Default for Limits {
             tcp_unbound: Duration::from_secs(10),
             handshakes_per_address: 1024,
             sdp_bytes: 512 * 1024,
+            sdp_lines: 20_000,
+            sdp_line_bytes: 16 * 1024,
             media_sections: 1024,
+            candidates: 256,
             data_backlog_bytes: 4 * 1024 * 1024,
         }
     }

@@ -194,6 +194,8 @@ pub enum FailureReason {
     DataBacklog,
     /// The worker has no capacity for the peer.
     Capacity,
+    /// The client caused more commands than wait for a worker.
+    TooManyCommands,
 }
 
 /// Something that happened in a room.

@@ -1,28 +1,23 @@
 //! The control side's end of the channel to a worker.
 
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use conclave_model::NamespacedRoom;
 use mio::Waker;
 
 use crate::command::Command;
-
-/// A command and the room that it is for.
-pub(crate) struct RoomCommand {
-    pub room: NamespacedRoom,
-    pub command: Command,
-}
+use crate::queue::{CommandQueue, Pushed};
 
 /// The sending end of a worker's commands.
 #[derive(Clone)]
 pub(crate) struct WorkerSender {
-    commands: mpsc::Sender<RoomCommand>,
+    commands: Arc<CommandQueue>,
     waker: Arc<Waker>,
 }
 
 impl WorkerSender {
-    pub fn new(commands: mpsc::Sender<RoomCommand>, waker: Arc<Waker>) -> Self {
+    pub fn new(commands: Arc<CommandQueue>, waker: Arc<Waker>) -> Self {
         Self { commands, waker }
     }
 
@@ -47,9 +42,9 @@ impl RoomHandle {
         Self { room, worker, _alive: alive }
     }
 
-    /// Sends a command. Never blocks. The command is lost if the workers have been stopped.
+    /// Sends a command. Never blocks. The command is lost if the workers have been stopped, or if a client has caused too many.
     pub fn send(&self, command: Command) {
-        if self.worker.commands.send(RoomCommand { room: self.room.clone(), command }).is_ok() {
+        if self.worker.commands.push(&self.room, command) != Pushed::Closed {
             self.worker.wake();
         }
     }

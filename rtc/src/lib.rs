@@ -26,6 +26,7 @@ pub mod event;
 mod forward;
 mod handle;
 pub mod packetize;
+mod queue;
 pub mod recorder;
 mod sdp;
 pub mod snapshot;
@@ -52,7 +53,7 @@ pub use event::{
 };
 pub use handle::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
-pub use sdp::{OfferedSection, read_sections};
+pub use sdp::{DescriptionTooLarge, OfferedSection, check_description, read_sections};
 pub use snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
 };

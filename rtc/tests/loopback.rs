@@ -12,7 +12,7 @@ mod socket;
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ impl Call {
 
     fn handle(&mut self, event: Event) {
         let Event::Peer { peer, event, .. } = event else { return };
-        let index = self.clients.iter().position(|(name, _)| *name == peer.as_str()).expect("a known client");
+        let Some(index) = self.clients.iter().position(|(name, _)| *name == peer.as_str()) else { return };
         self.happened.push((peer.to_string(), event.clone()));
         match event {
             PeerEvent::Answered { sdp, .. } => self.clients[index].1.connection.accept_answer(&sdp),
@@ -171,6 +171,28 @@ fn strangers_who_flood_over_tcp_are_closed_and_hold_up_nobody() {
     let (alice, bob) = (call.join("PA_alice", Protocol::Udp), call.join("PA_bob", Protocol::Tcp));
     call.assert_audible(alice, bob);
     floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+#[test]
+fn a_participant_who_makes_offers_without_pause_holds_up_no_other_room() {
+    let mut call = Call::new();
+    let room = call.workers.open_room(&"prj_0123456789ab.flood".parse().unwrap());
+    let (sdp, _) = SocketClient::udp().connection.offer(None, [50, 50], false);
+    let (is_over, floods) = (Arc::new(AtomicBool::new(false)), room.clone());
+    room.send(Command::AddPeer(new_peer("PA_mallory", ConnectionMode::Single)));
+    let flood = std::thread::spawn({
+        let is_over = is_over.clone();
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let (peer, sdp) = ("PA_mallory".parse().unwrap(), sdp.clone());
+                floods.send(Command::Offer { peer, offer_id: 1, sdp });
+            }
+        }
+    });
+    let (alice, bob) = (call.join("PA_alice", Protocol::Udp), call.join("PA_bob", Protocol::Udp));
+    call.assert_audible(alice, bob);
+    is_over.store(true, Ordering::Relaxed);
+    flood.join().unwrap();
 }
 
 #[test]

@@ -144,6 +144,14 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         values: &[("", |worker| &worker.key_frame_requests)],
     },
     WorkerMetric {
+        name: "conclave_rtc_clients_refused_total",
+        help: "Clients that were disconnected because they sent more session descriptions or commands than they may",
+        is_counter: true,
+        divisor: 1.,
+        label: "",
+        values: &[("", |worker| &worker.refused_clients)],
+    },
+    WorkerMetric {
         name: "conclave_rtc_worker_busy_seconds_total",
         help: "Time in which a media worker did not wait",
         is_counter: true,

@@ -21,6 +21,8 @@ pub struct WorkerMetrics {
     pub forwarded_packets: AtomicU64,
     /// Key frames that were requested from publishers.
     pub key_frame_requests: AtomicU64,
+    /// Clients that were disconnected because they sent more than they may: descriptions or commands.
+    pub refused_clients: AtomicU64,
     /// Mean share of the packets from clients that were lost on the way in the last second, in millionths.
     pub received_loss: AtomicU64,
     /// Mean share of the packets to clients that were lost on the way in the last second, in millionths.

@@ -1,8 +1,8 @@
 //! The thread of a worker: waits for packets, commands and deadlines.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,16 @@ use super::sockets::{CLOSE_UNBOUND, Sockets, WAKER};
 use super::workload::Workload;
 use crate::config::Config;
 use crate::event::EventSink;
-use crate::handle::{RoomCommand, WorkerSender};
+use crate::handle::WorkerSender;
+use crate::queue::{CommandQueue, RoomCommand};
 use crate::worker::Worker;
 
 /// How many commands are handled before packets have their turn.
 const COMMAND_BATCH: usize = 64;
+
+/// For how long commands are handled before packets have their turn. Packets that wait then have at least as much time as the
+/// commands took.
+const COMMAND_TIME: Duration = Duration::from_millis(2);
 
 /// A running worker.
 pub struct WorkerThread {
@@ -38,13 +43,24 @@ struct Driver {
     poll: Poll,
     sockets: Sockets,
     worker: Worker,
-    commands: mpsc::Receiver<RoomCommand>,
+    commands: WaitingCommands,
     sink: Arc<dyn EventSink>,
     metrics: Arc<WorkerMetrics>,
     stop: Arc<AtomicBool>,
     close_unbound: Instant,
     /// Whether there may be more commands than were handled at once.
     has_more_commands: bool,
+    /// Until when packets that wait go before commands.
+    packets_until: Instant,
+}
+
+/// The commands that wait for a worker. Nothing is kept any more once it has ended.
+struct WaitingCommands(Arc<CommandQueue>);
+
+impl Drop for WaitingCommands {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// Starts a worker with sockets at this port of every configured address.
@@ -57,7 +73,7 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
     let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(BindError::Thread)?);
     let sockets = Sockets::open(config, port, poll.registry())?;
     let candidates = sockets.candidates();
-    let (sender, commands) = mpsc::channel();
+    let commands = Arc::new(CommandQueue::default());
     let metrics = Arc::new(WorkerMetrics::default());
     let stop = Arc::new(AtomicBool::new(false));
     let now = Instant::now();
@@ -65,16 +81,17 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
         poll,
         sockets,
         worker: Worker::new(candidates.clone(), config.limits.clone(), now),
-        commands,
+        commands: WaitingCommands(commands.clone()),
         sink,
         metrics: metrics.clone(),
         stop: stop.clone(),
         close_unbound: now + CLOSE_UNBOUND,
         has_more_commands: false,
+        packets_until: now,
     };
     let thread = std::thread::Builder::new().name(format!("media-{port}")).spawn(|| driver.run());
     let thread = Some(thread.map_err(BindError::Thread)?);
-    Ok(WorkerThread { sender: WorkerSender::new(sender, waker), metrics, candidates, stop, thread })
+    Ok(WorkerThread { sender: WorkerSender::new(commands, waker), metrics, candidates, stop, thread })
 }
 
 impl Driver {
@@ -113,15 +130,24 @@ impl Driver {
     }
 
     fn handle_commands(&mut self) {
-        let now = Instant::now();
-        let mut count = 0;
-        while let Some(RoomCommand { room, command }) =
-            (count < COMMAND_BATCH).then(|| self.commands.try_recv().ok()).flatten()
-        {
-            self.worker.handle_command(&room, command, now);
-            count += 1;
+        let begun = Instant::now();
+        self.has_more_commands = true;
+        if begun < self.packets_until && self.sockets.has_more() {
+            return;
         }
-        self.has_more_commands = count == COMMAND_BATCH;
+        let mut now = begun;
+        for _ in 0..COMMAND_BATCH {
+            let Some(RoomCommand { room, command }) = self.commands.0.pop() else {
+                self.has_more_commands = false;
+                break;
+            };
+            self.worker.handle_command(&room, command, now);
+            now = Instant::now();
+            if now.saturating_duration_since(begun) >= COMMAND_TIME {
+                break;
+            }
+        }
+        self.packets_until = now + now.saturating_duration_since(begun);
         set(&self.metrics.peers, self.worker.peers());
         self.complete();
     }
@@ -148,6 +174,7 @@ impl Driver {
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
         set(&self.metrics.key_frame_requests, counters.key_frame_requests);
+        set(&self.metrics.refused_clients, counters.refused_clients);
         set(&self.metrics.reduced_percent, self.worker.reduced_percent());
         set(&self.metrics.received_loss, counters.received_loss);
         set(&self.metrics.sent_loss, counters.sent_loss);

@@ -112,6 +112,14 @@ impl Worker {
         self.emit(key, PeerEvent::Failed(reason));
     }
 
+    /// Fails a participant whose client sends more than it may.
+    pub(super) fn refuse_client(&mut self, key: PeerKey, reason: FailureReason) {
+        if self.peers.get(key).is_some_and(|peer| !peer.has_failed) {
+            self.counters.refused_clients += 1;
+            self.fail_peer(key, reason);
+        }
+    }
+
     fn disconnect_peer(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let tracks = std::mem::take(&mut peer.published);

@@ -90,6 +90,8 @@ pub struct Counters {
     pub forwarded_packets: usize,
     /// Key frames that were requested from publishers.
     pub key_frame_requests: usize,
+    /// Clients that failed because they sent more than they may.
+    pub refused_clients: usize,
     /// Mean share of the packets from clients that were lost on the way in the last second, in millionths.
     pub received_loss: usize,
     /// Mean share of the packets to clients that were lost on the way in the last second, in millionths.
@@ -128,6 +130,9 @@ impl Worker {
         match command {
             Command::AddPeer(info) => self.add_peer(room, info),
             Command::RemovePeer { peer } => self.with_peer(&peer, Self::remove_peer),
+            Command::FailPeer { peer, reason } => {
+                self.with_peer(&peer, |worker, key| worker.refuse_client(key, reason));
+            }
             Command::CloseRoom => self.close_room(room),
             Command::Offer { peer, offer_id, sdp } => {
                 self.with_peer(&peer, |worker, key| worker.handle_offer(key, offer_id, &sdp));

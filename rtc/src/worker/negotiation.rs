@@ -111,8 +111,10 @@ impl Worker {
         let Some(outstanding) = peer.negotiation.outstanding.take_if(is_current) else { return };
         let transport_key = peer.subscriber;
         let Some(transport) = self.transports.get_mut(transport_key) else { return };
-        let is_short = text.len() <= self.limits.sdp_bytes;
-        if !is_short || transport.accept_answer(outstanding.pending, text).is_err() {
+        if sdp::check(text, &self.limits).is_err() {
+            return self.refuse_client(key, FailureReason::Negotiation);
+        }
+        if transport.accept_answer(outstanding.pending, text).is_err() {
             return self.fail_peer(key, FailureReason::Negotiation);
         }
         self.touch(transport_key);

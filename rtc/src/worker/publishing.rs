@@ -17,13 +17,10 @@ impl Worker {
         if self.peers.get(key).is_none_or(|peer| peer.has_failed) {
             return;
         }
-        if text.len() > self.limits.sdp_bytes {
-            return self.fail_peer(key, FailureReason::Negotiation);
+        if sdp::check(text, &self.limits).is_err() {
+            return self.refuse_client(key, FailureReason::Negotiation);
         }
         let sections = sdp::read_sections(text);
-        if sections.len() > self.limits.media_sections {
-            return self.fail_peer(key, FailureReason::Negotiation);
-        }
         let Some(transport) = self.publisher_transport(key) else {
             return self.fail_peer(key, FailureReason::Negotiation);
         };

@@ -64,6 +64,7 @@ const UNUSABLE: EncoderRefusal = EncoderRefusal::BadStream("the session descript
 
 /// Reads the tracks that an offer announces: at most one of each medium.
 pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
+    conclave_rtc::check_description(offer).map_err(|_| UNUSABLE)?;
     let sections: Vec<_> = conclave_rtc::read_sections(offer).into_iter().filter(|section| section.sends).collect();
     let number = |medium| sections.iter().filter(|section| section.medium == medium).count();
     if sections.is_empty() {

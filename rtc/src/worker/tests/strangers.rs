@@ -210,6 +210,25 @@ fn a_participant_beyond_the_capacity_fails() {
 }
 
 #[test]
+fn a_participant_with_a_description_that_is_too_large_fails_before_it_is_parsed() {
+    let limits = Limits { sdp_bytes: 60_000, sdp_lines: 5000, media_sections: 10, ..Limits::default() };
+    let mut world = World::with_limits(limits);
+    for (name, line, count) in [
+        ("PA_bytes", "a=fmtp:96 x=111111111111111111111111111111111\r\n", 2000),
+        ("PA_lines", "a=x\r\n", 6000),
+        ("PA_sections", "m=audio 9 UDP/TLS/RTP/SAVPF 111\r\n", 12),
+        ("PA_candidates", "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n", 257),
+    ] {
+        let refused = world.worker.counters().refused_clients;
+        world.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
+        let sdp = format!("v=0\r\n{}", line.repeat(count));
+        world.command(Command::Offer { peer: name.parse().unwrap(), offer_id: 1, sdp });
+        assert_eq!(world.failures(name), [FailureReason::Negotiation], "{name}");
+        assert_eq!(world.worker.counters().refused_clients, refused + 1, "{name}");
+    }
+}
+
+#[test]
 fn a_worker_forgets_participants_and_rooms_completely() {
     for mode in MODES {
         let (mut world, alice, bob) = alice_and_bob(mode);

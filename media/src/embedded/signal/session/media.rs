@@ -89,7 +89,8 @@ impl Session {
             FailureReason::Negotiation
             | FailureReason::AnswerTimeout
             | FailureReason::DataBacklog
-            | FailureReason::Capacity => self.reconnect(turn),
+            | FailureReason::Capacity
+            | FailureReason::TooManyCommands => self.reconnect(turn),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{Command, Quality, TrackSettings};
+use conclave_rtc::{Command, FailureReason, Quality, TrackSettings};
 use livekit_protocol as proto;
 use proto::request_response::{Reason, Request};
 use proto::signal_request;
@@ -30,7 +30,7 @@ impl Session {
             signal_request::Message::Offer(offer) => self.offer(turn, offer.id, offer.sdp),
             signal_request::Message::Answer(answer) => {
                 let (peer, offer_id, sdp) = (self.sid.clone(), answer.id, answer.sdp);
-                self.command(turn, Command::Answer { peer, offer_id, sdp });
+                self.describe(turn, Command::Answer { peer, offer_id, sdp });
             }
             signal_request::Message::AddTrack(request) => self.announce(turn, &request),
             signal_request::Message::Mute(mute) => self.mute(turn, &mute),
@@ -62,7 +62,17 @@ impl Session {
     }
 
     pub(super) fn offer(&self, turn: &mut Turn<'_>, offer_id: u32, sdp: String) {
-        self.command(turn, Command::Offer { peer: self.sid.clone(), offer_id, sdp });
+        self.describe(turn, Command::Offer { peer: self.sid.clone(), offer_id, sdp });
+    }
+
+    /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.
+    fn describe(&self, turn: &mut Turn<'_>, command: Command) {
+        let is_too_large = match &command {
+            Command::Offer { sdp, .. } | Command::Answer { sdp, .. } => conclave_rtc::check_description(sdp).is_err(),
+            _ => false,
+        };
+        let failure = || Command::FailPeer { peer: self.sid.clone(), reason: FailureReason::Negotiation };
+        self.command(turn, if is_too_large { failure() } else { command });
     }
 
     /// Admits a track, and answers with its sid or the reason why not.

@@ -19,6 +19,22 @@ fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_
 }
 
 #[test]
+fn a_description_that_is_too_large_reaches_no_media_worker() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    let description = |sdp: &str| proto::SessionDescription { sdp: sdp.to_owned(), ..Default::default() };
+    let line = "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n";
+    for request in [Request::Offer as fn(_) -> _, Request::Answer] {
+        world.commands.clear();
+        world.request(&alice, request(description(&line.repeat(256))));
+        world.request(&alice, request(description(&line.repeat(257))));
+        let [allowed, refused] = &world.commands[..] else { panic!("{:?}", world.commands) };
+        assert!(matches!(allowed, Command::Offer { .. } | Command::Answer { .. }), "{allowed:?}");
+        assert!(matches!(refused, Command::FailPeer { peer, .. } if *peer == alice), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_token_is_refreshed_every_five_minutes() {
     let mut world = World::new();
     let alice = world.joined("alice", None);
