@@ -1,4 +1,4 @@
-//! Decoders: a process for each track, which keeps the timestamps.
+//! Decoders of video: a process for each track, which keeps the timestamps.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use conclave_rtc::Codec;
 
-use crate::composite::{Picture, SampleQueue};
+use crate::composite::Picture;
 use crate::ffmpeg::Ffmpeg;
 use crate::matroska::{Block, Reader, Writer};
+use crate::places::Place;
 use crate::process::Process;
 use crate::rtp::Frame;
 use crate::source::header;
@@ -25,12 +26,7 @@ pub struct VideoDecoder {
     /// The size of the pictures.
     pub size: (u32, u32),
     pictures: Arc<Mutex<VecDeque<(Duration, Picture)>>>,
-}
-
-/// A decoder of sound.
-pub struct AudioDecoder {
-    process: Process,
-    samples: Arc<Mutex<SampleQueue>>,
+    _places: Vec<Place>,
 }
 
 impl VideoDecoder {
@@ -38,7 +34,12 @@ impl VideoDecoder {
     ///
     /// # Errors
     /// ffmpeg cannot be started.
-    pub fn start(ffmpeg: &Ffmpeg, codec: Codec, first: &Frame, size: (u32, u32)) -> Result<Option<Self>, String> {
+    pub fn start(
+        ffmpeg: &Ffmpeg,
+        (codec, first): (Codec, &Frame),
+        size: (u32, u32),
+        places: Vec<Place>,
+    ) -> Result<Option<Self>, String> {
         let Some(track) = header(codec, first).filter(|_| first.is_key) else { return Ok(None) };
         let (width, height) = size;
         let fit = format!(
@@ -59,7 +60,7 @@ impl VideoDecoder {
             waiting.push_back((block.at, picture));
         })?;
         process.send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
-        Ok(Some(Self { process, size, pictures }))
+        Ok(Some(Self { process, size, pictures, _places: places }))
     }
 
     /// Decodes a frame. Returns whether the decoder works.
@@ -75,41 +76,6 @@ impl VideoDecoder {
             newest = waiting.pop_front().map(|(_, picture)| picture);
         }
         newest
-    }
-
-    /// Returns whether the decoder has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
-        self.process.ended().is_some()
-    }
-}
-
-impl AudioDecoder {
-    /// Starts with a packet.
-    ///
-    /// # Errors
-    /// ffmpeg cannot be started.
-    pub fn start(ffmpeg: &Ffmpeg, first: &Frame) -> Result<Option<Self>, String> {
-        let Some(track) = header(Codec::Opus, first) else { return Ok(None) };
-        let mut command = decoding(ffmpeg);
-        command.args(["-ac", "2", "-ar", "48000", "-c:a", "pcm_s16le"]);
-        let samples = Arc::new(Mutex::new(SampleQueue::default()));
-        let decoded = Arc::clone(&samples);
-        let process = start(command, move |block| {
-            let samples: Vec<_> = block.data.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect();
-            decoded.lock().unwrap_or_else(PoisonError::into_inner).push(block.at, &samples);
-        })?;
-        process.send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
-        Ok(Some(Self { process, samples }))
-    }
-
-    /// Decodes a packet. Returns whether the decoder works.
-    pub fn push(&self, frame: &Frame) -> bool {
-        self.process.try_send(Writer::frame(1, frame.at, true, &frame.data)).is_ok()
-    }
-
-    /// Adds the samples of a chunk to a sum; returns how loud they are.
-    pub fn mix(&self, chunk: u64, sum: &mut [i32]) -> u64 {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).take(chunk, sum)
     }
 
     /// Returns whether the decoder has ended by itself.

@@ -1,7 +1,6 @@
 //! What starts egresses.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -18,6 +17,7 @@ use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content, ReserveError};
 use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
 use crate::output::OutputFile;
+use crate::places::{DecoderPlaces, Place, Places};
 use crate::process::yield_to_calls;
 use crate::settings::Settings;
 use crate::sink::{FileSink, Sink};
@@ -28,8 +28,10 @@ pub struct Engine {
     settings: Settings,
     /// What was found last.
     ffmpeg: Mutex<Option<Ffmpeg>>,
-    /// Number of egresses that encode.
-    composites: Arc<AtomicUsize>,
+    /// Of the egresses that encode.
+    composites: Places,
+    /// Of the decoders of all egresses.
+    decoders: DecoderPlaces,
     stop: StopDeadline,
 }
 
@@ -90,6 +92,7 @@ pub struct Prepared {
     work: Work,
     /// The place of an egress that encodes, until it has ended.
     place: Option<Place>,
+    decoders: DecoderPlaces,
     /// The path of the file, which may differ from the one that was asked for; `None` for a broadcast.
     pub filepath: Option<FilePath>,
 }
@@ -102,24 +105,6 @@ enum Work {
 enum Output {
     File(OutputFile),
     Streams(Vec<RtmpUrl>),
-}
-
-/// One of the egresses that may encode at once.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    /// Takes a place; `None` if all are taken.
-    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Self> {
-        let next = |count: usize| (count < places).then_some(count + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        Some(Self(Arc::clone(taken)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Returns how a composition is arranged.
@@ -145,7 +130,9 @@ impl Engine {
     /// Creates an engine. ffmpeg is looked for when it is needed.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, ffmpeg: Mutex::new(None), composites: Arc::default(), stop: StopDeadline::default() }
+        let composites = Places::new(settings.composites);
+        let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
+        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, stop }
     }
 
     /// Sets the instant by which the files of egresses have to be final, because the server stops. One that could still be made
@@ -182,7 +169,7 @@ impl Engine {
             return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
         }
         let ffmpeg = self.ffmpeg()?;
-        let place = Place::take(&self.composites, self.settings.composites).ok_or(StartError::Busy)?;
+        let place = self.composites.take().ok_or(StartError::Busy)?;
         let media = media_of(&plan.source);
         let content = if media.has_video { Content::Video } else { Content::Audio };
         let container = match &plan.destination {
@@ -203,7 +190,8 @@ impl Engine {
     }
 
     fn prepared(&self, ffmpeg: Ffmpeg, (work, place): (Work, Option<Place>), filepath: Option<FilePath>) -> Prepared {
-        Prepared { settings: self.settings.clone(), ffmpeg, work, place, filepath }
+        let (settings, decoders) = (self.settings.clone(), self.decoders.clone());
+        Prepared { settings, ffmpeg, work, place, decoders, filepath }
     }
 
     fn reserve(
@@ -258,7 +246,8 @@ impl Prepared {
                         Box::new(StreamSink::start(&self.ffmpeg, urls, media, &encoding, progress)?)
                     }
                 };
-                let composition = Composition { arrangement, media, encoding, ffmpeg: self.ffmpeg };
+                let (ffmpeg, decoders) = (self.ffmpeg, self.decoders);
+                let composition = Composition { arrangement, media, encoding, ffmpeg, decoders };
                 Ok(Box::new(CompositeJob::new(egress, composition, sink, host, progress)))
             }
         }

@@ -71,6 +71,14 @@ impl Ffmpeg {
     }
 }
 
+#[cfg(test)]
+impl Ffmpeg {
+    /// Returns a program that is run as if it were ffmpeg.
+    pub fn fake(program: &std::path::Path) -> Self {
+        Self { program: program.into(), version: "5.1".into(), encoders: BTreeSet::new() }
+    }
+}
+
 impl fmt::Display for Ffmpeg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let encoders: Vec<_> = ENCODERS.into_iter().filter(|name| self.encoders.contains(name)).collect();

@@ -6,8 +6,9 @@
 //! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
 //!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
-//! - `ffmpeg`, `process`, `decoder`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
+//! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
 
+mod audio;
 mod broadcast;
 mod composite;
 mod decoder;
@@ -19,6 +20,7 @@ mod flv;
 mod job;
 mod matroska;
 mod output;
+mod places;
 mod process;
 mod rtp;
 mod settings;
@@ -38,7 +40,7 @@ pub mod machine {
 
 pub use engine::{Destination, Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
-pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};
+pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
 pub use process::{OnOutput, Process, SendError};
 pub use settings::{Encoding, Settings};
 pub use target::TargetState;

@@ -8,12 +8,14 @@ use conclave_model::{EgressId, ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, RecordedPacket, TrackSettings};
 
 use super::handle::{Attendee, EgressHost, Progress};
-use super::input::TrackInput;
+use super::input::{Means, TrackInput};
+use super::left_out::LeftOut;
 use super::run::Job;
 use super::scene::{Arrangement, Tile, arrange};
 use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter, Picture, draw_initials, draw_tag};
 use crate::encoding::Media;
 use crate::ffmpeg::Ffmpeg;
+use crate::places::{DecoderPlaces, Places};
 use crate::rtp::PublisherClock;
 use crate::settings::Encoding;
 use crate::sink::Sink;
@@ -35,6 +37,23 @@ pub struct Composition {
     pub media: Media,
     pub encoding: Encoding,
     pub ffmpeg: Ffmpeg,
+    /// Of the decoders of all egresses.
+    pub decoders: DecoderPlaces,
+}
+
+/// The most sounds of a participant: a microphone, that of a screen, and some more.
+const SOUNDS: usize = 8;
+
+/// What the tracks of a participant share.
+struct Publisher {
+    clock: PublisherClock,
+    sounds: Places,
+}
+
+impl Default for Publisher {
+    fn default() -> Self {
+        Self { clock: PublisherClock::default(), sounds: Places::new(SOUNDS) }
+    }
 }
 
 /// Composes pictures and mixes sound.
@@ -46,7 +65,10 @@ pub struct CompositeJob {
     start: Instant,
     attendees: Vec<Attendee>,
     tracks: HashMap<TrackSid, TrackInput>,
-    clocks: HashMap<ParticipantSid, PublisherClock>,
+    publishers: HashMap<ParticipantSid, Publisher>,
+    /// Of the decoders of this egress.
+    decoders: DecoderPlaces,
+    left_out: LeftOut,
     tiles: Vec<Tile>,
     /// The picture without videos: names and initials.
     background: Picture,
@@ -75,7 +97,9 @@ impl CompositeJob {
             start: Instant::now(),
             attendees: Vec::new(),
             tracks: HashMap::new(),
-            clocks: HashMap::new(),
+            publishers: HashMap::new(),
+            decoders: DecoderPlaces::of_egress(),
+            left_out: LeftOut::default(),
             tiles: Vec::new(),
             background,
             speaker: ActiveSpeaker::default(),
@@ -164,7 +188,7 @@ impl CompositeJob {
     fn mix_chunk(&mut self) -> Result<(), String> {
         let mut sum = vec![0; CHUNK_SAMPLES * 2];
         let mut heard: HashMap<_, u64> = self.attendees.iter().map(|a| (a.sid.clone(), 0)).collect();
-        for input in self.tracks.values() {
+        for input in self.tracks.values_mut() {
             let energy = input.mix(self.next_chunk, &mut sum);
             if let Some(loudness) = heard.get_mut(&input.publisher) {
                 *loudness = energy.max(*loudness);
@@ -188,6 +212,10 @@ impl CompositeJob {
             }
         }
         Progress::set(&self.progress.lost_frames, lost);
+        if self.left_out.is_due(now) {
+            let left_out = self.tracks.iter_mut().filter_map(|(sid, input)| input.take_left_out().then(|| sid.clone()));
+            self.left_out.note(&self.egress, left_out.collect(), &self.progress, now);
+        }
     }
 
     fn note_progress(&self) {
@@ -208,8 +236,11 @@ impl Job for CompositeJob {
 
     fn packet(&mut self, packet: RecordedPacket) -> Result<(), String> {
         let Some(input) = self.tracks.get_mut(&packet.track) else { return Ok(()) };
-        let clock = self.clocks.entry(input.publisher.clone()).or_default();
-        input.push(packet, clock, &self.composition.ffmpeg)
+        let Publisher { clock, sounds } = self.publishers.entry(input.publisher.clone()).or_default();
+        let (own, all) = (&self.decoders, &self.composition.decoders);
+        let (of_sound, of_pictures) = ([sounds, &own.sounds, &all.sounds], [&own.pictures, &all.pictures]);
+        let places: &[&Places] = if packet.codec == Codec::Opus { &of_sound } else { &of_pictures };
+        input.push(packet, clock, &Means { ffmpeg: &self.composition.ffmpeg, places })
     }
 
     fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String> {
@@ -225,7 +256,7 @@ impl Job for CompositeJob {
             }
         }
         let attendees = &self.attendees;
-        self.clocks.retain(|sid, _| attendees.iter().any(|attendee| attendee.sid == *sid));
+        self.publishers.retain(|sid, _| attendees.iter().any(|attendee| attendee.sid == *sid));
         self.arrange();
         // The recording goes on without anyone.
         Ok(true)
@@ -262,3 +293,6 @@ impl Job for CompositeJob {
         result.and(finished)
     }
 }
+
+#[cfg(test)]
+mod tests;

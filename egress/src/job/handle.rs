@@ -85,7 +85,11 @@ pub struct Progress {
     pub dropped_packets: AtomicU64,
     /// The receivers of a broadcast, in the order of its urls.
     targets: Mutex<Vec<TargetState>>,
+    left_out: Mutex<LeftOutTracks>,
 }
+
+/// The tracks that are left out because too many are decoded: their number, and the first of them.
+pub type LeftOutTracks = (usize, Vec<TrackSid>);
 
 impl Default for Progress {
     fn default() -> Self {
@@ -98,6 +102,7 @@ impl Default for Progress {
             lost_frames: AtomicU64::default(),
             dropped_packets: AtomicU64::default(),
             targets: Mutex::default(),
+            left_out: Mutex::default(),
         }
     }
 }
@@ -117,6 +122,16 @@ impl Progress {
 
     pub(crate) fn set_targets(&self, states: Vec<TargetState>) {
         *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = states;
+    }
+
+    /// Returns the tracks that are left out because too many are decoded.
+    #[must_use]
+    pub fn left_out(&self) -> LeftOutTracks {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_left_out(&self, count: usize, first: Vec<TrackSid>) {
+        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = (count, first);
     }
 
     pub(crate) fn add(counter: &AtomicU64, count: u64) {

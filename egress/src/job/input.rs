@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use conclave_model::ParticipantSid;
 use conclave_rtc::{Codec, RecordedPacket};
 
+use crate::audio::AudioDecoder;
 use crate::composite::Picture;
-use crate::decoder::{AudioDecoder, VideoDecoder};
+use crate::decoder::VideoDecoder;
 use crate::ffmpeg::Ffmpeg;
-use crate::rtp::{PublisherClock, TrackReader};
+use crate::places::Places;
+use crate::rtp::{Frame, PublisherClock, TrackReader};
 
 /// The least time between two requests for a key frame.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
@@ -28,6 +30,15 @@ pub struct TrackInput {
     /// The picture that is shown.
     picture: Option<Picture>,
     requested: Option<Instant>,
+    /// Whether there was no place for a decoder.
+    is_left_out: bool,
+}
+
+/// With what decoders are started.
+pub struct Means<'a> {
+    pub ffmpeg: &'a Ffmpeg,
+    /// A decoder takes a place of each.
+    pub places: &'a [&'a Places],
 }
 
 impl TrackInput {
@@ -42,31 +53,60 @@ impl TrackInput {
             next: None,
             picture: None,
             requested: None,
+            is_left_out: false,
         }
     }
 
     /// Takes a packet. A decoder that has died is replaced.
-    pub fn push(&mut self, packet: RecordedPacket, clock: &mut PublisherClock, ffmpeg: &Ffmpeg) -> Result<(), String> {
-        if packet.codec != self.codec {
+    pub fn push(
+        &mut self,
+        packet: RecordedPacket,
+        clock: &mut PublisherClock,
+        means: &Means<'_>,
+    ) -> Result<(), String> {
+        if packet.codec != self.codec || self.is_left_out {
             return Ok(());
         }
+        let arrived = packet.arrived;
         for frame in self.reader.push(packet, clock) {
             if self.codec == Codec::Opus {
-                self.audio = match self.audio.take() {
-                    Some(decoder) => Some(decoder),
-                    None => AudioDecoder::start(ffmpeg, &frame)?,
-                };
-                self.audio.take_if(|decoder| !decoder.push(&frame));
+                self.hear(&frame, arrived, means)?;
             } else if let Some(size) = self.tile {
-                if frame.is_key && self.newest().is_none_or(|decoder| decoder.size != size) {
-                    let started = VideoDecoder::start(ffmpeg, self.codec, &frame, size)?;
-                    if self.video.is_some() { self.next = started } else { self.video = started }
-                }
-                self.video.take_if(|decoder| !decoder.push(&frame));
-                self.next.take_if(|decoder| !decoder.push(&frame));
+                self.see(&frame, size, means)?;
             }
         }
         Ok(())
+    }
+
+    fn hear(&mut self, packet: &Frame, arrived: Instant, means: &Means<'_>) -> Result<(), String> {
+        if self.audio.is_none() {
+            let places = Places::take_all(means.places);
+            self.is_left_out = places.is_none();
+            self.audio = places.map(|places| AudioDecoder::start(places, arrived)).transpose()?;
+        }
+        self.audio.take_if(|decoder| !decoder.push(packet, arrived));
+        Ok(())
+    }
+
+    fn see(&mut self, frame: &Frame, size: (u32, u32), means: &Means<'_>) -> Result<(), String> {
+        if frame.is_key && self.newest().is_none_or(|decoder| decoder.size != size) {
+            // Without a place for a second decoder, the pictures of the first one are shown in the new size.
+            match Places::take_all(means.places) {
+                Some(places) => {
+                    let started = VideoDecoder::start(means.ffmpeg, (self.codec, frame), size, places)?;
+                    if self.video.is_some() { self.next = started } else { self.video = started }
+                }
+                None => self.is_left_out = self.video.is_none(),
+            }
+        }
+        self.video.take_if(|decoder| !decoder.push(frame));
+        self.next.take_if(|decoder| !decoder.push(frame));
+        Ok(())
+    }
+
+    /// Returns whether there was no place for a decoder since the last call.
+    pub fn take_left_out(&mut self) -> bool {
+        std::mem::take(&mut self.is_left_out)
     }
 
     fn newest(&self) -> Option<&VideoDecoder> {
@@ -100,16 +140,16 @@ impl TrackInput {
     }
 
     /// Adds the samples of a chunk to a sum; returns how loud they are.
-    pub fn mix(&self, chunk: u64, sum: &mut [i32]) -> u64 {
-        self.audio.as_ref().map_or(0, |decoder| decoder.mix(chunk, sum))
+    pub fn mix(&mut self, chunk: u64, sum: &mut [i32]) -> u64 {
+        self.audio.as_mut().map_or(0, |decoder| decoder.mix(chunk, sum))
     }
 
-    /// Forgets decoders that have died. Returns whether a key frame has to be requested now.
+    /// Forgets decoders that have died, and those of sound that have nothing to do. Returns whether a key frame has to be requested now.
     pub fn needs_key_frame(&mut self, now: Instant) -> bool {
-        self.audio.take_if(AudioDecoder::has_ended);
+        self.audio.take_if(|decoder| decoder.is_idle(now));
         self.video.take_if(VideoDecoder::has_ended);
         self.next.take_if(VideoDecoder::has_ended);
-        let Some(size) = self.tile.filter(|_| self.codec != Codec::Opus) else { return false };
+        let Some(size) = self.tile.filter(|_| self.codec != Codec::Opus && !self.is_left_out) else { return false };
         let lacks_decoder = self.newest().is_none_or(|decoder| decoder.size != size);
         let is_early = self.requested.is_some_and(|at| now < at + REQUEST_INTERVAL);
         if is_early || !(lacks_decoder || self.reader.needs_key_frame()) {

@@ -3,13 +3,14 @@
 mod composite;
 mod handle;
 mod input;
+mod left_out;
 mod run;
 mod scene;
 mod silence;
 mod track;
 
 pub(crate) use composite::{CompositeJob, Composition};
-pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, Progress};
+pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
 pub(crate) use handle::{Inputs, channel};
 pub(crate) use run::{Job, run};
 pub(crate) use scene::Arrangement;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, Prepared, Progress, TargetState};
+use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, NewRecorder, TrackSettings};
 use serde_json::{Value, json};
@@ -132,6 +132,8 @@ impl Jobs {
             "lost_frames": progress.lost_frames,
             "dropped_packets": progress.dropped_packets,
             "speed": progress.speed,
+            "left_out_tracks": progress.left_out.0,
+            "left_out": progress.left_out.1,
             "targets": targets.collect::<Vec<_>>(),
         }))
     }
@@ -159,6 +161,7 @@ pub(super) struct JobProgress {
     /// Media for each second that it has run.
     pub speed: f64,
     targets: Vec<TargetState>,
+    left_out: LeftOutTracks,
 }
 
 impl JobProgress {
@@ -174,6 +177,7 @@ impl JobProgress {
             dropped_packets: read(&progress.dropped_packets),
             speed: media.as_secs_f64() / progress.runs_for().as_secs_f64().max(0.001),
             targets: progress.targets(),
+            left_out: progress.left_out(),
         }
     }
 
