@@ -11,6 +11,7 @@ use conclave_model::webhook::RetrySchedule;
 use crate::delivery::pool::DeliveryPool;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
+use crate::report_queue::ReportQueues;
 use crate::turns::Turns;
 use crate::upload::Uploader;
 
@@ -30,6 +31,8 @@ pub struct ActorContext {
     pub settings: Settings,
     /// The turns of rooms whose deadline has come.
     pub turns: Turns,
+    /// The reports that wait for the actors of their rooms.
+    pub reports: ReportQueues,
     /// The list of all actors, for the debug endpoint.
     pub registry: ActorRegistry,
     /// The metrics of the actors.

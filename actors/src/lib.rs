@@ -14,6 +14,7 @@
 //! - [`tree`]: the entry for callers outside this crate. HTTP handlers hold no mailbox.
 //! - [`ActorContext`]: the store, the media plane, the clock and the settings that all actors share.
 //! - [`mailbox`], [`timer`], [`child`]: messages, timers and supervision.
+//! - `report_queue`: the reports that wait for their rooms.
 //! - [`report_path`], `barrier`: the order between reports and the media plane's answers.
 //! - [`relay`]: committed events on their way to webhook endpoints.
 //! - [`delivery`]: posts a signed webhook to a checked address.
@@ -42,6 +43,7 @@ mod project_mailboxes;
 pub mod registry;
 pub mod relay;
 pub mod report_path;
+mod report_queue;
 pub mod room;
 pub mod system;
 pub mod timer;
@@ -55,5 +57,6 @@ pub use error::TreeError;
 pub use info::ActorKind;
 pub use registry::ActorRegistry;
 pub use relay::EventRelay;
+pub use report_queue::ReportQueues;
 pub use tree::Tree;
 pub use upload::Uploader;

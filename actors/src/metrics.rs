@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prometheus::{Error, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
+use crate::report_queue::ReportQueues;
 use crate::upload::{AttemptResult, Uploader};
 
 /// The metrics of the actors.
@@ -22,6 +23,9 @@ pub struct ActorMetrics {
     actors: IntGaugeVec,
     mailbox: IntGaugeVec,
     restarts: IntCounterVec,
+    reports: IntGauge,
+    /// Reports of participants that fill their room's queue.
+    pub(crate) reports_refused: IntCounter,
 }
 
 impl ActorMetrics {
@@ -58,6 +62,11 @@ impl ActorMetrics {
                 Opts::new("conclave_actor_restarts_total", "Actors that failed and were rebuilt, by kind"),
                 &["kind"],
             )?,
+            reports: IntGauge::new("conclave_reports_waiting", "Reports of the media plane that wait for their rooms")?,
+            reports_refused: IntCounter::new(
+                "conclave_reports_refused_total",
+                "Reports refused because too many about the same participant wait, who is removed",
+            )?,
         };
         registry.register(Box::new(metrics.deliveries.clone()))?;
         registry.register(Box::new(metrics.delivery_lag.clone()))?;
@@ -67,6 +76,8 @@ impl ActorMetrics {
         registry.register(Box::new(metrics.actors.clone()))?;
         registry.register(Box::new(metrics.mailbox.clone()))?;
         registry.register(Box::new(metrics.restarts.clone()))?;
+        registry.register(Box::new(metrics.reports.clone()))?;
+        registry.register(Box::new(metrics.reports_refused.clone()))?;
         for kind in ActorKind::ALL {
             metrics.restarts.with_label_values(&[kind.as_str()]);
         }
@@ -104,6 +115,11 @@ impl ActorMetrics {
             self.upload_sent.with_label_values(&[upload.egress.as_str()]).set(gauge(upload.sent()));
             self.upload_size.with_label_values(&[upload.egress.as_str()]).set(gauge(upload.size()));
         }
+    }
+
+    /// Sets the gauge of the reports that wait.
+    pub fn update_report_gauge(&self, reports: &ReportQueues) {
+        self.reports.set(i64::try_from(reports.waiting()).unwrap_or(i64::MAX));
     }
 
     /// Sets the gauges to the current number of actors and of waiting messages.

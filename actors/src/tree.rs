@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::NewRoom;
-use conclave_media::{MediaPlane, MuteOutcome, Report, ReportAnswer, ReportSink, ServerData};
+use conclave_media::{MediaEvent, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, ServerData};
 use conclave_model::egress::Egress;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
@@ -24,6 +24,7 @@ use crate::project::{CreateIngressRequest, ProjectMsg, StartEgressRequest};
 use crate::project_mailboxes::ProjectMailboxes;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
+use crate::report_queue::{Pushed, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{SystemActor, SystemMsg};
 use crate::upload::Uploader;
@@ -65,6 +66,7 @@ impl Tree {
         if stopped.is_err() {
             log::warn!("the actors did not stop in time");
         }
+        self.context.reports.clear();
     }
 
     /// Returns once the root has stopped, for whatever reason.
@@ -86,6 +88,12 @@ impl Tree {
     #[must_use]
     pub fn registry(&self) -> &ActorRegistry {
         &self.context.registry
+    }
+
+    /// Returns the reports that wait for the actors of their rooms.
+    #[must_use]
+    pub fn reports(&self) -> &ReportQueues {
+        &self.context.reports
     }
 
     /// Returns what uploads recordings.
@@ -253,6 +261,25 @@ impl Tree {
         self.cast(project, ProjectMsg::WebhookEndpointDeleted(endpoint));
     }
 
+    /// Lets a report wait for its room's actor.
+    fn queue(&self, report: Report, answer: oneshot::Sender<Result<(), ReportError>>) {
+        let (reports, room) = (&self.context.reports, report.room.clone());
+        match reports.push(report, answer) {
+            Pushed::Waits => {}
+            Pushed::NeedsTicket => {
+                if self.system.cast(SystemMsg::Reports(room)).is_err() {
+                    reports.clear();
+                }
+            }
+            Pushed::Refused(flooder) => {
+                self.context.metrics.reports_refused.inc();
+                if let Some(sid) = flooder {
+                    let _ = self.system.cast(SystemMsg::QueueFilled { room, sid });
+                }
+            }
+        }
+    }
+
     fn cast(&self, project: ProjectId, message: ProjectMsg) {
         // A tree that is stopping finds it in the database when it starts again.
         let _ = self.system.cast(SystemMsg::Project { id: project, msg: Box::new(message) });
@@ -298,7 +325,11 @@ impl ReportSink for Tree {
     fn report(&self, report: Report) -> ReportAnswer {
         let (answer, result) = oneshot::channel();
         // If the tree has stopped the answer is dropped, which the media plane reads as unavailable.
-        let _ = self.system.cast(SystemMsg::Report { report, answer });
+        if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
+            let _ = self.system.cast(SystemMsg::FollowedReport { report, answer });
+        } else {
+            self.queue(report, answer);
+        }
         result
     }
 }

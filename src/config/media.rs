@@ -47,6 +47,8 @@ pub struct MediaConfig {
     /// How long the circuit stays open before one call is tried.
     #[serde(with = "text::required")]
     pub circuit_open: Duration,
+    /// Tracks that a participant may have at once. Embedded media plane only.
+    pub max_tracks: u32,
     /// Section `media.rtc`: how clients reach the embedded media plane.
     pub rtc: RtcConfig,
 }
@@ -77,6 +79,7 @@ impl Default for MediaConfig {
             reconcile: Duration::from_secs(60),
             circuit_failures: 5,
             circuit_open: Duration::from_secs(5),
+            max_tracks: 100,
             rtc: RtcConfig::default(),
         }
     }

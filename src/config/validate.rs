@@ -121,6 +121,7 @@ impl Config {
         validate_duration("egress.stop_timeout", self.egress.stop_timeout)?;
         validate_duration("media.timeout", media.timeout)?;
         validate_duration("media.reconcile", media.reconcile)?;
+        validate_count("media.max_tracks", media.max_tracks)?;
         validate_duration("media.circuit_open", media.circuit_open)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::turns::Turns;
-use conclave_actors::{ActorContext, ActorRegistry, Settings, Uploader};
+use conclave_actors::{ActorContext, ActorRegistry, ReportQueues, Settings, Uploader};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::Clock;
@@ -66,6 +66,7 @@ pub(super) fn actor_context(
             reconcile: config.media.reconcile,
         },
         turns: Turns::default(),
+        reports: ReportQueues::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),
     })

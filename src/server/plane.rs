@@ -28,6 +28,7 @@ impl Plane {
         match config.media.kind {
             MediaKind::Embedded => {
                 let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url);
+                plane.set_max_tracks(usize::try_from(config.media.max_tracks).unwrap_or(usize::MAX));
                 if config.media.sandbox {
                     plane.enable_sandbox();
                 }

@@ -173,8 +173,10 @@ pub enum ProjectMsg {
         /// The media plane's answer to a poll.
         observation: IngressObservation,
     },
-    /// The media plane reports an event of a room.
-    Report {
+    /// Reports of the media plane wait in the queue of a room.
+    Reports(RoomName),
+    /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
+    FollowedReport {
         /// The event that the media plane reports.
         report: Report,
         /// Answered once the event is durable, or refused.
@@ -218,13 +220,6 @@ pub enum ProjectMsg {
 }
 
 impl ProjectMsg {
-    /// Answers on behalf of a project that does not exist. A caller of such a project gets no answer: no credential is its.
-    pub(crate) fn answer_as_unknown(self) {
-        if let Self::Report { answer, .. } = self {
-            let _ = answer.send(Err(ReportError::UnknownRoom));
-        }
-    }
-
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Populate => "populate",
@@ -240,7 +235,8 @@ impl ProjectMsg {
             Self::Ingress { .. } => "ingress",
             Self::WebhookEndpoint { .. } => "webhook_endpoint",
             Self::IngressObserved { .. } => "ingress_observed",
-            Self::Report { .. } => "report",
+            Self::Reports(_) => "report",
+            Self::FollowedReport { .. } => "followed_report",
             Self::WebhookEndpointDeleted(_) => "webhook_endpoint_deleted",
             Self::Restore(_) => "restore",
             Self::RoomLoaded { .. } => "room_loaded",

@@ -7,7 +7,7 @@ use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{ErrorCode, Problem, RoomName};
+use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoomName};
 use tokio::sync::oneshot;
 
 use super::ProjectActor;
@@ -18,6 +18,7 @@ use crate::child::Child;
 use crate::egress::EgressMsg;
 use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
+use crate::report_queue::WaitingReport;
 use crate::room::{RoomActor, RoomMsg, RoomStart};
 
 /// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
@@ -85,7 +86,8 @@ impl ProjectActor {
         let info = state.rooms.info(&name);
         let to = name.clone();
         let path = self.path.narrow(move |msg| ProjectMsg::Room { name: to.clone(), msg });
-        let actor = RoomActor { context: Arc::clone(&self.context), info: Arc::clone(&info), path };
+        let room = start.snapshot.room.namespaced_name();
+        let actor = RoomActor { context: Arc::clone(&self.context), room, info: Arc::clone(&info), path };
         let key = (ChildKey::Room(name.clone()), info);
         if let Some(mailbox) = self.spawn(me, state, key, (actor, start)).await {
             state.rooms.spawned(&self.context, name, mailbox);
@@ -136,17 +138,28 @@ impl ProjectActor {
                 self.deliver_report::<RunningEgress>(state, id, message);
             }
             MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, (ingress, report.at), answer),
-            MediaEvent::JoinRequested { .. } | MediaEvent::ParticipantJoined(_) | MediaEvent::InvalidIdentity
-                if !state.rooms.contains(&room) =>
-            {
-                self.refuse_join(room, answer);
+            // All others wait in the queue of their room.
+            _ => drop(answer.send(Err(ReportError::Unavailable))),
+        }
+    }
+
+    /// Lets a room take the reports that wait for it. Those of a room that is no child are refused.
+    pub(super) fn reports_waiting(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, name: &RoomName) {
+        if state.rooms.contains(name) {
+            return self.send_to_room(me, state, name, RoomMsg::Reports);
+        }
+        for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
+            match waiting.report.event {
+                MediaEvent::JoinRequested { .. } | MediaEvent::ParticipantJoined(_) | MediaEvent::InvalidIdentity => {
+                    self.refuse_join(name.clone(), waiting);
+                }
+                _ => waiting.answers.send(Err(ReportError::RoomEnded)),
             }
-            _ => self.forward_to_room(me, state, &room, RoomMsg::Report { report, answer }),
         }
     }
 
     /// Refuses a join to a room that is no child, in a spawned task: the room's record says whether it has ended.
-    fn refuse_join(&self, room: RoomName, answer: oneshot::Sender<Result<(), ReportError>>) {
+    fn refuse_join(&self, room: RoomName, join: WaitingReport) {
         let (store, project) = (self.context.store.clone(), self.id.clone());
         tokio::spawn(async move {
             let error = match store.room(project, room).await {
@@ -155,7 +168,7 @@ impl ProjectActor {
                 // It has just been created, or cannot be read.
                 Ok(_) | Err(_) => ReportError::Unavailable,
             };
-            let _ = answer.send(Err(error));
+            join.answers.send(Err(error));
         });
     }
 
@@ -165,6 +178,9 @@ impl ProjectActor {
         Self::end_followed_of::<Ingress>(state, name);
         let Some(child) = state.rooms.remove(&self.context, name) else { return };
         child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
+        for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
+            waiting.answers.send(Err(ReportError::RoomEnded));
+        }
     }
 
     /// Reads a room's records in a spawned task, to rebuild its actor.
@@ -189,8 +205,11 @@ impl ProjectActor {
             Ok(Some(_)) if state.rooms.get(name).is_some_and(Child::is_ready) => {}
             Ok(Some(snapshot)) => {
                 self.spawn_room(me, state, snapshot).await;
-                // Reports may have been lost with the actor that failed.
+                // Reports may have been lost with the actor that failed, and the ticket of those that wait.
                 if state.rooms.get(name).is_some_and(Child::has_failed) {
+                    if self.context.reports.renew_ticket(&NamespacedRoom::new(&self.id, name)) {
+                        self.send_to_room(me, state, name, RoomMsg::Reports);
+                    }
                     self.send_to_room(me, state, name, RoomMsg::Reconcile);
                 }
             }

@@ -1,7 +1,7 @@
 //! The calls to the media plane that a room actor has started and that have not returned.
 //!
 //! A call runs in a spawned task, so a slow media plane does not block the room's mailbox; its outcome comes back as
-//! [`RoomMsg::MediaCallEnded`]. Two rules keep the order that callers and receivers of events see:
+//! [`RoomMsg::MediaCallEnded`](super::RoomMsg::MediaCallEnded). Two rules keep the order that callers and receivers of events see:
 //!
 //! - Calls about one participant run one after another, in the order in which they were requested.
 //! - While a participant's role is being changed, reports about that participant are held until the change is written. So
@@ -11,7 +11,6 @@ use conclave_media::MediaEvent;
 use conclave_model::Identity;
 use tokio::sync::oneshot;
 
-use super::message::RoomMsg;
 use super::outcome::CallId;
 
 /// The participant a call is about, if it is about one.
@@ -34,12 +33,11 @@ impl Target {
     }
 }
 
-/// The calls of one room that have not returned, and the messages held for them.
+/// The calls of one room that have not returned.
 #[derive(Debug, Default)]
 pub(super) struct MediaCalls {
     next: CallId,
     running: Vec<RunningCall>,
-    held: Vec<RoomMsg>,
 }
 
 #[derive(Debug)]
@@ -71,58 +69,20 @@ impl MediaCalls {
         self.running.retain(|call| call.id != id);
     }
 
-    /// Holds a message that must wait for a role change, or gives it back.
-    pub fn hold(&mut self, message: RoomMsg) -> Option<RoomMsg> {
-        if !self.must_wait(&message) {
-            return Some(message);
-        }
-        self.held.push(message);
-        None
+    /// Whether a report has to wait: the role of the participant that it is about is being changed.
+    pub fn holds_report(&self, event: &MediaEvent) -> bool {
+        self.changing_role().any(|identity| Some(identity) == event.identity())
     }
 
-    /// Returns the held messages that nothing holds any more, in their order.
-    pub fn release(&mut self) -> Vec<RoomMsg> {
-        if self.held.is_empty() {
-            return Vec::new();
-        }
-        let held = std::mem::take(&mut self.held);
-        held.into_iter().filter_map(|message| self.hold(message)).collect()
+    /// Whether a role is being changed.
+    pub fn is_changing_role(&self) -> bool {
+        self.changing_role().next().is_some()
     }
 
-    /// Returns all held messages.
-    pub fn release_all(&mut self) -> Vec<RoomMsg> {
-        std::mem::take(&mut self.held)
-    }
-
-    fn must_wait(&self, message: &RoomMsg) -> bool {
-        let mut changing = self.running.iter().filter_map(|call| match &call.target {
+    fn changing_role(&self) -> impl Iterator<Item = &Identity> {
+        self.running.iter().filter_map(|call| match &call.target {
             Target::RoleOf(identity) => Some(identity),
             Target::Room | Target::Participant(_) => None,
-        });
-        match message {
-            RoomMsg::Report { report, .. } => {
-                subject(&report.event).is_some_and(|subject| changing.any(|identity| identity == subject))
-            }
-            // What it says of a participant's tracks may be what the change caused.
-            RoomMsg::Observed(_) => changing.next().is_some(),
-            RoomMsg::Barrier(_) => !self.held.is_empty(),
-            _ => false,
-        }
-    }
-}
-
-/// Returns the participant that an event is about.
-fn subject(event: &MediaEvent) -> Option<&Identity> {
-    match event {
-        MediaEvent::JoinRequested { participant, .. } | MediaEvent::ParticipantJoined(participant) => {
-            Some(&participant.identity)
-        }
-        MediaEvent::ParticipantLeft { participant, .. }
-        | MediaEvent::JoinAborted { participant }
-        | MediaEvent::TrackPublished { participant, .. }
-        | MediaEvent::TrackUnpublished { participant, .. }
-        | MediaEvent::TrackMuted { participant, .. }
-        | MediaEvent::PublishLimit { participant, .. } => Some(&participant.identity),
-        MediaEvent::InvalidIdentity | MediaEvent::Egress(_) | MediaEvent::Ingress(_) => None,
+        })
     }
 }

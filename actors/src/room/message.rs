@@ -1,12 +1,11 @@
 //! The messages of a room actor.
 
 use conclave_db::StoreError;
-use conclave_media::{MuteOutcome, Report, ReportError, ServerData};
+use conclave_media::{MuteOutcome, ServerData};
 use conclave_model::Identity;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::role_change::RoleChanged;
 use ractor::RpcReplyPort;
-use tokio::sync::oneshot;
 
 use super::observation::RoomObservation;
 use super::outcome::{CallId, CallOutcome};
@@ -21,13 +20,8 @@ use crate::turns::Turn;
 /// A message to a room actor.
 #[derive(Debug)]
 pub enum RoomMsg {
-    /// The media plane reports an event of the room.
-    Report {
-        /// The event that the media plane reports.
-        report: Report,
-        /// Answered once the event is durable, or refused.
-        answer: oneshot::Sender<Result<(), ReportError>>,
-    },
+    /// Reports of the media plane wait in the room's queue.
+    Reports,
     /// Release the actor that waits until the messages before this one are handled.
     Barrier(Barrier),
     /// End the room.
@@ -85,7 +79,6 @@ impl RoomMsg {
     /// Answers on behalf of a room that has ended.
     pub(crate) fn answer_as_ended(self) {
         match self {
-            Self::Report { answer, .. } => drop(answer.send(Err(ReportError::RoomEnded))),
             Self::Barrier(barrier) => barrier.pass(),
             Self::End(reply) => drop(reply.send(Ok(()))),
             Self::ChangeRole { reply, .. } => drop(reply.send(Err(participant_not_found()))),
@@ -93,7 +86,9 @@ impl RoomMsg {
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
             Self::MediaCallEnded { outcome, .. } => outcome.into_iter().for_each(|outcome| outcome.answer_as_ended()),
-            Self::EmptyTimeout(_)
+            // Who finds that the room has ended answers what waits in its queue.
+            Self::Reports
+            | Self::EmptyTimeout(_)
             | Self::ReservationExpired
             | Self::Reconcile
             | Self::Observed(_)
@@ -103,7 +98,7 @@ impl RoomMsg {
 
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Report { .. } => "report",
+            Self::Reports => "report",
             Self::Barrier(_) => "barrier",
             Self::End(_) => "end",
             Self::ChangeRole { .. } => "change_role",

@@ -6,6 +6,7 @@
 //!
 //! - [`message`], [`requests`], [`state`]: the messages, the requests of callers, and the state.
 //! - [`admission`]: whether a participant may join, and seats for those that are connecting ([`reservations`]).
+//! - [`report_order`]: the order of reports, and of what waits for them.
 //! - [`reports`]: joins, leaves and tracks as the media plane reports them; the end of the room.
 //! - [`commands`], [`roles`]: commands that call the media plane, in spawned tasks; [`media_calls`] keeps their order.
 //! - [`reconcile`]: repairs what lost reports left behind.
@@ -25,15 +26,16 @@ mod message;
 mod observation;
 mod outcome;
 mod reconcile;
+mod report_order;
 mod reports;
 mod requests;
 mod reservations;
 mod roles;
 mod state;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use conclave_model::NamespacedRoom;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::context::ActorContext;
@@ -50,6 +52,8 @@ pub(crate) use state::{HibernatingRoom, RoomStart, RoomState};
 pub struct RoomActor {
     /// What all actors share.
     pub context: Arc<ActorContext>,
+    /// The media plane's name of the room.
+    pub room: NamespacedRoom,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
     /// The path to this actor that reports take.
@@ -61,27 +65,45 @@ impl RoomActor {
         // Boxed, so that the future of an idle room does not hold space for the longest of these.
         match message {
             RoomMsg::Inspect(reply) => drop(reply.send(state.inspect())),
-            message if !state.is_open() => message.answer_as_ended(),
-            RoomMsg::Report { report, answer } => {
-                let result = Box::pin(self.handle_report(me, state, report)).await;
-                // A reporter that stopped waiting reports again or reconciles.
-                let _ = answer.send(result);
+            message if !state.is_open() => {
+                self.answer_waiting_as_ended(state);
+                message.answer_as_ended();
+            }
+            RoomMsg::Reports => Box::pin(self.handle_next_report(me, state)).await,
+            message @ (RoomMsg::Observed(_) | RoomMsg::Barrier(_) | RoomMsg::EmptyTimeout(_)) => {
+                if let Some(message) = self.wait_behind_reports(state, message) {
+                    Box::pin(self.handle_in_order(me, state, message)).await;
+                }
             }
             RoomMsg::End(reply) => drop(reply.send(Box::pin(self.end(me, state)).await)),
-            RoomMsg::ChangeRole { request, recorder, reply } => {
-                self.change_role(me, state, *request, (recorder, reply));
+            message @ RoomMsg::ChangeRole { .. } => {
+                if let Some(message) = self.wait_for_join(state, message) {
+                    Box::pin(self.handle_in_order(me, state, message)).await;
+                }
             }
             RoomMsg::RemoveParticipant { identity, reply } => self.remove_participant(me, state, identity, reply),
             RoomMsg::MuteTrack { request, reply } => self.mute_track(me, state, *request, reply),
             RoomMsg::SendData { data, reply } => self.send_data(me, state, *data, reply),
             RoomMsg::MediaCallEnded { call, outcome } => {
                 Box::pin(self.media_call_ended(state, call, outcome.map(|outcome| *outcome))).await;
+                self.resume_reports(me);
             }
-            RoomMsg::EmptyTimeout(_turn) => Box::pin(self.end_if_empty(me, state)).await,
             RoomMsg::ReservationExpired => self.drop_expired_reservations(me, state),
             RoomMsg::Reconcile => self.observe(state),
-            RoomMsg::Observed(observation) => Box::pin(self.repair(me, state, *observation)).await,
+        }
+    }
+
+    /// Handles a message for which no report has to be handled first any more.
+    async fn handle_in_order(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, message: RoomMsg) {
+        match message {
+            RoomMsg::Observed(observation) => self.repair(me, state, *observation).await,
             RoomMsg::Barrier(barrier) => barrier.pass(),
+            RoomMsg::EmptyTimeout(_turn) => self.end_if_empty(me, state).await,
+            RoomMsg::ChangeRole { request, recorder, reply } => {
+                self.change_role(me, state, *request, (recorder, reply));
+            }
+            // No other message waits for reports.
+            message => message.answer_as_ended(),
         }
     }
 }
@@ -108,13 +130,8 @@ impl Actor for RoomActor {
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), message.name());
-        let (mut next, mut released) = (state.calls.hold(message), VecDeque::new());
-        while let Some(message) = next {
-            self.dispatch(&me, state, message).await;
-            released.extend(state.release());
-            next = released.pop_front();
-        }
-        if state.is_idle() {
+        self.dispatch(&me, state, message).await;
+        if state.is_idle() && !self.context.reports.is_waiting(&self.room) {
             // Messages sent by now are handled first; later ones find the room hibernating and wake it.
             me.actor().drain()?;
         }

@@ -165,6 +165,7 @@ impl RoomActor {
     pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
         let ended = self.context.store.end_room(state.room.project_id.clone(), state.room.id).await?;
         state.refresh(RoomSnapshot { room: ended, participants: Vec::new() });
+        self.answer_waiting_as_ended(state);
         state.empty_timer = None;
         let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
         tokio::spawn(async move {

@@ -58,6 +58,8 @@ pub struct RoomState {
     pub(super) absences: Absences,
     pub(super) reservations: Reservations,
     pub(super) reservation_timer: Option<Timer>,
+    /// Messages that wait for reports, by the numbers of their marks in the room's queue.
+    pub(super) behind_reports: BTreeMap<u64, RoomMsg>,
     /// Joins that may not be complete on the media plane, with the monotonic time at which they were written.
     recent_joins: HashMap<ParticipantSid, Duration>,
 }
@@ -74,6 +76,7 @@ impl RoomState {
             absences: Absences::default(),
             reservations,
             reservation_timer: None,
+            behind_reports: BTreeMap::new(),
             recent_joins: HashMap::new(),
         }
     }
@@ -149,11 +152,6 @@ impl RoomState {
     pub(super) fn refresh(&mut self, now: RoomSnapshot) {
         *self.room = now.room;
         self.participants = now.participants;
-    }
-
-    /// Returns the held messages that can be handled now: all of them once the room has ended.
-    pub(super) fn release(&mut self) -> Vec<RoomMsg> {
-        if self.is_open() { self.calls.release() } else { self.calls.release_all() }
     }
 
     /// Returns the snapshot for the debug endpoint.

@@ -2,7 +2,7 @@
 
 use conclave_db::StoreError;
 use conclave_media::{MediaError, Report, ReportError, Survey};
-use conclave_model::{EndpointId, ProjectId};
+use conclave_model::{EndpointId, NamespacedRoom, ParticipantSid, ProjectId};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
@@ -21,8 +21,17 @@ pub enum SystemMsg {
         /// The message to forward.
         msg: Box<ProjectMsg>,
     },
-    /// The media plane reports an event.
-    Report {
+    /// Reports of the media plane wait in the queue of a room.
+    Reports(NamespacedRoom),
+    /// A participant fills the queue of its room: it is to be removed.
+    QueueFilled {
+        /// The room.
+        room: NamespacedRoom,
+        /// The participant.
+        sid: ParticipantSid,
+    },
+    /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
+    FollowedReport {
         /// The event that the media plane reports.
         report: Report,
         /// Answered once the event is durable, or refused.
@@ -65,7 +74,9 @@ impl SystemMsg {
         match self {
             Self::Populate => "populate",
             Self::Project { .. } => "project",
-            Self::Report { .. } => "report",
+            Self::Reports(_) => "report",
+            Self::FollowedReport { .. } => "followed_report",
+            Self::QueueFilled { .. } => "queue_filled",
             Self::DeliveriesQueued { .. } => "deliveries_queued",
             Self::MediaReturned => "media_returned",
             Self::Restore(_) => "restore",

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use conclave_db::StoreError;
-use conclave_model::ProjectId;
+use conclave_media::ReportError;
+use conclave_model::{NamespacedRoom, ProjectId};
 use ractor::{Actor, ActorId};
 
 use super::{SystemActor, SystemMsg, SystemState};
@@ -85,17 +86,35 @@ impl SystemActor {
         match exists {
             Ok(true) => {
                 self.spawn(me, state, id.clone()).await;
-                // Reports may have been lost with the actor that failed.
+                // Reports may have been lost with the actor that failed, and tickets of those that wait.
                 if state.projects.get(&id).is_some_and(Child::has_failed) {
+                    for room in self.context.reports.renew_tickets(&id) {
+                        self.send(me, state, id.clone(), ProjectMsg::Reports(room));
+                    }
                     self.survey(me, state);
                 }
             }
             Ok(false) => {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
                 let waiting = state.projects.remove(&id).map(Child::into_waiting);
-                waiting.into_iter().flatten().for_each(ProjectMsg::answer_as_unknown);
+                for message in waiting.into_iter().flatten() {
+                    self.answer_as_unknown(&id, message);
+                }
             }
             Err(error) => self.restore_later(me, state, id, &error.to_string()),
+        }
+    }
+
+    /// Answers on behalf of a project that does not exist. A caller of such a project gets no answer: no credential is its.
+    fn answer_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
+        match message {
+            ProjectMsg::Reports(room) => {
+                for waiting in self.context.reports.take_all(&NamespacedRoom::new(project, &room)) {
+                    waiting.answers.send(Err(ReportError::UnknownRoom));
+                }
+            }
+            ProjectMsg::FollowedReport { answer, .. } => drop(answer.send(Err(ReportError::UnknownRoom))),
+            _ => {}
         }
     }
 

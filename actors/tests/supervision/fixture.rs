@@ -11,7 +11,7 @@ use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::turns::Turns;
-use conclave_actors::{ActorContext, ActorRegistry, EventRelay, Settings, Tree, Uploader};
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ReportQueues, Settings, Tree, Uploader};
 use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
@@ -62,6 +62,7 @@ impl Fixture {
             uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()),
             settings: Settings::default(),
             turns: turns.clone(),
+            reports: ReportQueues::default(),
             registry: ActorRegistry::default(),
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };

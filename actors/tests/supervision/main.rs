@@ -9,4 +9,5 @@ mod fixture;
 mod followed;
 mod plane;
 mod polls;
+mod reports;
 mod rooms;

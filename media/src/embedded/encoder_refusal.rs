@@ -43,7 +43,8 @@ impl From<MachineError> for EncoderRefusal {
             MachineError::NoSuchIngress
             | MachineError::NoSuchParticipant
             | MachineError::NoSuchTrack
-            | MachineError::Forbidden(_) => Self::UnknownKey,
+            | MachineError::Forbidden(_)
+            | MachineError::TooManyTracks => Self::UnknownKey,
         }
     }
 }

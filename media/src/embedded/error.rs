@@ -12,6 +12,9 @@ pub enum MachineError {
     /// The participant's grants forbid it. Holds the reason.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The participant has as many tracks as one may have.
+    #[error("the participant has as many tracks as one may have")]
+    TooManyTracks,
     /// The room has its maximum of participants.
     #[error("the room is full")]
     RoomFull,

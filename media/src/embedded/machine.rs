@@ -56,8 +56,22 @@ pub(super) struct Machine {
     deadlines: BTreeSet<(Timestamp, Deadline)>,
     /// The rooms whose egresses have to follow a change.
     changed_rooms: HashSet<NamespacedRoom>,
+    limits: Limits,
     reports: Vec<Report>,
     effects: Vec<Effect>,
+}
+
+/// Limits of what a participant may do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Tracks that it may have at once, also those that it has announced only.
+    pub tracks: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { tracks: 100 }
+    }
 }
 
 /// What happens at a deadline.
@@ -72,6 +86,11 @@ enum Deadline {
 }
 
 impl Machine {
+    /// Sets how many tracks a participant may have at once.
+    pub fn set_max_tracks(&mut self, tracks: usize) {
+        self.limits.tracks = tracks;
+    }
+
     /// Lets it keep what the sandbox shows: inboxes, and the participants that left last.
     pub fn enable_sandbox(&mut self) {
         self.recently_left.get_or_insert_default();

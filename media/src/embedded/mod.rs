@@ -41,6 +41,7 @@ mod room;
 mod rtc_metrics;
 mod rtmp;
 mod sandbox;
+mod settings;
 mod signal;
 mod stream_key_rates;
 mod turn;

@@ -72,7 +72,7 @@ pub(super) struct Inner {
     /// The TURN servers that clients are given.
     pub turn: OnceLock<Arc<TurnServers>>,
     /// Set if clients may simulate failures of the server.
-    simulations: OnceLock<()>,
+    pub simulations: OnceLock<()>,
 }
 
 #[derive(Default)]
@@ -120,17 +120,6 @@ impl EmbeddedPlane {
     /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
     pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
         self.0.sink.set(sink).is_ok()
-    }
-
-    /// Sets the TURN servers that clients are given. Only the first call has an effect; returns whether this was the first.
-    pub fn set_turn_servers(&self, servers: TurnServers) -> bool {
-        self.0.turn.set(Arc::new(servers)).is_ok()
-    }
-
-    /// Lets clients that join from now on simulate failures of the server, and keeps what the sandbox shows of participants.
-    pub fn enable_sandbox(&self) {
-        self.0.simulations.get_or_init(|| ());
-        self.0.call(|machine, _| machine.enable_sandbox());
     }
 
     /// The state that clones share.

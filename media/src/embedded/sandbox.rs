@@ -63,6 +63,7 @@ impl From<MachineError> for SandboxError {
             MachineError::NoSuchParticipant => Self::NoSuchParticipant,
             MachineError::NoSuchTrack => Self::NoSuchTrack,
             MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
+            MachineError::TooManyTracks => Self::Forbidden(error.to_string()),
             MachineError::RoomFull => Self::RoomFull,
             // Connecting a second encoder has no effect here, so it is not refused.
             MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
@@ -108,6 +109,12 @@ pub struct ClientView {
 }
 
 impl EmbeddedPlane {
+    /// Lets clients that join from now on simulate failures of the server, and keeps what the sandbox shows of participants.
+    pub fn enable_sandbox(&self) {
+        self.inner().simulations.get_or_init(|| ());
+        self.inner().call(|machine, _| machine.enable_sandbox());
+    }
+
     /// Joins a room.
     ///
     /// # Errors

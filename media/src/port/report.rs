@@ -4,7 +4,7 @@ use conclave_model::egress::EgressState;
 use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
-use conclave_model::{NamespacedRoom, Timestamp};
+use conclave_model::{Identity, NamespacedRoom, Timestamp};
 use tokio::sync::oneshot;
 
 /// An event on the media plane.
@@ -81,6 +81,25 @@ pub enum MediaEvent {
     Egress(EgressState),
     /// The state of an ingress endpoint changed. The same state may be reported twice, and late.
     Ingress(IngressState),
+}
+
+impl MediaEvent {
+    /// Returns the identity of the participant that the event is about.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::JoinRequested { participant, .. } | Self::ParticipantJoined(participant) => {
+                Some(&participant.identity)
+            }
+            Self::ParticipantLeft { participant, .. }
+            | Self::JoinAborted { participant }
+            | Self::TrackPublished { participant, .. }
+            | Self::TrackUnpublished { participant, .. }
+            | Self::TrackMuted { participant, .. }
+            | Self::PublishLimit { participant, .. } => Some(&participant.identity),
+            Self::InvalidIdentity | Self::Egress(_) | Self::Ingress(_) => None,
+        }
+    }
 }
 
 /// Why the control plane did not accept a report.

@@ -25,6 +25,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 
 fn show(state: &AppState) -> HttpResponse {
     state.metrics.actors.update_gauges(state.tree.registry());
+    state.metrics.actors.update_report_gauge(state.tree.reports());
     state.metrics.actors.update_upload_gauges(state.tree.uploads());
     state.metrics.set_admitted(state.admission.counts());
     if let Some(expires) = state.tls.as_ref().and_then(TlsStatus::expires) {

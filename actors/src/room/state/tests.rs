@@ -1,7 +1,6 @@
-use conclave_media::{MediaEvent, Report};
+use conclave_media::MediaEvent;
 use conclave_model::participant::ParticipantKind;
-use conclave_model::{NamespacedRoom, ProjectId, RoomId, SessionId};
-use tokio::sync::oneshot;
+use conclave_model::{ProjectId, RoomId, SessionId};
 
 use super::super::media_calls::Target;
 use super::*;
@@ -118,23 +117,17 @@ fn a_join_is_settled_after_its_grace_and_one_of_an_earlier_actor_at_once() {
 }
 
 #[test]
-fn messages_held_for_a_role_change_are_released_when_it_or_the_room_ends() {
-    let left = || {
-        let room: NamespacedRoom = "prj_0123456789ab.standup".parse().unwrap();
-        let participant = ParticipantRef { identity: id("alice"), sid: sid("alice"), role: None };
-        let event = MediaEvent::ParticipantLeft { participant, clean: true };
-        let report = Report { room, at: Timestamp::from_millis(0), event };
-        RoomMsg::Report { report, answer: oneshot::channel().0 }
+fn reports_about_a_participant_are_held_while_its_role_is_changed() {
+    let left = |name: &str| {
+        let participant = ParticipantRef { identity: id(name), sid: sid(name), role: None };
+        MediaEvent::ParticipantLeft { participant, clean: true }
     };
     let mut state = state(&[("alice", "host")]);
-    let (call, ..) = state.calls.begin(Target::RoleOf(id("alice")));
-    assert!(state.calls.hold(left()).is_none());
-    assert!(state.release().is_empty());
-    state.calls.end(call);
-    assert_eq!(state.release().len(), 1);
-
-    state.calls.begin(Target::RoleOf(id("alice")));
-    assert!(state.calls.hold(left()).is_none());
-    state.room.status = RoomStatus::Ended;
-    assert_eq!((state.release().len(), state.release().len()), (1, 0));
+    let (removal, ..) = state.calls.begin(Target::Participant(id("bob")));
+    let (change, ..) = state.calls.begin(Target::RoleOf(id("alice")));
+    assert!(state.calls.holds_report(&left("alice")) && !state.calls.holds_report(&left("bob")));
+    assert!(!state.calls.holds_report(&MediaEvent::InvalidIdentity) && state.calls.is_changing_role());
+    state.calls.end(change);
+    assert!(!state.calls.holds_report(&left("alice")) && !state.calls.is_changing_role());
+    state.calls.end(removal);
 }

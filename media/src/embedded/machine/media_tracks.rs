@@ -27,7 +27,7 @@ pub(in crate::embedded) enum AnnounceError {
     UnknownTrack,
     /// The client has announced this track before.
     Queued,
-    /// Too many announced tracks have no media section.
+    /// The participant has as many tracks as one may have, or too many announced ones have no media section.
     LimitExceeded,
     /// The type is neither audio nor video.
     UnsupportedType,
@@ -50,7 +50,7 @@ impl Machine {
             return Err(AnnounceError::UnknownTrack);
         } else if client.tracks.values().any(|track| track.cid == request.cid) {
             return Err(AnnounceError::Queued);
-        } else if pending.nth(MAX_PENDING - 1).is_some() {
+        } else if client.tracks.len() >= self.limits.tracks || pending.nth(MAX_PENDING - 1).is_some() {
             return Err(AnnounceError::LimitExceeded);
         }
         let track_sid: TrackSid =

@@ -13,8 +13,12 @@ use crate::port::MediaEvent;
 impl Machine {
     /// A participant publishes a track.
     pub fn publish(&mut self, sid: &ParticipantSid, new: NewTrack, now: Timestamp) -> Result<Track, MachineError> {
+        let most = self.limits.tracks;
         let publisher = self.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
+        if publisher.participant().tracks.len() >= most {
+            return Err(MachineError::TooManyTracks);
+        }
         let track = Track {
             sid: unused_id("TR_", |sid| publisher.participant().tracks.iter().any(|track| track.sid == *sid)),
             kind: new.kind,

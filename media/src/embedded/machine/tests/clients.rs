@@ -264,3 +264,22 @@ fn what_a_client_said_is_gone_with_it() {
     machine.leave(&alice, true, NOW).unwrap();
     assert!(machine.active_or_left(&alice).unwrap().client.is_none(), "its tracks, wishes and permissions");
 }
+
+#[test]
+fn a_participant_has_a_bounded_number_of_tracks_and_its_client_learns_that_one_is_refused() {
+    let mut machine = sandbox_machine();
+    machine.set_max_tracks(2);
+    let alice = connected(&mut machine, claims(&room(), "alice", None));
+    let mut announce =
+        |machine: &mut Machine, cid: &str| machine.announce_track(&alice, &announcement(cid, TrackType::Audio));
+    let first = announce(&mut machine, "c0").unwrap();
+    announce(&mut machine, "c1").unwrap();
+    assert_eq!(announce(&mut machine, "c2"), Err(AnnounceError::LimitExceeded));
+    machine.track_ended(&alice, &first.sid.parse().unwrap(), NOW);
+    assert!(announce(&mut machine, "c2").is_ok(), "a track that has ended makes room");
+
+    let bob = joined(&mut machine, "bob");
+    machine.publish(&bob, camera(), NOW).unwrap();
+    machine.publish(&bob, microphone(), NOW).unwrap();
+    assert_eq!(machine.publish(&bob, camera(), NOW), Err(MachineError::TooManyTracks));
+}

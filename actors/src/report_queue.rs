@@ -1,0 +1,293 @@
+//! The reports of the media plane that wait for their room's actor.
+//!
+//! They wait here instead of in mailboxes, so that nothing else waits behind them: the actor takes one after another, and
+//! between two of them handles what its mailbox has, such as a removal or the end of the room. What tells the actor that reports
+//! wait is a *ticket*, a message without content, of which one at a time is on its way along the path of reports.
+//!
+//! - Reports of one room are taken in the order in which they were put in. One about the mute state of a track replaces the one
+//!   that waits.
+//! - A message that must not overtake reports is marked in the queue ([`ReportQueues::mark`]).
+//! - Of one identity, [`MAX_WAITING`] reports wait. Further ones are refused; who sends them is to be removed.
+//! - The queues outlive the actors: one that is rebuilt after a failure takes what waits.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use conclave_media::{MediaEvent, Report, ReportError};
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid, ProjectId, RoomName, TrackSid};
+use tokio::sync::oneshot;
+
+/// Number of reports about one identity in one room that wait at most.
+const MAX_WAITING: usize = 1_000;
+
+type Answer = oneshot::Sender<Result<(), ReportError>>;
+
+/// The queues of all rooms. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub struct ReportQueues(Arc<Mutex<HashMap<NamespacedRoom, RoomQueue>>>);
+
+/// Something that waits for a room's actor.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A report.
+    Report(WaitingReport),
+    /// The place of a message, by the number that it was given.
+    Mark(u64),
+}
+
+/// A report that waits.
+#[derive(Debug)]
+pub(crate) struct WaitingReport {
+    /// The report.
+    pub report: Report,
+    /// Where its answer goes.
+    pub answers: Answers,
+}
+
+/// Where the answer to a report goes.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    answer: Answer,
+    /// The answers to the reports that it replaced.
+    replaced: Vec<Answer>,
+}
+
+/// What became of a report.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It waits, and the room's actor knows that reports wait.
+    Waits,
+    /// It waits, and a ticket has to be sent.
+    NeedsTicket,
+    /// It was refused: too many reports about its identity wait. Has the participant that is to be removed, the first time.
+    Refused(Option<ParticipantSid>),
+}
+
+#[derive(Default)]
+struct RoomQueue {
+    next: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    /// The reports of a track's mute state that wait.
+    mutes: HashMap<(ParticipantSid, TrackSid), u64>,
+    by_identity: HashMap<Identity, usize>,
+    /// Participants whose removal has been asked for.
+    removing: HashSet<ParticipantSid>,
+    /// Whether a ticket is on its way to the room's actor.
+    has_ticket: bool,
+}
+
+impl Answers {
+    /// Answers the report, and those that it replaced.
+    pub fn send(self, result: Result<(), ReportError>) {
+        for answer in self.replaced.into_iter().chain([self.answer]) {
+            // A reporter that stopped waiting reports again or reconciles.
+            let _ = answer.send(result);
+        }
+    }
+
+    /// Adds the answer to a report that replaces the one before.
+    fn add(&mut self, answer: Answer) {
+        self.replaced.retain(|waiting| !waiting.is_closed());
+        let replaced = std::mem::replace(&mut self.answer, answer);
+        if !replaced.is_closed() {
+            self.replaced.push(replaced);
+        }
+    }
+}
+
+impl RoomQueue {
+    fn push(&mut self, report: Report, answer: Answer) -> Pushed {
+        let mute = mute_key(&report.event);
+        let replaced = mute.as_ref().and_then(|key| self.mutes.get(key)).and_then(|at| self.waiting.get_mut(at));
+        if let Some(Waiting::Report(waiting)) = replaced {
+            waiting.report = report;
+            waiting.answers.add(answer);
+            return self.pushed();
+        }
+        if let Some(identity) = report.event.identity() {
+            let waiting = self.by_identity.get_mut(identity);
+            if waiting.as_ref().is_some_and(|waiting| **waiting >= most_waiting(&report.event)) {
+                let _ = answer.send(Err(ReportError::Unavailable));
+                return self.refused(&report.event);
+            }
+            match waiting {
+                Some(waiting) => *waiting += 1,
+                None => drop(self.by_identity.insert(identity.clone(), 1)),
+            }
+        }
+        let at =
+            self.append(Waiting::Report(WaitingReport { report, answers: Answers { answer, replaced: Vec::new() } }));
+        if let Some(key) = mute {
+            self.mutes.insert(key, at);
+        }
+        self.pushed()
+    }
+
+    fn append(&mut self, waiting: Waiting) -> u64 {
+        let at = self.next;
+        self.next += 1;
+        self.waiting.insert(at, waiting);
+        at
+    }
+
+    fn pushed(&mut self) -> Pushed {
+        if std::mem::replace(&mut self.has_ticket, true) { Pushed::Waits } else { Pushed::NeedsTicket }
+    }
+
+    fn refused(&mut self, event: &MediaEvent) -> Pushed {
+        Pushed::Refused(publisher(event).filter(|sid| self.removing.insert((*sid).clone())).cloned())
+    }
+
+    /// Takes the first that may be handled. Keeps the ticket if another one may be handled too.
+    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<(Waiting, bool)> {
+        let first = self.waiting.keys().next().copied();
+        let can = |(at, waiting): &(&u64, &Waiting)| may_handle(waiting, Some(**at) == first);
+        let next = self.waiting.iter().find(can).map(|(at, _)| *at);
+        let taken = next.and_then(|at| self.waiting.remove(&at));
+        if let Some(Waiting::Report(WaitingReport { report, .. })) = &taken {
+            self.forget(&report.event);
+        }
+        let first = self.waiting.keys().next().copied();
+        let can = |(at, waiting): (&u64, &Waiting)| may_handle(waiting, Some(*at) == first);
+        self.has_ticket = taken.is_some() && self.waiting.iter().any(can);
+        taken.map(|taken| (taken, self.has_ticket))
+    }
+
+    /// Forgets that a report waits.
+    fn forget(&mut self, event: &MediaEvent) {
+        if let Some(key) = mute_key(event) {
+            self.mutes.remove(&key);
+        }
+        let Some(identity) = event.identity() else { return };
+        if let Some(waiting) = self.by_identity.get_mut(identity) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.by_identity.remove(identity);
+            }
+        }
+    }
+}
+
+impl ReportQueues {
+    /// Puts a report at the end of its room's queue.
+    pub(crate) fn push(&self, report: Report, answer: Answer) -> Pushed {
+        let mut queues = self.lock();
+        if let Some(queue) = queues.get_mut(&report.room) {
+            return queue.push(report, answer);
+        }
+        queues.entry(report.room.clone()).or_default().push(report, answer)
+    }
+
+    /// Marks the end of a room's queue, for a message that has to wait behind the reports. Returns the mark's number.
+    pub(crate) fn mark(&self, room: &NamespacedRoom) -> u64 {
+        let mut queues = self.lock();
+        let queue = queues.entry(room.clone()).or_default();
+        let number = queue.next;
+        queue.append(Waiting::Mark(number))
+    }
+
+    /// Takes the first of what waits that may be handled now, which `may_handle` decides; its second argument is whether nothing
+    /// waits before it. Returns whether another one may be handled, so that the ticket has to go on.
+    pub(crate) fn take(
+        &self,
+        room: &NamespacedRoom,
+        may_handle: impl Fn(&Waiting, bool) -> bool,
+    ) -> Option<(Waiting, bool)> {
+        let mut queues = self.lock();
+        let queue = queues.get_mut(room)?;
+        let taken = queue.take(may_handle);
+        if queue.waiting.is_empty() {
+            queues.remove(room);
+        }
+        taken
+    }
+
+    /// Takes everything that waits for a room. Marks are dropped.
+    pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<WaitingReport> {
+        let queue = self.lock().remove(room);
+        queue.into_iter().flat_map(|queue| queue.waiting.into_values()).filter_map(Waiting::into_report).collect()
+    }
+
+    /// Whether something waits for a room.
+    pub(crate) fn is_waiting(&self, room: &NamespacedRoom) -> bool {
+        self.lock().contains_key(room)
+    }
+
+    /// Returns whether a ticket has to be sent to a room, because something may have become ready and none is on its way.
+    pub(crate) fn claim_ticket(&self, room: &NamespacedRoom) -> bool {
+        self.lock().get_mut(room).is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
+    }
+
+    /// Returns whether a ticket has to be sent to a room whose last one may be lost.
+    pub(crate) fn renew_ticket(&self, room: &NamespacedRoom) -> bool {
+        self.lock().get_mut(room).map(|queue| queue.has_ticket = true).is_some()
+    }
+
+    /// Returns the rooms of a project for which something waits, whose tickets may be lost.
+    pub(crate) fn renew_tickets(&self, project: &ProjectId) -> Vec<RoomName> {
+        let mut queues = self.lock();
+        let of_project = queues.iter_mut().map(|(room, queue)| (room.split(), queue));
+        let of_project = of_project.filter(|((of, _), _)| of == project);
+        of_project
+            .map(|((_, room), queue)| {
+                queue.has_ticket = true;
+                room
+            })
+            .collect()
+    }
+
+    /// Drops everything, which reporters read as unavailable.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// Returns the number of reports that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.lock().values().map(|queue| queue.waiting.len()).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedRoom, RoomQueue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn into_report(self) -> Option<WaitingReport> {
+        match self {
+            Self::Report(report) => Some(report),
+            Self::Mark(_) => None,
+        }
+    }
+}
+
+/// Returns how many reports about one identity may wait before this one. Ends are refused last: they are what remains of those
+/// that were taken, and what a removal causes.
+const fn most_waiting(event: &MediaEvent) -> usize {
+    match event {
+        MediaEvent::ParticipantLeft { .. } | MediaEvent::JoinAborted { .. } => usize::MAX,
+        MediaEvent::TrackUnpublished { .. } => 2 * MAX_WAITING,
+        _ => MAX_WAITING,
+    }
+}
+
+/// Returns the participant that fills its room's queue by such an event; `None` if it is not in the room yet.
+const fn publisher(event: &MediaEvent) -> Option<&ParticipantSid> {
+    match event {
+        MediaEvent::TrackPublished { participant, .. }
+        | MediaEvent::TrackUnpublished { participant, .. }
+        | MediaEvent::TrackMuted { participant, .. }
+        | MediaEvent::PublishLimit { participant, .. } => Some(&participant.sid),
+        _ => None,
+    }
+}
+
+fn mute_key(event: &MediaEvent) -> Option<(ParticipantSid, TrackSid)> {
+    match event {
+        MediaEvent::TrackMuted { participant, track } => Some((participant.sid.clone(), track.sid.clone())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
