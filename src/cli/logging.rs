@@ -1,5 +1,9 @@
 //! The log on stderr, at the level of `RUST_LOG`.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use env_logger::Env;
 use log::{Level, Log, Metadata, Record};
 
@@ -10,33 +14,127 @@ const DEFAULT_LOG: &str = "info,ractor=warn,actix_server=warn";
 /// connections that break off.
 const CLIENT_PROTOCOL: &str = "actix_http::h1";
 
+/// The crates that read what clients of media send. They report each packet and description that they cannot use, without the
+/// client's name.
+const MEDIA_PROTOCOLS: [&str; 4] = ["str0m", "sctp_proto", "dimpl", "is"];
+
+/// How often a part of them may report something.
+const MEDIA_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Starts logging. Called once, first.
 pub(super) fn start() {
     let logger = env_logger::Builder::from_env(Env::default().default_filter_or(DEFAULT_LOG)).build();
     log::set_max_level(logger.filter());
     // Only a second call could fail.
-    let _ = log::set_boxed_logger(Box::new(ClientMistakesAsDebug(logger)));
+    let _ = log::set_boxed_logger(Box::new(ClientMistakes::new(logger)));
 }
 
-/// Logs what a client does wrong for debugging only, since clients could fill the log otherwise.
-struct ClientMistakesAsDebug<L>(L);
+/// Logs what a client does wrong for debugging only, or once a minute, since clients could fill the log otherwise.
+struct ClientMistakes<L> {
+    log: L,
+    /// When each part of the media protocols reported something last.
+    reported: Mutex<HashMap<String, Instant>>,
+}
 
-impl<L: Log> Log for ClientMistakesAsDebug<L> {
+impl<L: Log> ClientMistakes<L> {
+    fn new(log: L) -> Self {
+        Self { log, reported: Mutex::default() }
+    }
+
+    /// Returns the level at which a record is logged.
+    fn level(&self, metadata: &Metadata<'_>, now: Instant) -> Level {
+        let is_mistake = metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
+        if is_mistake || (is_of_media_protocol(metadata) && !self.is_due(metadata.target(), now)) {
+            return Level::Debug;
+        }
+        metadata.level()
+    }
+
+    fn is_due(&self, target: &str, now: Instant) -> bool {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = reported.get(target).is_none_or(|at| now.saturating_duration_since(*at) >= MEDIA_INTERVAL);
+        if is_due {
+            reported.insert(target.to_owned(), now);
+        }
+        is_due
+    }
+
+    fn log_at(&self, record: &Record<'_>, now: Instant) {
+        if self.log.enabled(record.metadata()) {
+            let level = self.level(record.metadata(), now);
+            self.log.log(&record.to_builder().level(level).build());
+        }
+    }
+}
+
+impl<L: Log> Log for ClientMistakes<L> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.0.enabled(&lowered(metadata))
+        self.log.enabled(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
-        self.0.log(&record.to_builder().metadata(lowered(record.metadata())).build());
+        self.log_at(record, Instant::now());
     }
 
     fn flush(&self) {
-        self.0.flush();
+        self.log.flush();
     }
 }
 
-fn lowered<'a>(metadata: &Metadata<'a>) -> Metadata<'a> {
-    let is_mistake = metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
-    let level = if is_mistake { Level::Debug } else { metadata.level() };
-    Metadata::builder().level(level).target(metadata.target()).build()
+/// Returns whether a record is a warning or an error of a library that reads what clients of media send.
+fn is_of_media_protocol(metadata: &Metadata<'_>) -> bool {
+    let library = metadata.target().split("::").next().unwrap_or_default();
+    metadata.level() <= Level::Warn && MEDIA_PROTOCOLS.contains(&library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the levels and targets of the records that are logged at the level INFO.
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<(Level, String)>>);
+
+    impl Log for Kept {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.level() <= Level::Info
+        }
+
+        fn log(&self, record: &Record<'_>) {
+            if self.enabled(record.metadata()) {
+                self.0.lock().unwrap().push((record.level(), record.target().to_owned()));
+            }
+        }
+
+        fn flush(&self) {}
+    }
+
+    #[test]
+    fn libraries_report_what_clients_of_media_do_wrong_once_a_minute() {
+        let (log, begin) = (ClientMistakes::new(Kept::default()), Instant::now());
+        for second in 0..120 {
+            for (level, target) in [
+                (Level::Error, "sctp_proto::association"),
+                (Level::Warn, "str0m::sdp::parser"),
+                (Level::Error, "actix_http::h1::dispatcher"),
+            ] {
+                let record = Record::builder().level(level).target(target).build();
+                log.log_at(&record, begin + Duration::from_secs(second));
+            }
+        }
+        let once = [(Level::Error, "sctp_proto::association"), (Level::Warn, "str0m::sdp::parser")];
+        let expected: Vec<_> = once.into_iter().chain(once).map(|(level, target)| (level, target.to_owned())).collect();
+        assert_eq!(*log.log.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn other_records_are_logged_as_they_are() {
+        let log = ClientMistakes::new(Kept::default());
+        for target in ["str0mx", "isolated::part", "conclave_rtc::worker", "actix_server"] {
+            for _ in 0..2 {
+                log.log_at(&Record::builder().level(Level::Warn).target(target).build(), Instant::now());
+            }
+        }
+        assert_eq!(log.log.0.lock().unwrap().len(), 8);
+    }
 }

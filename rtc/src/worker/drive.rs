@@ -243,9 +243,7 @@ impl Worker {
     pub(super) fn fail_transport(&mut self, key: TransportKey, error: &TransportError) {
         let Some(transport) = self.transports.get(key) else { return };
         let peer = transport.peer;
-        if let Some(peer) = self.peers.get(peer) {
-            log::warn!(participant = peer.info.sid.as_str(), error:%; "a media connection failed");
-        }
+        self.warn(peer, "a media connection failed", error);
         self.fail_peer(peer, FailureReason::Closed);
     }
 }

@@ -24,6 +24,7 @@ mod subscribing;
 mod ticks;
 mod timers;
 mod track;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ use room::Room;
 use ticks::Ticks;
 use timers::Timers;
 use track::UpTrack;
+use warnings::Warnings;
 
 /// How many packets are put into the outbox before it has to be emptied: as many as one call to the system sends.
 pub const OUTBOX: usize = 64;
@@ -77,6 +79,7 @@ pub struct Worker {
     /// The tracks of which a layer has begun to send.
     revived: Vec<TrackKey>,
     counters: Counters,
+    warnings: Warnings,
     outbox: Vec<Transmit>,
     events: Vec<Event>,
 }
@@ -119,6 +122,7 @@ impl Worker {
             renegotiate: Vec::new(),
             revived: Vec::new(),
             counters: Counters::default(),
+            warnings: Warnings::default(),
             outbox: Vec::new(),
             events: Vec::new(),
         }
@@ -131,7 +135,10 @@ impl Worker {
             Command::AddPeer(info) => self.add_peer(room, info),
             Command::RemovePeer { peer } => self.with_peer(&peer, Self::remove_peer),
             Command::FailPeer { peer, reason } => {
-                self.with_peer(&peer, |worker, key| worker.refuse_client(key, reason));
+                self.with_peer(&peer, |worker, key| {
+                    worker.warn(key, "a client sends more than it may", &format_args!("{reason:?}"));
+                    worker.refuse_client(key, reason);
+                });
             }
             Command::CloseRoom => self.close_room(room),
             Command::Offer { peer, offer_id, sdp } => {

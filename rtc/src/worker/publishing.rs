@@ -17,7 +17,8 @@ impl Worker {
         if self.peers.get(key).is_none_or(|peer| peer.has_failed) {
             return;
         }
-        if sdp::check(text, &self.limits).is_err() {
+        if let Err(error) = sdp::check(text, &self.limits) {
+            self.warn(key, "a client's offer is too large", &error);
             return self.refuse_client(key, FailureReason::Negotiation);
         }
         let sections = sdp::read_sections(text);
@@ -25,7 +26,14 @@ impl Worker {
             return self.fail_peer(key, FailureReason::Negotiation);
         };
         let accepted = self.transports.get_mut(transport).map(|transport| transport.accept_offer(text));
-        let Some(Ok(answer)) = accepted else { return self.fail_peer(key, FailureReason::Negotiation) };
+        let answer = match accepted {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => {
+                self.warn(key, "a client's offer cannot be used", &error);
+                return self.fail_peer(key, FailureReason::Negotiation);
+            }
+            None => return,
+        };
         self.register_credentials(transport);
         self.count_sections(transport, &answer);
         self.touch(transport);
@@ -110,9 +118,7 @@ impl Worker {
     }
 
     fn refuse_track(&mut self, key: PeerKey, info: NewTrack) {
-        let Some(peer) = self.peers.get(key) else { return };
-        let participant = peer.info.sid.as_str();
-        log::warn!(participant, track = info.sid.as_str(); "a client offers a track only with codecs that are not forwarded");
+        self.warn(key, "a client offers a track only with codecs that are not forwarded", &info.sid);
         self.emit(key, PeerEvent::TrackRefused { track: info.sid });
     }
 
