@@ -14,6 +14,10 @@ const WRITE: &str = "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (
 const RENEW: &str = "UPDATE heartbeat SET at = ?1 WHERE id = 1";
 const DELETE: &str = "DELETE FROM heartbeat WHERE id = 1";
 
+const COUNT_ROOMS: &str =
+    "UPDATE projects SET open_rooms = (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')
+     WHERE open_rooms <> (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')";
+
 fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
     sql.one(SELECT, args![], |row| row.get(0))
 }
@@ -28,7 +32,8 @@ pub(crate) fn renew_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
 }
 
 impl Store {
-    /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed.
+    /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed. The
+    /// open rooms of all projects are counted anew.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -37,6 +42,10 @@ impl Store {
             .write(Queue::SERVER, |tx| {
                 let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
                 record_heartbeat(tx)?;
+                let corrected = tx.sql.change(COUNT_ROOMS, args![])?;
+                if corrected > 0 {
+                    log::warn!(projects = corrected; "the number of open rooms was wrong and has been corrected");
+                }
                 Ok(crash)
             })
             .await?;

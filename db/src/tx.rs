@@ -28,7 +28,9 @@ pub(crate) struct Tx<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct RoomCounts(Vec<(ProjectId, i64)>);
 
-const COUNT_ROOMS: &str = "UPDATE projects SET open_rooms = open_rooms + ?2 WHERE id = ?1";
+/// A number that was too low is corrected at the next start. It must not keep a room from ending.
+const COUNT_ROOMS: &str =
+    "UPDATE projects SET open_rooms = CASE WHEN open_rooms + ?2 < 0 THEN 0 ELSE open_rooms + ?2 END WHERE id = ?1";
 
 impl RoomCounts {
     /// Counts `change` more open rooms of a project.

@@ -307,3 +307,21 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     tokio::time::sleep(2 * SNAPSHOT_AGE).await;
     assert!(store.authenticate(key).await.unwrap().unwrap().revoked);
 }
+
+#[actix::test]
+async fn a_wrong_number_of_open_rooms_keeps_no_room_from_ending_and_is_counted_anew_at_the_start() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, _) = open(&dir, &clock);
+    let (project, other) = (create_project(&store).await, create_project(&store).await);
+    let open_rooms = async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
+    let first = create_room(&store, new_room(&project, "a"), None).await.unwrap();
+    for name in ["b", "c"] {
+        create_room(&store, new_room(&project, name), None).await.unwrap();
+    }
+    let file = rusqlite::Connection::open(dir.path().join("conclave.db")).unwrap();
+    file.execute("UPDATE projects SET open_rooms = CASE WHEN id = ?1 THEN 0 ELSE 7 END", [project.as_str()]).unwrap();
+    store.end_room(project.clone(), first.id).await.unwrap();
+    assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (0, 7));
+    store.begin_run().await.unwrap();
+    assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (2, 0));
+}
