@@ -1,7 +1,8 @@
 //! The ffmpeg of this machine: whether it is there, its version, and what it can encode.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// The encoders that are used, in the order of preference for each codec.
 pub const ENCODERS: [&str; 6] = ["libx264", "h264_v4l2m2m", "aac", "libvpx", "libopus", "opus"];
+/// What of the environment a child gets: where programs and libraries are. The rest may have secrets of the server.
+const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 /// How long ffmpeg may take to say what it is.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -58,7 +61,7 @@ impl Ffmpeg {
     /// Returns a command that says nothing but errors. A signal to the process group of the server, such as that of Ctrl-C, does not
     /// reach it: it ends when its input does.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = without_secrets(&self.program);
         command.process_group(0);
         command.args(["-hide_banner", "-nostdin", "-nostats", "-loglevel", "error"]);
         command
@@ -86,10 +89,19 @@ impl fmt::Display for Ffmpeg {
     }
 }
 
+/// Returns a command that inherits nothing of the environment that it does not need.
+fn without_secrets(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs(ENVIRONMENT.into_iter().filter_map(|name| Some((name, env::var_os(name)?))));
+    // Each thread of glibc would reserve address space for memory of its own.
+    command.env("MALLOC_ARENA_MAX", "2");
+    command
+}
+
 /// Returns what the program prints.
 fn ask(program: &str, question: &str) -> Result<String, FfmpegError> {
     let unusable = |error: io::Error| FfmpegError::Unusable(error.to_string());
-    let mut command = Command::new(program);
+    let mut command = without_secrets(program.as_ref());
     command.args(["-hide_banner", question]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => FfmpegError::NotFound,
@@ -128,6 +140,15 @@ mod tests {
         let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap());
         assert_eq!(rustix::process::getpgid(pid).ok(), pid);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_child_inherits_no_secrets_of_the_environment() {
+        assert!(env::var_os("CARGO_MANIFEST_DIR").is_some(), "this test has an environment that a child does not need");
+        let output = without_secrets("env".as_ref()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let is_needed = |line: &str| ENVIRONMENT.iter().chain(&["MALLOC_ARENA_MAX"]).any(|name| line.starts_with(name));
+        assert!(text.lines().all(is_needed) && text.contains("PATH="), "{text}");
     }
 
     #[test]
