@@ -10,6 +10,7 @@ use conclave_rtc::Codec;
 use crate::composite::Picture;
 use crate::ffmpeg::Ffmpeg;
 use crate::matroska::{Block, Reader, Writer};
+use crate::picture_size::MAX_PIXELS;
 use crate::places::Place;
 use crate::process::Process;
 use crate::rtp::Frame;
@@ -17,6 +18,8 @@ use crate::source::header;
 
 /// Frames that wait for a decoder.
 const QUEUE: usize = 128;
+/// The most address space of a decoder. One of the largest pictures takes half of it.
+const MEMORY: u64 = 1 << 30;
 /// Decoded pictures that wait for their time.
 const PICTURES: usize = 64;
 
@@ -89,7 +92,19 @@ fn decoding(ffmpeg: &Ffmpeg) -> Command {
     let mut command = ffmpeg.command();
     // The first frame is enough to begin.
     command.args(["-flags", "low_delay", "-fpsprobesize", "0"]);
-    command.args(["-threads", "1", "-copyts", "-f", "matroska", "-i", "pipe:0", "-map", "0"]);
+    command.args([
+        "-max_pixels",
+        &MAX_PIXELS.to_string(),
+        "-threads",
+        "1",
+        "-copyts",
+        "-f",
+        "matroska",
+        "-i",
+        "pipe:0",
+        "-map",
+        "0",
+    ]);
     command
 }
 
@@ -99,5 +114,6 @@ fn start(mut command: Command, mut on_block: impl FnMut(Block) + Send + 'static)
     command.args(["-flush_packets", "1", "pipe:1"]);
     let mut reader = Reader::default();
     let on_output = Box::new(move |bytes: &[u8]| reader.push(bytes).into_iter().for_each(&mut on_block));
-    Process::start(command, QUEUE, Some(on_output)).map_err(|error| format!("ffmpeg cannot be started: {error}"))
+    Process::start_within(command, Some(MEMORY), QUEUE, Some(on_output))
+        .map_err(|error| format!("ffmpeg cannot be started: {error}"))
 }

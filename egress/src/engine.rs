@@ -22,6 +22,7 @@ use crate::process::yield_to_calls;
 use crate::settings::Settings;
 use crate::sink::{FileSink, Sink};
 use crate::stopping::StopDeadline;
+use crate::transcoders::Transcoders;
 
 /// Starts egresses, with the ffmpeg of this machine.
 pub struct Engine {
@@ -32,6 +33,7 @@ pub struct Engine {
     composites: Places,
     /// Of the decoders of all egresses.
     decoders: DecoderPlaces,
+    transcoders: Transcoders,
     stop: StopDeadline,
 }
 
@@ -131,14 +133,21 @@ impl Engine {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let composites = Places::new(settings.composites);
+        let transcoders = Transcoders::beside(settings.composites);
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
-        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, stop }
+        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop }
     }
 
     /// Sets the instant by which the files of egresses have to be final, because the server stops. One that could still be made
     /// seekable then plays as it is.
     pub fn stop_by(&self, at: Instant) {
         self.stop.set(at);
+    }
+
+    /// Returns the places of what is transcoded for encoders.
+    #[must_use]
+    pub const fn transcoders(&self) -> &Transcoders {
+        &self.transcoders
     }
 
     /// Returns the ffmpeg of this machine. Once one was found, it is not looked for again. Blocks for a moment.

@@ -6,7 +6,7 @@
 //! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
 //!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
-//! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
+//! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `picture_size`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
 
 mod audio;
 mod broadcast;
@@ -20,6 +20,7 @@ mod flv;
 mod job;
 mod matroska;
 mod output;
+mod picture_size;
 mod places;
 mod process;
 mod rtp;
@@ -28,6 +29,7 @@ mod sink;
 mod source;
 mod stopping;
 mod target;
+mod transcoders;
 
 /// What reads packets and the output of ffmpeg, without processes: for fuzzing.
 #[cfg(feature = "fuzzing")]
@@ -41,6 +43,9 @@ pub mod machine {
 pub use engine::{Destination, Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
+pub use picture_size::{Announced, MAX_PIXELS, of_units};
+pub use places::Place;
 pub use process::{OnOutput, Process, SendError};
 pub use settings::{Encoding, Settings};
 pub use target::TargetState;
+pub use transcoders::Transcoders;

@@ -29,17 +29,14 @@ impl Places {
         Some(Place(Arc::clone(&self.taken)))
     }
 
-    /// Takes a place of each; `None`, and none is taken, if one has no place.
-    pub fn take_all(each: &[&Self]) -> Option<Vec<Place>> {
-        each.iter().map(|places| places.take()).collect()
-    }
-}
-
-#[cfg(test)]
-impl Places {
     /// Returns how many places are taken.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place of each; `None`, and none is taken, if one has no place.
+    pub fn take_all(each: &[&Self]) -> Option<Vec<Place>> {
+        each.iter().map(|places| places.take()).collect()
     }
 }
 

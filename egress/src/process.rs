@@ -70,10 +70,25 @@ impl Process {
     ///
     /// # Errors
     /// The process or one of its threads cannot be started.
-    pub fn start(mut command: Command, queue: usize, on_output: Option<OnOutput>) -> io::Result<Self> {
+    pub fn start(command: Command, queue: usize, on_output: Option<OnOutput>) -> io::Result<Self> {
+        Self::start_within(command, None, queue, on_output)
+    }
+
+    /// Starts a child like [`Self::start`], with at most so many bytes of address space: one that reads what strangers sent.
+    ///
+    /// # Errors
+    /// The process or one of its threads cannot be started.
+    pub fn start_within(
+        mut command: Command,
+        memory: Option<u64>,
+        queue: usize,
+        on_output: Option<OnOutput>,
+    ) -> io::Result<Self> {
         let stdout = if on_output.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
         lower_priority(&child);
+        // Before it gets anything to read.
+        memory.into_iter().for_each(|bytes| limit_memory(&child, bytes));
         let (input, chunks) = sync_channel(queue);
         let errors = Arc::new(Errors::default());
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -232,6 +247,21 @@ fn lower_priority(child: &Child) {
     }
 }
 
+/// Limits the address space of a child. It has no limit if the system refuses.
+fn limit_memory(child: &Child, bytes: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+        // Without a pid, the limit would be that of this process.
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
+            log::debug!("the memory of ffmpeg was not limited: {error}");
+        }
+    }
+}
+
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(run).map(drop)
 }
@@ -324,6 +354,19 @@ mod tests {
         let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
         let (niceness, policy) = (fields[19 - 3], fields[41 - 3]);
         assert_eq!((niceness, policy), ("19", "5"), "5 is SCHED_IDLE: {stat}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_that_reads_what_strangers_sent_has_a_limit_of_memory_before_it_reads() {
+        let (sender, output) = channel();
+        let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
+        let mut command = Command::new("sh");
+        command.args(["-c", "read line; ulimit -v; ulimit -H -v"]);
+        let process = Process::start_within(command, Some(1 << 30), 4, Some(on_output)).unwrap();
+        process.send(b"go\n".to_vec()).unwrap();
+        process.finish(PATIENCE).unwrap();
+        assert_eq!(String::from_utf8(output.into_iter().flatten().collect()).unwrap(), "1048576\n1048576\n");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct Progress {
     left_out: Mutex<LeftOutTracks>,
 }
 
-/// The tracks that are left out because too many are decoded: their number, and the first of them.
+/// The tracks that are left out because too many are decoded or their pictures are too large: their number, and the first of them.
 pub type LeftOutTracks = (usize, Vec<TrackSid>);
 
 impl Default for Progress {
@@ -124,7 +124,7 @@ impl Progress {
         *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = states;
     }
 
-    /// Returns the tracks that are left out because too many are decoded.
+    /// Returns the tracks that are left out.
     #[must_use]
     pub fn left_out(&self) -> LeftOutTracks {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()

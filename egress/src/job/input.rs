@@ -104,9 +104,10 @@ impl TrackInput {
         Ok(())
     }
 
-    /// Returns whether there was no place for a decoder since the last call.
+    /// Returns whether there was no place for a decoder, or pictures were too large, since the last call.
     pub fn take_left_out(&mut self) -> bool {
-        std::mem::take(&mut self.is_left_out)
+        let is_too_large = self.reader.take_too_large();
+        std::mem::take(&mut self.is_left_out) || is_too_large
     }
 
     fn newest(&self) -> Option<&VideoDecoder> {

@@ -1,4 +1,5 @@
-//! The tracks that a composition leaves out, because too much would be decoded at once: in the log, and for inspection.
+//! The tracks that an egress leaves out, because too many are decoded at once or their pictures are too large: in the log, and for
+//! inspection.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ impl LeftOut {
             let names: Vec<_> = tracks.iter().map(TrackSid::as_str).collect();
             log::warn!(
                 egress = egress.as_str(), tracks = count;
-                "as many tracks are decoded as may be; left out: {}", names.join(", ")
+                "tracks are left out, as too many are decoded or their pictures are too large: {}", names.join(", ")
             );
         }
         progress.set_left_out(count, tracks);

@@ -10,6 +10,7 @@ use conclave_model::{EgressId, TrackSid};
 use conclave_rtc::{Codec, RecordedPacket};
 
 use super::handle::{Attendee, EgressHost, Progress};
+use super::left_out::LeftOut;
 use super::run::Job;
 use super::silence::AudioTimeline;
 use crate::matroska::Writer;
@@ -42,6 +43,7 @@ pub struct TrackJob {
     /// The last frame of video, which lasts until the next one.
     last: Option<Frame>,
     timeline: AudioTimeline,
+    left_out: LeftOut,
 }
 
 impl TrackJob {
@@ -66,6 +68,7 @@ impl TrackJob {
             process: None,
             last: None,
             timeline: AudioTimeline::default(),
+            left_out: LeftOut::default(),
         }
     }
 
@@ -174,6 +177,10 @@ impl Job for TrackJob {
             self.fill_late(now)?;
         }
         Progress::set(&self.progress.bytes, self.output.bytes());
+        if self.left_out.is_due(now) {
+            let left_out = self.reader.take_too_large().then(|| self.track.clone());
+            self.left_out.note(&self.egress, left_out.into_iter().collect(), &self.progress, now);
+        }
         if let Some(attendee) = self.attendee.as_ref().filter(|_| self.reader.needs_key_frame()) {
             self.host.request_key_frame(&self.egress, (&attendee.sid, &self.track));
         }

@@ -53,6 +53,11 @@ impl Units {
         })
     }
 
+    /// Returns the bytes of the units until now.
+    pub fn bytes(&self) -> usize {
+        self.units.iter().map(Vec::len).sum()
+    }
+
     /// Returns the frame, each unit behind its size in four bytes; empty if there is none. The next frame begins.
     pub fn take(&mut self) -> Vec<u8> {
         self.is_open = false;
@@ -88,7 +93,8 @@ pub fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
     Some(record)
 }
 
-fn units(mut frame: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Iterates over the units of a frame.
+pub fn units(mut frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (size, rest) = frame.split_first_chunk::<4>()?;
         let (unit, after) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*size)).ok()?)?;

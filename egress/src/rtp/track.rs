@@ -8,6 +8,10 @@ use super::clock::{PublisherClock, TrackClock};
 use super::h264::Units;
 use super::reorder::Reorder;
 use super::vp8;
+use crate::picture_size::{Announced, announced};
+
+/// The largest frame, in bytes: far more than a key frame of the largest picture has.
+const MAX_FRAME: usize = 8 * 1024 * 1024;
 
 /// A frame of a track: of video all of one picture, of audio one packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub struct Frame {
     pub is_key: bool,
     /// The frame: of H.264, NAL units behind their sizes in four bytes.
     pub data: Vec<u8>,
-    /// The size in pixels, of a key frame of VP8.
+    /// The size in pixels, if the frame announces it.
     pub dimensions: Option<(u32, u32)>,
 }
 
@@ -37,6 +41,8 @@ pub struct TrackReader {
     awaits_key_frame: bool,
     /// Frames that were lost.
     pub lost: u64,
+    /// Whether a frame was refused because a decoder would take too much memory for its pictures.
+    is_too_large: bool,
     last: Option<Duration>,
 }
 
@@ -61,6 +67,7 @@ impl TrackReader {
             units: Units::default(),
             awaits_key_frame: codec != Codec::Opus,
             lost: 0,
+            is_too_large: false,
             last: None,
         }
     }
@@ -68,6 +75,11 @@ impl TrackReader {
     /// Returns whether a key frame has to be requested.
     pub const fn needs_key_frame(&self) -> bool {
         self.awaits_key_frame
+    }
+
+    /// Returns whether pictures were too large since the last call.
+    pub fn take_too_large(&mut self) -> bool {
+        std::mem::take(&mut self.is_too_large)
     }
 
     /// Takes a packet, and returns the frames that it completes.
@@ -118,11 +130,12 @@ impl TrackReader {
         open.is_key |= packet.is_entry_point;
         open.is_damaged |= match (self.codec, vp8::parse(&packet.payload)) {
             (Codec::Vp8, Some(payload)) if payload.is_first || !open.data.is_empty() => {
-                open.data.extend_from_slice(payload.data);
-                false
+                let fits = open.data.len() + payload.data.len() <= MAX_FRAME;
+                open.data.extend_from_slice(if fits { payload.data } else { &[] });
+                !fits
             }
             (Codec::Vp8, _) => true,
-            _ => !units.push(&packet.payload),
+            _ => units.bytes() + packet.payload.len() > MAX_FRAME || !units.push(&packet.payload),
         };
         let completed = self.open.take_if(|_| packet.is_marked).and_then(|open| self.end(open));
         ended.into_iter().chain(completed)
@@ -147,7 +160,15 @@ impl TrackReader {
         let at = Duration::from_micros(at.max(0).unsigned_abs());
         let at = self.last.map_or(at, |last| at.max(last));
         self.last = Some(at);
-        let dimensions = if self.codec == Codec::Vp8 { vp8::dimensions(&data) } else { None };
+        let dimensions = match announced(self.codec, &data) {
+            Announced::Nothing => None,
+            Announced::Size(width, height) => Some((width, height)),
+            Announced::Refused => {
+                self.lost += 1;
+                (self.awaits_key_frame, self.is_too_large) = (true, true);
+                return None;
+            }
+        };
         (!data.is_empty()).then_some(Frame { at, is_key, data, dimensions })
     }
 }

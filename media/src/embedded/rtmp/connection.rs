@@ -212,17 +212,20 @@ impl Connection {
     }
 
     async fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
+        let Some(project) = self.publisher.as_ref().map(|(publisher, _)| publisher.room().split().0) else {
+            return Ok(());
+        };
         for action in actions {
             match action {
                 Action::Send(packets) => self.forward(Codec::H264, packets),
                 Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => self.require_pictures()?,
                 Action::Transcode(Medium::Audio, time, body) => {
-                    if let Err(error) = self.sound.push(&self.plane, time, body).await {
+                    if let Err(error) = self.sound.push(&self.plane, &project, (time, body)).await {
                         self.give_up_sound(error);
                     }
                 }
                 Action::Transcode(Medium::Video, time, body) => {
-                    if let Err(error) = self.pictures.push(&self.plane, time, body).await {
+                    if let Err(error) = self.pictures.push(&self.plane, &project, (time, body)).await {
                         return Err(self.unplayable(&error));
                     }
                 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use conclave_egress::{Ffmpeg, Process, SendError};
+use conclave_egress::{Ffmpeg, MAX_PIXELS, Place, Process, SendError};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
@@ -17,6 +17,8 @@ use super::timeline::MediaTime;
 const QUEUE: usize = 512;
 /// Packets and frames that wait for the connection.
 const OUTPUT: usize = 256;
+/// The most address space of ffmpeg. Pictures of the largest size take a bit more than half of it.
+const MEMORY: u64 = 2 << 30;
 /// Sound before the first sample that an Opus decoder gives out (RFC 7845, section 4.2).
 const PRE_SKIP: Duration = Duration::from_micros(6_500);
 /// The sound in a packet.
@@ -39,6 +41,8 @@ pub struct Transcoder {
     /// `None` while it is being dropped.
     process: Option<Process>,
     output: mpsc::Receiver<Transcoded>,
+    /// Given back once the process has ended.
+    places: Vec<Place>,
 }
 
 impl Transcoder {
@@ -46,7 +50,7 @@ impl Transcoder {
     ///
     /// # Errors
     /// The process cannot be started.
-    pub fn start(ffmpeg: &Ffmpeg, medium: Medium, start: Duration) -> io::Result<Self> {
+    pub fn start(ffmpeg: &Ffmpeg, medium: Medium, start: Duration, places: Vec<Place>) -> io::Result<Self> {
         let (sender, output) = mpsc::channel(OUTPUT);
         let mut reader = Reader::new(medium, start);
         let on_output = move |bytes: &[u8]| {
@@ -55,10 +59,10 @@ impl Transcoder {
                 let _ = sender.blocking_send(made);
             }
         };
-        let process = Process::start(command(ffmpeg, medium), QUEUE, Some(Box::new(on_output)))?;
+        let process = Process::start_within(command(ffmpeg, medium), Some(MEMORY), QUEUE, Some(Box::new(on_output)))?;
         // The queue is empty.
         let _ = process.try_send(flv::file_header(medium));
-        Ok(Self { medium, start, process: Some(process), output })
+        Ok(Self { medium, start, process: Some(process), output, places })
     }
 
     /// Gives ffmpeg a message, without waiting.
@@ -93,8 +97,12 @@ impl Transcoder {
 impl Drop for Transcoder {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
+            let places = std::mem::take(&mut self.places);
             // Its end is waited for.
-            drop(spawn_blocking(move || drop(process)));
+            drop(spawn_blocking(move || {
+                drop(process);
+                drop(places);
+            }));
         }
     }
 }
@@ -102,6 +110,7 @@ impl Drop for Transcoder {
 fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
     let mut command = ffmpeg.command();
     // It begins with what has come first, and decodes each frame at once.
+    command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
     command.args(["-threads", "1", "-probesize", "2048", "-analyzeduration", "1000", "-copyts"]);
     command.args(["-f", "flv", "-i", "pipe:0"]);
     match medium {
@@ -114,6 +123,8 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
         Medium::Video => {
             command.arg("-an").args(ffmpeg.keep_timestamps());
             command.args(["-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-profile:v", "baseline"]);
+            // Its memory is limited, and each thread takes some.
+            command.args(["-threads", "4"]);
             command.args(["-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M"]);
             command.args(["-f", "flv", "-flvflags", "no_duration_filesize"]);
         }

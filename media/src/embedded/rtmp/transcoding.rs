@@ -1,6 +1,7 @@
 //! The transcoding of one medium of a stream: a child process that is started when it is needed, and again when it ends.
 
-use conclave_egress::{Ffmpeg, FfmpegError, SendError};
+use conclave_egress::{Announced, Ffmpeg, FfmpegError, Place, SendError, of_units};
+use conclave_model::ProjectId;
 use tokio::task::spawn_blocking;
 
 use super::flv::{self, AudioTag, Medium, VideoTag};
@@ -17,6 +18,8 @@ pub struct Transcoding {
     medium: Medium,
     /// The message with the parameters, which each process has to know.
     header: Option<Vec<u8>>,
+    /// Bytes of the length before each unit of a frame, as the parameters say.
+    length_size: usize,
     running: Option<Transcoder>,
     failures: u32,
     /// Whether messages are dropped until one with which a decoder can begin.
@@ -42,14 +45,20 @@ enum Role {
 impl Transcoding {
     /// Creates the transcoding of a medium that may need none.
     pub const fn new(medium: Medium) -> Self {
-        Self { medium, header: None, running: None, failures: 0, awaits_key: false }
+        Self { medium, header: None, length_size: 4, running: None, failures: 0, awaits_key: false }
     }
 
     /// Transcodes a message. One that ffmpeg has no time for is dropped.
     ///
     /// # Errors
     /// There is no ffmpeg, or it does not work.
-    pub async fn push(&mut self, plane: &EmbeddedPlane, time: MediaTime, body: Vec<u8>) -> Result<(), TranscodeError> {
+    pub async fn push(
+        &mut self,
+        plane: &EmbeddedPlane,
+        project: &ProjectId,
+        (time, body): (MediaTime, Vec<u8>),
+    ) -> Result<(), TranscodeError> {
+        self.check_size(&body)?;
         let role = role(self.medium, &body);
         if role == Role::Header {
             self.header = Some(body.clone());
@@ -59,7 +68,7 @@ impl Transcoding {
             if role != Role::Entry {
                 return Ok(());
             }
-            self.start(plane, time).await?;
+            self.start(plane, project, time).await?;
         }
         if self.awaits_key && role == Role::Other {
             return Ok(());
@@ -69,7 +78,30 @@ impl Transcoding {
         Ok(())
     }
 
-    async fn start(&mut self, plane: &EmbeddedPlane, time: MediaTime) -> Result<(), TranscodeError> {
+    /// Refuses pictures for which a decoder would take too much memory. Those of other codecs than H.264 are left to the limits of ffmpeg.
+    fn check_size(&mut self, body: &[u8]) -> Result<(), TranscodeError> {
+        let announced = match (self.medium, flv::read_video(body)) {
+            (Medium::Video, Some(VideoTag::Parameters(parameters))) => {
+                self.length_size = parameters.length_size;
+                of_units(parameters.sets.iter().map(Vec::as_slice))
+            }
+            (Medium::Video, Some(VideoTag::Frame { units, .. })) => of_units(flv::units(units, self.length_size)),
+            _ => Announced::Nothing,
+        };
+        match announced {
+            Announced::Refused => Err(TranscodeError(
+                "the pictures are larger, or need more reference frames, than level 5.2 allows".into(),
+            )),
+            Announced::Nothing | Announced::Size(..) => Ok(()),
+        }
+    }
+
+    async fn start(
+        &mut self,
+        plane: &EmbeddedPlane,
+        project: &ProjectId,
+        time: MediaTime,
+    ) -> Result<(), TranscodeError> {
         if self.failures > MAX_FAILURES {
             return Err(TranscodeError("ffmpeg ends again and again".into()));
         }
@@ -77,7 +109,9 @@ impl Transcoding {
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
         require_encoder(&ffmpeg, self.medium)?;
         let (medium, start) = (self.medium, time.time);
-        let started = spawn_blocking(move || Transcoder::start(&ffmpeg, medium, start)).await;
+        let places = take_places(plane, medium, project)
+            .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
+        let started = spawn_blocking(move || Transcoder::start(&ffmpeg, medium, start, places)).await;
         let started = started.map_err(|_| TranscodeError("ffmpeg could not be started".into()))?;
         let running = started.map_err(|error| TranscodeError(format!("ffmpeg cannot be started: {error}")))?;
         if let Some(header) = &self.header {
@@ -109,6 +143,15 @@ impl Transcoding {
     }
 }
 
+/// Takes the places of a transcoder; `None` if the server or the project has none left.
+fn take_places(plane: &EmbeddedPlane, medium: Medium, project: &ProjectId) -> Option<Vec<Place>> {
+    let transcoders = plane.inner().jobs.get()?.engine().transcoders();
+    match medium {
+        Medium::Audio => transcoders.take_sound(project),
+        Medium::Video => transcoders.take_pictures(project),
+    }
+}
+
 /// Refuses an ffmpeg without the encoder for a medium.
 fn require_encoder(ffmpeg: &Ffmpeg, medium: Medium) -> Result<(), TranscodeError> {
     let encoder = match medium {
@@ -137,6 +180,20 @@ fn role(medium: Medium, body: &[u8]) -> Role {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
+        // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.
+        let set =
+            [0x67, 66, 0xc0, 31, 0b1101_1000, 0b0100_0100, 0, 0b0100_0000, 0, 0, 0b0010_0000, 0b0000_0110, 0b1000_0000];
+        let parameters = [&[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 31, 0xff, 0xe1, 0, 13][..], &set, &[1, 0, 1, 0x68]].concat();
+        let frame = [&[0x17, 1, 0, 0, 0, 0, 0, 0, 13][..], &set].concat();
+        for body in [parameters, frame] {
+            assert!(Transcoding::new(Medium::Video).check_size(&body).is_err(), "{body:?}");
+            assert!(Transcoding::new(Medium::Audio).check_size(&body).is_ok());
+        }
+        assert!(Transcoding::new(Medium::Video).check_size(&[0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9]).is_ok());
+    }
 
     #[test]
     fn a_decoder_begins_with_sound_or_with_a_key_frame_after_the_parameters() {

@@ -1,0 +1,277 @@
+//! The size of pictures and the number of reference frames, read from a stream before a decoder sees it: what a decoder of a stranger's
+//! stream takes of the memory depends on these.
+
+use conclave_rtc::Codec;
+
+use crate::rtp::{units, vp8_dimensions};
+
+/// The most pixels of a picture: 4096x2304, as level 5.2 of H.264 allows.
+pub const MAX_PIXELS: u32 = 4_096 * 2_304;
+/// The most macroblocks of reference frames, as that level allows: 5 of the largest size, 16 of 1920x1088.
+const MAX_REFERENCE_MACROBLOCKS: u64 = 184_320;
+/// The most reference frames.
+const MAX_REFERENCES: u32 = 16;
+const SEQUENCE_PARAMETERS: u8 = 7;
+/// The profiles whose parameters have a format of colours, and matrices.
+const WITH_FORMAT: [u32; 11] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 144];
+
+/// What a frame says of the size of pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announced {
+    /// It says nothing of it.
+    Nothing,
+    /// The width and height in pixels.
+    Size(u32, u32),
+    /// More than is decoded, or what cannot be read.
+    Refused,
+}
+
+/// Reads what a frame announces: of H.264, its units are behind sizes in four bytes.
+pub fn announced(codec: Codec, frame: &[u8]) -> Announced {
+    match codec {
+        Codec::Opus => Announced::Nothing,
+        Codec::Vp8 => match vp8_dimensions(frame) {
+            Some((width, height)) if u64::from(width) * u64::from(height) > MAX_PIXELS.into() => Announced::Refused,
+            Some((width, height)) => Announced::Size(width, height),
+            None => Announced::Nothing,
+        },
+        Codec::H264 => of_units(units(frame)),
+    }
+}
+
+/// Reads what the units of a frame of H.264 announce, or parameter sets.
+#[must_use]
+pub fn of_units<'a>(units: impl Iterator<Item = &'a [u8]>) -> Announced {
+    let sets = units.filter(|unit| unit.first().is_some_and(|header| header & 0x1f == SEQUENCE_PARAMETERS));
+    sets.fold(Announced::Nothing, |before, set| match (before, read_set(set)) {
+        (Announced::Refused, _) | (_, None) => Announced::Refused,
+        (_, Some((width, height))) => Announced::Size(width, height),
+    })
+}
+
+/// Reads a sequence parameter set (ITU-T H.264, section 7.3.2.1.1); `None` if it is malformed or asks for too much.
+fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
+    let mut bits = Bits::new(unit.get(1..)?);
+    let profile = bits.fixed(8)?;
+    bits.fixed(16)?;
+    bits.number()?;
+    let mut format = 1;
+    if WITH_FORMAT.contains(&profile) {
+        format = bits.number()?;
+        skip_format(&mut bits, format)?;
+    }
+    bits.number()?;
+    skip_order(&mut bits)?;
+    let references = bits.number()?;
+    bits.fixed(1)?;
+    let (columns, rows) = (bits.number()?.checked_add(1)?, bits.number()?.checked_add(1)?);
+    let fields = if bits.fixed(1)? == 1 { 1 } else { 2 };
+    if fields == 2 {
+        bits.fixed(1)?;
+    }
+    bits.fixed(1)?;
+    let (width, height) = (columns.checked_mul(16)?, rows.checked_mul(16 * fields)?);
+    let macroblocks = u64::from(width / 16) * u64::from(height / 16);
+    let is_too_much = macroblocks * 256 > MAX_PIXELS.into()
+        || references > MAX_REFERENCES
+        || macroblocks * u64::from(references) > MAX_REFERENCE_MACROBLOCKS;
+    if is_too_much {
+        return None;
+    }
+    let (across, down) = if bits.fixed(1)? == 1 { read_cropping(&mut bits, format, fields)? } else { (0, 0) };
+    Some((width.checked_sub(across)?, height.checked_sub(down)?)).filter(|size| size.0 > 0 && size.1 > 0)
+}
+
+fn skip_format(bits: &mut Bits<'_>, format: u32) -> Option<()> {
+    if format == 3 {
+        bits.fixed(1)?;
+    }
+    bits.number()?;
+    bits.number()?;
+    bits.fixed(1)?;
+    if bits.fixed(1)? == 1 {
+        for matrix in 0..if format == 3 { 12 } else { 8 } {
+            if bits.fixed(1)? == 1 {
+                skip_matrix(bits, if matrix < 6 { 16 } else { 64 })?;
+            }
+        }
+    }
+    Some(())
+}
+
+fn skip_matrix(bits: &mut Bits<'_>, size: u32) -> Option<()> {
+    let (mut last, mut next) = (8_i64, 8_i64);
+    for _ in 0..size {
+        if next != 0 {
+            next = (last + bits.signed()?).rem_euclid(256);
+        }
+        last = if next == 0 { last } else { next };
+    }
+    Some(())
+}
+
+/// Skips how the order of pictures is told.
+fn skip_order(bits: &mut Bits<'_>) -> Option<()> {
+    match bits.number()? {
+        0 => bits.number().map(drop),
+        1 => {
+            bits.fixed(1)?;
+            bits.number()?;
+            bits.number()?;
+            let cycle = bits.number().filter(|cycle| *cycle <= 255)?;
+            (0..cycle).try_for_each(|_| bits.number().map(drop))
+        }
+        2 => Some(()),
+        _ => None,
+    }
+}
+
+/// Returns by how much the picture is less wide and high than its macroblocks.
+fn read_cropping(bits: &mut Bits<'_>, format: u32, fields: u32) -> Option<(u32, u32)> {
+    let [left, right, top, bottom] = [bits.number()?, bits.number()?, bits.number()?, bits.number()?];
+    let across = if matches!(format, 1 | 2) { 2 } else { 1 };
+    let down = if format == 1 { 2 * fields } else { fields };
+    Some((left.checked_add(right)?.checked_mul(across)?, top.checked_add(bottom)?.checked_mul(down)?))
+}
+
+/// The bits of a unit, without the bytes that prevent it from looking like the beginning of another one.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    zeros: u8,
+    byte: u8,
+    left: u8,
+}
+
+impl<'a> Bits<'a> {
+    const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, zeros: 0, byte: 0, left: 0 }
+    }
+
+    fn next_byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        if self.zeros >= 2 && *byte == 3 {
+            self.zeros = 0;
+            return self.next_byte();
+        }
+        self.zeros = if *byte == 0 { self.zeros.saturating_add(1) } else { 0 };
+        Some(*byte)
+    }
+
+    fn bit(&mut self) -> Option<u32> {
+        if self.left == 0 {
+            (self.byte, self.left) = (self.next_byte()?, 8);
+        }
+        self.left -= 1;
+        Some(u32::from(self.byte >> self.left & 1))
+    }
+
+    fn fixed(&mut self, count: u32) -> Option<u32> {
+        (0..count).try_fold(0, |value, _| Some(value << 1 | self.bit()?))
+    }
+
+    /// Reads a number in the code of Exp-Golomb.
+    fn number(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while self.bit()? == 0 {
+            zeros += 1;
+            if zeros > 30 {
+                return None;
+            }
+        }
+        Some((1_u32 << zeros) - 1 + self.fixed(zeros)?)
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = i64::from(self.number()?);
+        Some(if number % 2 == 1 { number / 2 + 1 } else { -(number / 2) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Writes the parameters of the baseline profile.
+    fn set(columns: u32, rows: u32, references: u32, cropping: Option<[u32; 4]>) -> Vec<u8> {
+        let mut bits = String::new();
+        let number = |bits: &mut String, value: u32| {
+            let code = format!("{:b}", value + 1);
+            bits.push_str(&"0".repeat(code.len() - 1));
+            bits.push_str(&code);
+        };
+        for value in [0, 0, 2, references] {
+            number(&mut bits, value);
+        }
+        bits.push('0');
+        number(&mut bits, columns - 1);
+        number(&mut bits, rows - 1);
+        bits.push_str("11");
+        bits.push(if cropping.is_some() { '1' } else { '0' });
+        cropping.into_iter().flatten().for_each(|value| number(&mut bits, value));
+        bits.push_str("01");
+        while bits.len() % 8 != 0 {
+            bits.push('0');
+        }
+        let bytes =
+            bits.as_bytes().chunks(8).map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 2).unwrap());
+        [0x67, 66, 0xc0, 31].into_iter().chain(bytes).collect()
+    }
+
+    fn read(set: &[u8]) -> Announced {
+        of_units([set].into_iter())
+    }
+
+    #[test]
+    fn the_size_of_h264_is_that_of_its_parameters() {
+        assert_eq!(read(&set(120, 68, 4, Some([0, 0, 0, 4]))), Announced::Size(1920, 1080));
+        assert_eq!(read(&set(256, 144, 5, None)), Announced::Size(4096, 2304));
+        // What x264 writes for 640x360 in the profile "high", with a byte that prevents emulation.
+        let x264 = [
+            0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00, 0x03, 0x00, 0x01, 0x00,
+            0x00, 0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
+        ];
+        assert_eq!(read(&x264), Announced::Size(640, 360));
+        assert_eq!(of_units([&[0x65, 1][..], &[]].into_iter()), Announced::Nothing);
+    }
+
+    #[test]
+    fn what_takes_too_much_memory_is_refused_wherever_it_is_announced() {
+        for (columns, rows, references) in
+            [(512, 512, 16), (512, 512, 1), (257, 144, 1), (256, 144, 6), (8, 8, 17), (1, 60_000, 1)]
+        {
+            assert_eq!(
+                read(&set(columns, rows, references, None)),
+                Announced::Refused,
+                "{columns} {rows} {references}"
+            );
+        }
+        let (small, large) = (set(40, 23, 1, None), set(512, 512, 1, None));
+        for sets in [[&small[..], &large], [&large, &small]] {
+            assert_eq!(of_units(sets.into_iter()), Announced::Refused);
+        }
+        let key_frame = |width: u16, height: u16| {
+            let ([a, b], [c, d]) = (width.to_le_bytes(), height.to_le_bytes());
+            announced(Codec::Vp8, &[0x10, 2, 0, 0x9d, 0x01, 0x2a, a, b, c, d, 0])
+        };
+        assert_eq!(key_frame(8_192, 8_192), Announced::Refused);
+        assert_eq!(key_frame(1_280, 720), Announced::Size(1_280, 720));
+        let frame = [&u32::try_from(large.len()).unwrap().to_be_bytes()[..], &large].concat();
+        assert_eq!(announced(Codec::H264, &frame), Announced::Refused);
+    }
+
+    proptest! {
+        #[test]
+        fn any_parameters_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let set = [&[0x67][..], &bytes].concat();
+            if let Announced::Size(width, height) = read(&set) {
+                prop_assert!(u64::from(width) * u64::from(height) <= u64::from(MAX_PIXELS));
+            }
+            for codec in [Codec::Vp8, Codec::H264] {
+                announced(codec, &bytes);
+            }
+        }
+    }
+}
