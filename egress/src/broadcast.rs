@@ -10,14 +10,19 @@ use crate::ffmpeg::Ffmpeg;
 use crate::flv::{Splitter, Tag, TagKind};
 use crate::job::Progress;
 use crate::process::Process;
+use crate::rtmp::Dialler;
 use crate::settings::Encoding;
 use crate::sink::{Encoder, Sink};
 use crate::target::{Target, TargetState};
 
 /// Chunks that wait for the encoder.
 const QUEUE: usize = 512;
-/// How long no receiver may be connected before the broadcast has failed.
+/// How long no receiver may have the stream before the broadcast has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long receivers may take to take the end of the stream.
+const CLOSING: Duration = Duration::from_secs(5);
+/// How often it is looked whether they have.
+const INTERVAL: Duration = Duration::from_millis(10);
 /// How long the encoder may take to end.
 const ENDING: Duration = Duration::from_secs(10);
 
@@ -30,12 +35,12 @@ struct Encoded {
 
 /// A broadcast to some receivers.
 pub struct StreamSink {
-    ffmpeg: Ffmpeg,
+    dialler: Dialler,
     media: Media,
     encoder: Encoder,
     encoded: Arc<Mutex<Encoded>>,
     /// What each connection begins with.
-    headers: Vec<u8>,
+    headers: Vec<Arc<Tag>>,
     /// Whether media has followed, so that the headers are complete.
     has_media: bool,
     targets: Vec<Target>,
@@ -52,7 +57,7 @@ impl StreamSink {
     /// It cannot be started, or an encoder is missing.
     pub fn start(
         ffmpeg: &Ffmpeg,
-        urls: Vec<RtmpUrl>,
+        (urls, dialler): (&[RtmpUrl], Dialler),
         media: Media,
         encoding: &Encoding,
         progress: Arc<Progress>,
@@ -73,13 +78,13 @@ impl StreamSink {
             .map_err(|error| format!("ffmpeg cannot be started: {error}"))?;
         let now = Instant::now();
         Ok(Self {
-            ffmpeg: ffmpeg.clone(),
+            dialler,
             media,
             encoder: Encoder::new(process, media, encoding)?,
             encoded,
             headers: Vec::new(),
             has_media: false,
-            targets: urls.into_iter().map(|url| Target::new(url, now)).collect(),
+            targets: urls.iter().map(|url| Target::new(url, now)).collect(),
             progress,
             bytes: 0,
             was_connected: false,
@@ -89,21 +94,31 @@ impl StreamSink {
 
     /// Passes on what the encoder has written.
     fn pass_on(&mut self, now: Instant) {
-        let mut encoded = lock(&self.encoded);
-        let tags = std::mem::take(&mut encoded.tags);
-        if self.headers.is_empty() {
-            self.headers.extend_from_slice(encoded.splitter.header().unwrap_or_default());
-        }
-        drop(encoded);
-        for tag in tags {
+        let tags = std::mem::take(&mut lock(&self.encoded).tags);
+        for tag in tags.into_iter().map(Arc::new) {
             self.bytes += u64::try_from(tag.bytes.len()).unwrap_or_default();
             if tag.kind == TagKind::Header {
-                self.headers.extend_from_slice(&tag.bytes);
+                self.headers.push(Arc::clone(&tag));
             } else {
                 self.has_media = true;
             }
-            self.targets.iter_mut().for_each(|target| target.send(&tag, now));
+            self.targets.iter_mut().for_each(|target| target.send(&tag, &self.headers, now));
         }
+    }
+
+    /// Looks after the receivers, once there is something for them.
+    fn look_after_targets(&mut self, now: Instant) {
+        if self.has_media {
+            for target in &mut self.targets {
+                target.look_after(&self.dialler, self.media.has_video, now);
+            }
+        }
+        let states: Vec<_> = self.targets.iter().map(Target::state).collect();
+        self.was_connected |= states.contains(&TargetState::Connected);
+        if self.targets.iter().any(Target::has_stream) {
+            self.last_connected = now;
+        }
+        self.progress.set_targets(states);
     }
 }
 
@@ -124,23 +139,13 @@ impl Sink for StreamSink {
         if let Some(failure) = self.encoder.failure() {
             return Err(failure);
         }
+        self.look_after_targets(now);
         self.pass_on(now);
-        if !self.has_media {
-            return Ok(());
-        }
-        for target in &mut self.targets {
-            target.look_after(&self.ffmpeg, &self.headers, self.media.has_video, now);
-        }
-        let states: Vec<_> = self.targets.iter().map(Target::state).collect();
-        if states.contains(&TargetState::Connected) {
-            (self.was_connected, self.last_connected) = (true, now);
-        }
-        self.progress.set_targets(states);
         if now < self.last_connected + PATIENCE {
             return Ok(());
         }
         let failures: Vec<_> = self.targets.iter().filter_map(|target| target.failure.clone()).collect();
-        Err(format!("no receiver has been connected for a minute: {}", failures.join("; ")))
+        Err(format!("no receiver has taken the stream for a minute: {}", failures.join("; ")))
     }
 
     fn is_active(&self) -> bool {
@@ -156,10 +161,17 @@ impl Sink for StreamSink {
         let (encoded, encoder) = (Arc::clone(&self.encoded), self.encoder.into_process().finish(ENDING));
         let rest = std::mem::take(&mut lock(&encoded).tags);
         let now = Instant::now();
-        for mut target in self.targets.drain(..) {
-            rest.iter().for_each(|tag| target.send(tag, now));
-            target.finish();
+        for tag in rest.into_iter().map(Arc::new) {
+            self.targets.iter_mut().for_each(|target| target.send(&tag, &self.headers, now));
+        }
+        self.targets.iter_mut().for_each(Target::close);
+        // The broadcast is over, whatever the receivers make of it.
+        while !self.targets.iter().all(Target::has_ended) && now.elapsed() < CLOSING {
+            std::thread::sleep(INTERVAL);
         }
         encoder.map(|()| self.was_connected)
     }
 }
+
+#[cfg(test)]
+mod tests;

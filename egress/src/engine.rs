@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use conclave_model::egress::{CompositeMedia, EgressSource};
 use conclave_model::filepath::FilePath;
@@ -19,6 +19,7 @@ use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job
 use crate::output::OutputFile;
 use crate::places::{DecoderPlaces, Place, Places};
 use crate::process::yield_to_calls;
+use crate::rtmp::Dialler;
 use crate::settings::Settings;
 use crate::sink::{FileSink, Sink};
 use crate::stopping::StopDeadline;
@@ -35,6 +36,8 @@ pub struct Engine {
     decoders: DecoderPlaces,
     transcoders: Transcoders,
     stop: StopDeadline,
+    /// What connects to the receivers of broadcasts.
+    dialler: Dialler,
 }
 
 /// An egress to start.
@@ -106,7 +109,7 @@ enum Work {
 
 enum Output {
     File(OutputFile),
-    Streams(Vec<RtmpUrl>),
+    Streams(Vec<RtmpUrl>, Dialler),
 }
 
 /// Returns how a composition is arranged.
@@ -129,19 +132,22 @@ const fn media_of(source: &EgressSource) -> Media {
 }
 
 impl Engine {
-    /// Creates an engine. ffmpeg is looked for when it is needed.
+    /// Creates an engine, whose broadcasts are sent by `dialler`. ffmpeg is looked for when it is needed.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings, dialler: Dialler) -> Self {
         let composites = Places::new(settings.composites);
         let transcoders = Transcoders::beside(settings.composites);
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
-        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop }
+        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, dialler }
     }
 
-    /// Sets the instant by which the files of egresses have to be final, because the server stops. One that could still be made
-    /// seekable then plays as it is.
-    pub fn stop_by(&self, at: Instant) {
-        self.stop.set(at);
+    /// Gives running egresses a time for their files, because the server stops, and returns that. A file that could still be made
+    /// seekable after it plays as it is.
+    #[must_use]
+    pub fn begin_stop(&self) -> Duration {
+        let timeout = self.settings.stop_timeout;
+        self.stop.set(Instant::now() + timeout);
+        timeout
     }
 
     /// Returns the places of what is transcoded for encoders.
@@ -192,7 +198,7 @@ impl Engine {
                 let (file, filepath) = self.reserve(plan, (filepath, taken), content, &ffmpeg)?;
                 (Output::File(file), Some(filepath))
             }
-            Destination::Streams(urls) => (Output::Streams(urls.clone()), None),
+            Destination::Streams(urls) => (Output::Streams(urls.clone(), self.dialler.clone()), None),
         };
         let work = Work::Composition(arrangement(&plan.source), media, output);
         Ok(self.prepared(ffmpeg, (work, Some(place)), filepath))
@@ -250,9 +256,9 @@ impl Prepared {
                 let encoding = self.settings.encoding;
                 let sink: Box<dyn Sink> = match output {
                     Output::File(file) => Box::new(FileSink::start(&self.ffmpeg, file, media, &encoding)?),
-                    Output::Streams(urls) => {
+                    Output::Streams(urls, dialler) => {
                         let progress = Arc::clone(&progress);
-                        Box::new(StreamSink::start(&self.ffmpeg, urls, media, &encoding, progress)?)
+                        Box::new(StreamSink::start(&self.ffmpeg, (&urls, dialler), media, &encoding, progress)?)
                     }
                 };
                 let (ffmpeg, decoders) = (self.ffmpeg, self.decoders);

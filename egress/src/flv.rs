@@ -29,19 +29,20 @@ pub const FILE_HEADER_BYTES: usize = 13;
 #[derive(Debug, Default)]
 pub struct Splitter {
     buffer: Vec<u8>,
-    /// The header of the file, once it is complete.
-    header: Option<Vec<u8>>,
+    /// Whether the header of the file was read, which receivers do not get.
+    has_header: bool,
 }
 
 impl Splitter {
     /// Takes the next bytes of the stream, and returns the tags that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Tag> {
         self.buffer.extend_from_slice(bytes);
-        if self.header.is_none() && self.buffer.len() >= FILE_HEADER_BYTES {
-            self.header = Some(self.buffer.drain(..FILE_HEADER_BYTES).collect());
+        if !self.has_header && self.buffer.len() >= FILE_HEADER_BYTES {
+            self.buffer.drain(..FILE_HEADER_BYTES);
+            self.has_header = true;
         }
         let (mut tags, mut read) = (Vec::new(), 0);
-        if self.header.is_some() {
+        if self.has_header {
             while let Some(length) = tag_length(&self.buffer[read..]) {
                 let bytes = self.buffer[read..read + length].to_vec();
                 tags.push(Tag { kind: kind(&bytes), bytes });
@@ -50,11 +51,6 @@ impl Splitter {
         }
         self.buffer.drain(..read);
         tags
-    }
-
-    /// Returns the header of the file, once it is complete.
-    pub fn header(&self) -> Option<&[u8]> {
-        self.header.as_deref()
     }
 }
 
@@ -107,7 +103,6 @@ mod tests {
             let mut splitter = Splitter::default();
             let cut: Vec<_> = stream.chunks(piece).flat_map(|piece| splitter.push(piece)).collect();
             assert_eq!(cut.into_iter().map(|tag| (tag.bytes, tag.kind)).collect::<Vec<_>>(), tags);
-            assert_eq!(splitter.header(), Some(&header[..]));
         }
     }
 }

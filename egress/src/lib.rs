@@ -6,11 +6,13 @@
 //! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
 //!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
+//! - `rtmp`: the sending end of RTMP.
 //! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `picture_size`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
 
 mod audio;
 mod broadcast;
 mod composite;
+mod composite_places;
 mod decoder;
 mod encoding;
 mod engine;
@@ -23,6 +25,7 @@ mod output;
 mod picture_size;
 mod places;
 mod process;
+mod rtmp;
 mod rtp;
 mod settings;
 mod sink;
@@ -46,6 +49,7 @@ pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutT
 pub use picture_size::{Announced, MAX_PIXELS, of_units};
 pub use places::Place;
 pub use process::{OnOutput, Process, SendError};
+pub use rtmp::Dialler;
 pub use settings::{Encoding, Settings};
 pub use target::TargetState;
 pub use transcoders::Transcoders;

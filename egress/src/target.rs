@@ -1,36 +1,21 @@
-//! A receiver of a broadcast: one connection, in a process of its own, that is made again when it is lost.
+//! A receiver of a broadcast: one connection, which is made again when it is lost.
 
-use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_model::rtmp::{RtmpUrl, StreamKey};
-use tempfile::NamedTempFile;
+use conclave_model::rtmp::RtmpUrl;
 
-use crate::ffmpeg::Ffmpeg;
 use crate::flv::{Tag, TagKind};
-use crate::process::Process;
+use crate::rtmp::{Connection, ConnectionState, Dialler, Endpoint};
 
-/// Tags that wait for a receiver: some seconds. One that is slower is connected again.
-const QUEUE: usize = 512;
-/// Waiting tags up to which a receiver keeps up.
-const KEEPS_UP: usize = 64;
-/// How long a connection has to last until it counts.
-const SETTLED: Duration = Duration::from_secs(2);
 /// The delay before the second attempt; it doubles up to the longest.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// How long a receiver may take to take the end of the stream.
-const ENDING: Duration = Duration::from_secs(5);
-/// How long a connection may do nothing, in microseconds.
-const STALLED_MICROS: &str = "10000000";
-
-/// The longest stream key that ffmpeg reads from a file.
-const LONGEST_HIDDEN: usize = 900;
 
 /// What a receiver is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetState {
-    /// It takes the stream.
+    /// It has accepted the stream.
     Connected,
     /// A connection is being made.
     Connecting,
@@ -40,129 +25,215 @@ pub enum TargetState {
 
 /// A receiver of a broadcast.
 pub struct Target {
-    url: RtmpUrl,
-    /// Whether ffmpeg reads the stream key from a file. One that cannot gets it on its command line.
-    hides_key: bool,
-    connection: Option<Connection>,
+    endpoint: Arc<Endpoint>,
+    connection: Option<Active>,
     /// The delay before the next attempt, and when that is.
     delay: Duration,
     next_attempt: Instant,
+    /// Whether the last connection that it accepted was also read: one that is accepted again and again, and never read, is none.
+    is_trusted: bool,
     /// Why the last connection ended.
     pub failure: Option<String>,
 }
 
-struct Connection {
-    process: Process,
-    /// The file with the stream key, until the connection has ended.
-    _key: Option<NamedTempFile>,
-    since: Instant,
+struct Active {
+    connection: Connection,
+    state: ConnectionState,
     /// Whether it waits for a key frame to begin with.
     awaits_key_frame: bool,
-    was_settled: bool,
+    /// Whether it was sent the headers.
+    has_begun: bool,
 }
 
 impl Target {
-    pub const fn new(url: RtmpUrl, now: Instant) -> Self {
-        Self { url, hides_key: true, connection: None, delay: FIRST_DELAY, next_attempt: now, failure: None }
+    pub fn new(url: &RtmpUrl, now: Instant) -> Self {
+        Self {
+            endpoint: Arc::new(Endpoint::from_url(url)),
+            connection: None,
+            delay: FIRST_DELAY,
+            next_attempt: now,
+            is_trusted: true,
+            failure: None,
+        }
     }
 
     pub fn state(&self) -> TargetState {
         match &self.connection {
-            Some(connection) if connection.was_settled => TargetState::Connected,
+            Some(Active { state: ConnectionState::Accepted { .. }, .. }) => TargetState::Connected,
             Some(_) => TargetState::Connecting,
             None => TargetState::Waiting,
         }
     }
 
-    /// Connects if it is time, beginning with these headers, and notices a connection that has ended.
-    pub fn look_after(&mut self, ffmpeg: &Ffmpeg, headers: &[u8], has_video: bool, now: Instant) {
-        if let Some(connection) = &mut self.connection {
-            if let Some(status) = connection.process.ended() {
-                let failure = connection.process.failure(status);
-                self.lose(failure, now);
-            } else if connection.process.backlog() <= KEEPS_UP && now >= connection.since + SETTLED {
-                connection.was_settled = true;
-                self.delay = FIRST_DELAY;
+    /// Returns whether it has the stream, as far as is known.
+    pub fn has_stream(&self) -> bool {
+        let state = self.connection.as_ref().map(|active| &active.state);
+        matches!(state, Some(ConnectionState::Accepted { is_read }) if *is_read || self.is_trusted)
+    }
+
+    /// Connects if it is time, and notices what has become of the connection.
+    pub fn look_after(&mut self, dialler: &Dialler, has_video: bool, now: Instant) {
+        let Some(active) = &mut self.connection else {
+            if now >= self.next_attempt {
+                self.connect(dialler, has_video, now);
             }
-        } else if now >= self.next_attempt {
-            match self.connect(ffmpeg, headers) {
-                Ok((process, key)) => {
-                    let connection =
-                        Connection { process, _key: key, since: now, awaits_key_frame: has_video, was_settled: false };
-                    self.connection = Some(connection);
+            return;
+        };
+        match active.connection.state() {
+            ConnectionState::Ended(failure) => self.lose(failure, now),
+            state => {
+                if state == (ConnectionState::Accepted { is_read: true }) {
+                    self.is_trusted = true;
+                    self.delay = FIRST_DELAY;
                 }
-                Err(error) => self.lose(error, now),
+                active.state = state;
             }
         }
     }
 
-    fn connect(&self, ffmpeg: &Ffmpeg, headers: &[u8]) -> Result<(Process, Option<NamedTempFile>), String> {
-        let mut command = ffmpeg.command();
-        command.args(["-fpsprobesize", "0", "-f", "flv", "-i", "pipe:0", "-map", "0", "-c", "copy"]);
-        command.args(["-rw_timeout", STALLED_MICROS, "-flvflags", "no_duration_filesize"]);
-        let hidden = self.url.split_key().filter(|parts| self.hides_key && parts.key.len() <= LONGEST_HIDDEN);
-        let key = hidden.map(write_key).transpose().map_err(|error| format!("the stream key: {error}"))?;
-        if let Some(file) = &key {
-            command.arg("-fpre").arg(file.path());
+    fn connect(&mut self, dialler: &Dialler, awaits_key_frame: bool, now: Instant) {
+        match Connection::start(dialler.clone(), Arc::clone(&self.endpoint)) {
+            Ok(connection) => {
+                let state = ConnectionState::Connecting;
+                self.connection = Some(Active { connection, state, awaits_key_frame, has_begun: false });
+            }
+            Err(error) => self.lose(format!("a thread cannot be started: {error}"), now),
         }
-        command.args(["-f", "flv", hidden.map_or(self.url.reveal(), |parts| parts.address)]);
-        let process = Process::start(command, QUEUE, None).map_err(|error| error.to_string())?;
-        process.send(headers.to_vec()).map_err(|_| "the connection ended".to_owned())?;
-        Ok((process, key))
     }
 
     fn lose(&mut self, failure: String, now: Instant) {
-        self.connection = None;
-        self.hides_key &= !failure.contains("'fpre'");
+        let lost = self.connection.take().map(|active| active.state);
+        if let Some(ConnectionState::Accepted { is_read }) = lost {
+            self.is_trusted = is_read;
+        }
         self.failure = Some(failure);
         self.next_attempt = now + self.delay;
         self.delay = (self.delay * 2).min(LONGEST_DELAY);
     }
 
-    /// Sends a tag, unless there is no connection or it waits for a key frame. One that does not keep up is lost.
-    pub fn send(&mut self, tag: &Tag, now: Instant) {
-        let Some(connection) = &mut self.connection else { return };
-        connection.awaits_key_frame &= tag.kind != TagKind::KeyFrame;
-        if !connection.awaits_key_frame && connection.process.try_send(tag.bytes.clone()).is_err() {
-            let failure = match connection.process.ended() {
-                Some(status) => connection.process.failure(status),
-                None => "the receiver does not keep up".into(),
+    /// Sends a tag, the headers before the first one, unless there is no connection or it waits for a key frame. A connection that
+    /// does not keep up is lost.
+    pub fn send(&mut self, tag: &Arc<Tag>, headers: &[Arc<Tag>], now: Instant) {
+        let Some(active) = &mut self.connection else { return };
+        if !matches!(active.state, ConnectionState::Accepted { .. })
+            || (tag.kind == TagKind::Header && !active.has_begun)
+        {
+            return;
+        }
+        active.awaits_key_frame &= tag.kind != TagKind::KeyFrame;
+        if active.awaits_key_frame {
+            return;
+        }
+        let first = if std::mem::replace(&mut active.has_begun, true) { &[] } else { headers };
+        let connection = &active.connection;
+        if !first.iter().chain([tag]).all(|tag| connection.try_send(Arc::clone(tag))) {
+            let failure = match connection.state() {
+                ConnectionState::Ended(failure) => failure,
+                _ => "the receiver does not keep up".into(),
             };
             self.lose(failure, now);
         }
     }
 
-    /// Ends the connection.
-    pub fn finish(self) {
-        if let Some(connection) = self.connection {
-            // The broadcast is over, whatever the receiver makes of it.
-            let _ = connection.process.finish(ENDING);
-        }
+    /// Lets the connection end once what waits has been sent.
+    pub fn close(&mut self) {
+        self.connection.iter_mut().for_each(|active| active.connection.close());
     }
-}
 
-/// Writes a file of options with the stream key, which only this user can read: command lines are read by all.
-/// A user name and a password stay in the url, since ffmpeg has no options for them.
-fn write_key(parts: StreamKey<'_>) -> io::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new()?;
-    writeln!(file, "rtmp_app={}\nrtmp_playpath={}", parts.application, parts.key)?;
-    Ok(file)
+    /// Returns whether the connection has ended.
+    pub fn has_ended(&self) -> bool {
+        let state = self.connection.as_ref().map(|active| active.connection.state());
+        !matches!(state, Some(ConnectionState::Accepted { .. }))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::thread;
+
+    use conclave_model::address::AddressFilter;
 
     use super::*;
+    use crate::rtmp::double::{Behaviour, KEY, Receiver, tag};
+
+    /// How long something may take that comes at once.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn loopback() -> Dialler {
+        Dialler::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), None).unwrap()
+    }
+
+    fn target(receiver: &Receiver, now: Instant) -> Target {
+        let url = RtmpUrl::parse(&format!("rtmp://{}/live/{KEY}", receiver.address)).unwrap();
+        Target::new(&url, now)
+    }
+
+    /// Looks after a receiver at this time until it does something.
+    #[track_caller]
+    fn wait_until(target: &mut Target, now: Instant, expected: TargetState) {
+        let end = Instant::now() + LIMIT;
+        while target.state() != expected {
+            assert!(Instant::now() < end, "{:?}", target.failure);
+            thread::sleep(Duration::from_millis(5));
+            target.look_after(&loopback(), true, now);
+        }
+    }
 
     #[test]
-    fn the_stream_key_is_in_a_file_of_its_owner_until_the_connection_ends() {
-        let url = RtmpUrl::parse("rtmp://a/live/key?b=c").unwrap();
-        let file = write_key(url.split_key().unwrap()).unwrap();
-        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "rtmp_app=live\nrtmp_playpath=key?b=c\n");
-        assert_eq!(file.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let path = file.path().to_owned();
-        drop(file);
-        assert!(!path.exists());
+    fn a_receiver_that_accepts_again_and_again_and_never_reads_has_no_stream() {
+        for behaviour in [Behaviour::NeverReads, Behaviour::Closes] {
+            let (receiver, mut now) = (Receiver::start(behaviour, None), Instant::now());
+            let mut target = target(&receiver, now);
+            wait_until(&mut target, now, TargetState::Connected);
+            assert!(target.has_stream(), "as far as is known");
+            for _ in 0..3 {
+                let frame = Arc::new(tag(TagKind::KeyFrame, (9, 0), &[0; 60_000]));
+                let end = Instant::now() + LIMIT;
+                while target.state() == TargetState::Connected {
+                    assert!(Instant::now() < end);
+                    target.send(&frame, &[], now);
+                    target.look_after(&loopback(), true, now);
+                }
+                now += LONGEST_DELAY;
+                wait_until(&mut target, now, TargetState::Connected);
+                assert!(!target.has_stream(), "{behaviour:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_begins_with_the_headers_and_a_key_frame() {
+        let (receiver, now) = (Receiver::start(Behaviour::Takes, None), Instant::now());
+        let mut target = target(&receiver, now);
+        let header = Arc::new(tag(TagKind::Header, (9, 0), &[0x17, 0]));
+        let tags =
+            [(TagKind::Header, 0, 2), (TagKind::Frame, 40, 3), (TagKind::KeyFrame, 80, 4), (TagKind::Frame, 120, 5)];
+        let tags = tags.map(|(kind, time, body)| Arc::new(tag(kind, (9, time), &[body])));
+        target.send(&header, &[], now);
+        wait_until(&mut target, now, TargetState::Connected);
+        tags.iter().for_each(|tag| target.send(tag, &[Arc::clone(&header), Arc::clone(&tags[0])], now));
+        target.close();
+        let end = Instant::now() + LIMIT;
+        while !target.has_ended() {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(5));
+        }
+        let expected = [(0, vec![0x17, 0]), (0, vec![2]), (0, vec![4]), (40, vec![5])];
+        assert_eq!(*receiver.media.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn attempts_have_growing_delays() {
+        let url = RtmpUrl::parse(&format!("rtmp://127.0.0.1:1/live/{KEY}")).unwrap();
+        let mut now = Instant::now();
+        let mut target = Target::new(&url, now);
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            target.look_after(&loopback(), true, now);
+            assert_eq!(target.state(), TargetState::Connecting);
+            wait_until(&mut target, now, TargetState::Waiting);
+            now += Duration::from_secs(seconds);
+            target.look_after(&loopback(), true, now - Duration::from_millis(1));
+            assert_eq!(target.state(), TargetState::Waiting);
+        }
     }
 }

@@ -29,8 +29,6 @@ pub struct RtmpUrl {
 /// The parts of an RTMP url.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StreamKey<'a> {
-    /// The url without the key and queries. A user name and a password are part of it.
-    pub address: &'a str,
     /// The application, `app` or `app/instance`, with its query.
     pub application: &'a str,
     /// The stream key with its query.
@@ -101,8 +99,7 @@ impl RtmpUrl {
         // query.
         let instance = rest[first + 1..].find(['/', ':', '?']).map(|at| first + 1 + at);
         let end = instance.filter(|end| rest[*end..].starts_with('/')).unwrap_or(first);
-        let named = rest[..end].find('?').unwrap_or(end);
-        let key = StreamKey { address: &text[..=path + named], application: &rest[..end], key: &rest[end + 1..] };
+        let key = StreamKey { application: &rest[..end], key: &rest[end + 1..] };
         (!key.key.is_empty()).then_some(key)
     }
 
@@ -184,21 +181,19 @@ mod tests {
     fn a_url_is_split_into_application_and_key() {
         let split = |text: &str| {
             let url = RtmpUrl::parse(text).unwrap();
-            url.split_key().map(|parts| [parts.address, parts.application, parts.key].map(str::to_owned))
+            url.split_key().map(|parts| [parts.application, parts.key].map(str::to_owned))
         };
         for (text, parts) in [
-            ("rtmp://a.example.com/live/key", ["rtmp://a.example.com/live", "live", "key"]),
-            ("rtmps://a:443/live/key?a=/b&c=d", ["rtmps://a:443/live", "live", "key?a=/b&c=d"]),
-            ("rtmps://a:443/live?token=b/key", ["rtmps://a:443/live", "live?token=b", "key"]),
-            ("rtmps://a:443/live/key?a=b", ["rtmps://a:443/live", "live", "key?a=b"]),
-            ("rtmp://a/app/instance/key", ["rtmp://a/app/instance", "app/instance", "key"]),
-            ("rtmp://a/app/mp4:b/c", ["rtmp://a/app", "app", "mp4:b/c"]),
+            ("rtmp://a.example.com/live/key", ["live", "key"]),
+            ("rtmps://a:443/live/key?a=/b&c=d", ["live", "key?a=/b&c=d"]),
+            ("rtmps://a:443/live?token=b/key", ["live?token=b", "key"]),
+            ("rtmps://a:443/live/key?a=b", ["live", "key?a=b"]),
+            ("rtmp://a/app/instance/key", ["app/instance", "key"]),
+            ("rtmp://a/app/mp4:b/c", ["app", "mp4:b/c"]),
         ] {
             assert_eq!(split(text), Some(parts.map(str::to_owned)), "{text}");
         }
-        for text in
-            ["rtmp://a", "rtmp://a/", "rtmp://a/key", "rtmp://a/live/", "rtmp://a?live/key", "rtmp://a/b/c?slist=d"]
-        {
+        for text in ["rtmp://a/", "rtmp://a/key", "rtmp://a/live/", "rtmp://a?live/key", "rtmp://a/b/c?slist=d"] {
             assert_eq!(split(text), None, "{text}");
         }
     }

@@ -467,8 +467,7 @@ async def broadcasts_arrive(conclave):
         shown = f'conclave_egress_connected_targets{{egress_id="{broadcast["egress_id"]}"}} 2'
         assert shown in metrics, [line for line in metrics.splitlines() if "conclave_egress" in line]
         commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in ffmpegs(conclave.process.pid)]
-        assert sum(b"rtmp://" in command for command in commands) == 2, commands
-        assert not any(b"secret-key" in command for command in commands), commands
+        assert not any(b"rtmp" in command or b"secret-key" in command for command in commands), commands
         one.kill()
         await asyncio.sleep(3)
         one.listen()

@@ -15,11 +15,13 @@ use conclave_model::{Clock, Secret};
 use super::output::print;
 use super::store::unregistered_metrics;
 use super::table;
-use crate::config::{AcmeConfig, Config, ConfigError, MediaCredentials, MediaKind, Plans, RtcConfig, SettingOrigins};
+use crate::config::{
+    AcmeConfig, Config, ConfigError, EgressConfig, MediaCredentials, MediaKind, Plans, RtcConfig, SettingOrigins,
+};
 use crate::data_dir::database_path;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
-use crate::server::{buffer_problem, client_addresses, connections_problem, livekit_settings};
+use crate::server::{buffer_problem, client_addresses, connections_problem, dialler, livekit_settings};
 use crate::tls::acme::schedule::Validity;
 use crate::tls::acme::{AcmeHttp, Storage};
 use crate::tls::files::CertificateFiles;
@@ -77,7 +79,7 @@ pub(super) fn run(config: Result<(Config, SettingOrigins), ConfigError>, data: &
     let files = config.tls.files().map(|files| PartResult::new("tls", check_tls(files)));
     let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
-        .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress.ffmpeg) });
+        .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress) });
     let results: Vec<_> = results.into_iter().chain(files).chain(acme).chain(egress).collect();
     show(&results)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
@@ -228,9 +230,12 @@ fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
     })
 }
 
-/// Says with which ffmpeg recordings are made.
-fn check_egress(program: &str) -> Verdict {
-    match Ffmpeg::detect(program) {
+/// Says with which ffmpeg recordings are made, and checks the file of `egress.rtmps_root`.
+fn check_egress(config: &EgressConfig) -> Verdict {
+    if let Err(error) = dialler(config) {
+        return Verdict::Failure(error.to_string());
+    }
+    match Ffmpeg::detect(&config.ffmpeg) {
         Ok(ffmpeg) => Verdict::Ok(ffmpeg.to_string()),
         Err(error) => Verdict::Warning(format!("nothing can be recorded: {error}")),
     }

@@ -1,5 +1,6 @@
 //! Settings of recordings and broadcasts.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -14,7 +15,11 @@ pub struct EgressConfig {
     /// Networks that destinations may be in although they are not public.
     #[serde(with = "text::list")]
     pub allow_networks: Vec<IpNet>,
-    /// The ffmpeg program: a path, or a name that is looked up in `PATH`. Embedded media plane only, as all that follows.
+    /// File of root certificates, in PEM, that `rtmps` receivers are trusted by beside the built-in ones. Embedded media plane only,
+    /// as all that follows.
+    #[serde(with = "text::optional")]
+    pub rtmps_root: Option<PathBuf>,
+    /// The ffmpeg program: a path, or a name that is looked up in `PATH`.
     pub ffmpeg: String,
     /// The longest recording or broadcast.
     #[serde(with = "text::required")]
@@ -42,6 +47,7 @@ impl Default for EgressConfig {
     fn default() -> Self {
         Self {
             allow_networks: Vec::new(),
+            rtmps_root: None,
             ffmpeg: "ffmpeg".into(),
             max_duration: Duration::from_secs(6 * 60 * 60),
             stop_timeout: Duration::from_secs(20),

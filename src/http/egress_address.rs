@@ -1,7 +1,7 @@
 //! Whether the media plane may be sent to a host that a caller names: an RTMP server, an object storage.
 //!
-//! The media plane dials these, with a resolver of its own, so this is no more than an early refusal of what is plainly
-//! inside the operator's network. A name that does not resolve here is accepted: it may well resolve there.
+//! This is an early refusal of what is plainly inside the operator's network. The embedded media plane checks again what it dials;
+//! LiveKit has a resolver of its own. A name that does not resolve here is accepted: it may well resolve there, or later.
 
 use conclave_actors::delivery::resolver::{parse_url, permits_host};
 use conclave_model::address::AddressFilter;

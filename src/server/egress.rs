@@ -3,23 +3,25 @@
 use std::path::Path;
 
 use conclave_media::embedded::EmbeddedPlane;
-use conclave_media::embedded::egress_engine::{Encoding, Engine, Settings};
+use conclave_media::embedded::egress_engine::{Dialler, Encoding, Engine, Settings};
+use conclave_model::address::AddressFilter;
 
-use crate::config::Config;
+use crate::config::{Config, EgressConfig};
+use crate::error::CliError;
 use crate::http::metrics::Metrics;
 
 /// Lets the media plane record with ffmpeg, and logs whether there is one.
 ///
 /// # Errors
-/// Its metrics are registered already.
+/// The file of `egress.rtmps_root` cannot be used, or its metrics are registered already.
 pub(super) async fn start_egress(
     plane: &EmbeddedPlane,
     config: &Config,
     data: &Path,
     metrics: &Metrics,
-) -> Result<(), prometheus::Error> {
+) -> Result<(), CliError> {
     // There is one call.
-    let _ = plane.set_egress_engine(Engine::new(settings(config, data)));
+    let _ = plane.set_egress_engine(Engine::new(settings(config, data), dialler(&config.egress)?));
     metrics.egress(plane)?;
     match plane.ffmpeg().await {
         Some(Ok(ffmpeg)) => log::info!("recordings are made with {ffmpeg}"),
@@ -34,6 +36,7 @@ fn settings(config: &Config, data: &Path) -> Settings {
         ffmpeg: config.egress.ffmpeg.clone(),
         recordings: config.recordings.path(data),
         longest: config.egress.max_duration,
+        stop_timeout: config.egress.stop_timeout,
         composites: usize::try_from(config.egress.max_composites).unwrap_or(usize::MAX),
         encoding: Encoding {
             width: config.egress.width,
@@ -44,4 +47,15 @@ fn settings(config: &Config, data: &Path) -> Settings {
             preset: config.egress.preset.clone(),
         },
     }
+}
+
+/// Returns what connects to the receivers of broadcasts.
+///
+/// # Errors
+/// The file of `egress.rtmps_root` cannot be used.
+pub(crate) fn dialler(config: &EgressConfig) -> Result<Dialler, CliError> {
+    let invalid = |problem: String| CliError::failed(format!("egress.rtmps_root: {problem}"));
+    let roots = config.rtmps_root.as_ref().map(std::fs::read).transpose();
+    let roots = roots.map_err(|error| invalid(format!("the file cannot be read: {error}")))?;
+    Dialler::new(AddressFilter::new(config.allow_networks.clone()), roots.as_deref()).map_err(invalid)
 }

@@ -18,7 +18,6 @@ mod tls;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
@@ -43,6 +42,7 @@ use crate::http::state::AppState;
 use crate::livekit_config::LivekitConfigMonitor;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
+pub(crate) use egress::dialler;
 pub(crate) use media::{buffer_problem, client_addresses};
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
@@ -82,8 +82,6 @@ pub struct Server {
     listeners: Vec<ServerHandle>,
     /// The embedded media plane, if WebRTC clients can connect.
     signalling: Option<EmbeddedPlane>,
-    /// How long running egresses have for their files at a stop.
-    egress_stop_timeout: Duration,
     /// The listener of RTMP encoders, if they can connect.
     rtmp: Option<RtmpListener>,
     tree: Tree,
@@ -213,7 +211,6 @@ impl Server {
             call_page,
             listeners,
             signalling,
-            egress_stop_timeout: config.egress.stop_timeout,
             rtmp,
             tree,
             store,
@@ -256,7 +253,7 @@ impl Server {
     /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
     pub async fn stop(self) {
         if let Some(plane) = &self.signalling {
-            plane.end_egresses(self.egress_stop_timeout).await;
+            plane.end_egresses().await;
         }
         drop(self.rtmp);
         // Their websockets would keep the listeners from stopping.

@@ -1,6 +1,6 @@
 //! The end of egresses with ffmpeg, because the server stops.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::plane::EmbeddedPlane;
 
@@ -9,10 +9,10 @@ const REPORTING: Duration = Duration::from_secs(5);
 
 impl EmbeddedPlane {
     /// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
-    /// The files have until `timeout`.
-    pub async fn end_egresses(&self, timeout: Duration) {
+    /// They have the time for that of the engine's settings.
+    pub async fn end_egresses(&self) {
         let Some(jobs) = self.inner().jobs.get() else { return };
-        let running = jobs.close(Instant::now() + timeout);
+        let (running, timeout) = jobs.close();
         if running.is_empty() {
             return;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
@@ -42,12 +42,12 @@ impl Jobs {
         &self.engine
     }
 
-    /// Starts no egress any more, and gives those that run until `deadline` for their files. Returns them.
-    pub fn close(&self, deadline: Instant) -> Vec<(EgressId, NamespacedRoom)> {
-        self.engine.stop_by(deadline);
+    /// Starts no egress any more. Returns those that run, and how long they have for their files.
+    pub fn close(&self) -> (Vec<(EgressId, NamespacedRoom)>, Duration) {
+        let timeout = self.engine.begin_stop();
         let mut state = self.lock();
         state.is_closed = true;
-        state.running.iter().map(|(id, job)| (id.clone(), job.room.clone())).collect()
+        (state.running.iter().map(|(id, job)| (id.clone(), job.room.clone())).collect(), timeout)
     }
 
     /// Returns whether no egress is started any more.

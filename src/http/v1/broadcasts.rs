@@ -210,6 +210,11 @@ async fn start(
     let name = if let Target::Destination(name) = &target { Some(name) } else { None };
     let found = BROADCASTS.destination(&context, &room, name).await?;
     let (used, urls) = receivers(target, found)?;
+    if used.is_some() {
+        // It was checked when it was stored, and may be another address by now.
+        let hosts = urls.iter().map(|url| ("destination".to_owned(), url.host().to_owned()));
+        check_hosts(&context.state.egress_addresses, hosts.collect()).await?;
+    }
     let detail = EgressDetail::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() };
     BROADCASTS.start(&context, room, source, (detail, EgressOutput::Streams(urls)), used, render_created).await
 }

@@ -117,6 +117,18 @@ fn a_broadcast_uses_the_urls_of_its_destination_and_names_it() {
 }
 
 #[test]
+fn a_stored_destination_whose_address_is_not_public_any_more_is_refused_at_the_start() {
+    let app = TestApp::start_with(|config| config.egress.allow_networks = vec!["127.0.0.0/8".parse().unwrap()]);
+    app.room("standup");
+    let config = json!({"urls": ["rtmp://8.8.8.8/live/one", "rtmp://127.0.0.1/live/two"]});
+    let body = json!({"name": "live", "kind": "rtmp", "config": config});
+    app.post(&format!("/v1/templates/{}/destinations", default_template(&app))).json(body).send().expect(201);
+    start(&app, json!({"destination": "live"})).expect(201);
+    let app = app.restart_with(|config| config.egress.allow_networks.clear());
+    start(&app, json!({"destination": "live"})).expect_error(400, "blocked_url", Some("destination"));
+}
+
+#[test]
 fn broadcasts_are_filtered_like_recordings_and_are_not_recordings() {
     let app = app();
     let broadcast = start(&app, json!({"urls": [URL]})).expect(201);

@@ -1,0 +1,279 @@
+//! The state machine of a connection to a receiver, without I/O: the handshake, the request to publish, and the stream.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rml_rtmp::chunk_io::ChunkDeserializer;
+use rml_rtmp::handshake::{Handshake, HandshakeProcessResult, PeerType};
+use rml_rtmp::messages::MessagePayload;
+
+use super::amf::{Reply, Values};
+use super::chunks::{ChunkWriter, Message};
+use super::endpoint::Endpoint;
+use crate::flv::{Tag, TagKind};
+
+/// Bytes of a message that a receiver may send. It has nothing large to say.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Bytes of the chunks that are sent.
+const CHUNK_SIZE: u16 = 4_096;
+/// After how many bytes a receiver is asked to acknowledge what it has read.
+const ACKNOWLEDGED: u32 = 256 * 1024;
+/// The program as encoders call themselves.
+const ENCODER: &str = concat!("FMLE/3.0 (compatible; Conclave/", env!("CARGO_PKG_VERSION"), ")");
+
+/// Channels of messages about the connection, of commands, and of media by its type.
+const CONTROL: u8 = 2;
+const COMMANDS: u8 = 3;
+const AUDIO: u8 = 4;
+const DATA: u8 = 5;
+const VIDEO: u8 = 6;
+
+/// Types of messages.
+const SET_CHUNK_SIZE: u8 = 1;
+const ACKNOWLEDGEMENT: u8 = 3;
+const USER_CONTROL: u8 = 4;
+const WINDOW_SIZE: u8 = 5;
+const AUDIO_DATA: u8 = 8;
+const AMF3_COMMAND: u8 = 17;
+const AMF0_DATA: u8 = 18;
+const AMF0_COMMAND: u8 = 20;
+
+/// Numbers of the commands that are answered.
+const CONNECT: f64 = 1.0;
+const RELEASE_STREAM: f64 = 2.0;
+const FC_PUBLISH: f64 = 3.0;
+const CREATE_STREAM: f64 = 4.0;
+const PUBLISH: f64 = 5.0;
+
+enum Phase {
+    Handshake(Box<Handshake>),
+    /// The connection to the application is requested.
+    Connecting,
+    /// The request to publish is prepared or sent.
+    Requesting,
+    /// The stream is taken.
+    Accepted,
+}
+
+/// A connection to a receiver.
+pub struct Client {
+    endpoint: Arc<Endpoint>,
+    phase: Phase,
+    reader: ChunkDeserializer,
+    /// Bytes received since the last complete message.
+    pending: usize,
+    writer: ChunkWriter,
+    output: Vec<u8>,
+    /// The number that the receiver gives to the stream.
+    stream: u32,
+    has_acknowledged: bool,
+    /// The time of the first frame, from which those of this connection are counted.
+    begin: Option<u32>,
+}
+
+impl Client {
+    /// Begins a connection.
+    ///
+    /// # Errors
+    /// The handshake cannot be made.
+    pub fn new(endpoint: Arc<Endpoint>) -> Result<Self, String> {
+        let mut handshake = Handshake::new(PeerType::Client);
+        let output = handshake.generate_outbound_p0_and_p1().map_err(|_| "the handshake cannot be made")?;
+        Ok(Self {
+            endpoint,
+            phase: Phase::Handshake(Box::new(handshake)),
+            reader: ChunkDeserializer::new(),
+            pending: 0,
+            writer: ChunkWriter::new(),
+            output,
+            stream: 0,
+            has_acknowledged: false,
+            begin: None,
+        })
+    }
+
+    /// Returns whether the receiver takes the stream.
+    pub const fn is_accepted(&self) -> bool {
+        matches!(self.phase, Phase::Accepted)
+    }
+
+    /// Returns whether the receiver has said that it has read something of the stream.
+    pub const fn has_acknowledged(&self) -> bool {
+        self.has_acknowledged
+    }
+
+    /// Returns the bytes for the receiver since the last call.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Takes bytes of the receiver.
+    ///
+    /// # Errors
+    /// Why the connection is of no use. It has nothing of the url.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            return match handshake.process_bytes(bytes).map_err(|_| no_rtmp())? {
+                HandshakeProcessResult::InProgress { response_bytes } => {
+                    self.output.extend(response_bytes);
+                    Ok(())
+                }
+                HandshakeProcessResult::Completed { response_bytes, remaining_bytes } => {
+                    self.output.extend(response_bytes);
+                    self.connect();
+                    self.receive(&remaining_bytes)
+                }
+            };
+        }
+        self.pending += bytes.len();
+        let mut input = bytes;
+        while let Some(message) = self.reader.get_next_message(input).map_err(|_| no_rtmp())? {
+            input = &[];
+            self.pending = 0;
+            self.handle(&message)?;
+        }
+        if self.pending > MAX_MESSAGE { Err(no_rtmp()) } else { Ok(()) }
+    }
+
+    /// Sends a tag of the stream.
+    pub fn send(&mut self, tag: &Tag) {
+        let [kind, _, _, _, high, middle, low, top, _, _, _, body @ .., _, _, _, _] = &tag.bytes[..] else { return };
+        let time = u32::from_be_bytes([*top, *high, *middle, *low]);
+        let begin =
+            if tag.kind == TagKind::Header { self.begin.unwrap_or(time) } else { *self.begin.get_or_insert(time) };
+        let (channel, body) = match *kind {
+            // The receiver is to keep it, for those that begin to watch later.
+            AMF0_DATA => {
+                let mut kept = Values::default().string("@setDataFrame").into_bytes();
+                kept.extend(body);
+                (DATA, Cow::Owned(kept))
+            }
+            AUDIO_DATA => (AUDIO, Cow::Borrowed(body)),
+            _ => (VIDEO, Cow::Borrowed(body)),
+        };
+        let time = time.saturating_sub(begin);
+        let message = Message { channel, kind: *kind, stream: self.stream, time, body: &body };
+        self.writer.write(&message, &mut self.output);
+    }
+
+    /// Ends the stream.
+    pub fn finish(&mut self) {
+        if self.is_accepted() {
+            let end = Values::command("FCUnpublish", 6.0).null().string(&self.endpoint.key);
+            self.command(0, end);
+            self.command(0, Values::command("deleteStream", 7.0).null().number(self.stream.into()));
+        }
+    }
+
+    fn connect(&mut self) {
+        self.phase = Phase::Connecting;
+        let endpoint = Arc::clone(&self.endpoint);
+        let properties = [
+            ("app", &*endpoint.application),
+            ("type", "nonprivate"),
+            ("flashVer", ENCODER),
+            ("tcUrl", &*endpoint.tc_url),
+        ];
+        self.command(0, Values::command("connect", CONNECT).object(&properties));
+    }
+
+    /// Requests a stream, as encoders do: some servers know the key only from the first two commands, which others do not answer.
+    fn create_stream(&mut self) {
+        self.phase = Phase::Requesting;
+        self.control(SET_CHUNK_SIZE, u32::from(CHUNK_SIZE));
+        self.writer.set_size(CHUNK_SIZE.into());
+        self.control(WINDOW_SIZE, ACKNOWLEDGED);
+        let endpoint = Arc::clone(&self.endpoint);
+        self.command(0, Values::command("releaseStream", RELEASE_STREAM).null().string(&endpoint.key));
+        self.command(0, Values::command("FCPublish", FC_PUBLISH).null().string(&endpoint.key));
+        self.command(0, Values::command("createStream", CREATE_STREAM).null());
+    }
+
+    fn handle(&mut self, message: &MessagePayload) -> Result<(), String> {
+        match (message.type_id, &message.data[..]) {
+            (SET_CHUNK_SIZE, [a, b, c, d, ..]) => {
+                let size = u32::from_be_bytes([*a, *b, *c, *d]);
+                let size = usize::try_from(size).ok().filter(|size| *size > 0).ok_or_else(no_rtmp)?;
+                self.reader.set_max_chunk_size(size).map_err(|_| no_rtmp())
+            }
+            (ACKNOWLEDGEMENT, _) => {
+                self.has_acknowledged |= self.is_accepted();
+                Ok(())
+            }
+            // A ping, which is answered with what it has.
+            (USER_CONTROL, [0, 6, time @ ..]) => {
+                let answer: Vec<_> = [0, 7].iter().chain(time.iter().take(4)).copied().collect();
+                self.message((CONTROL, USER_CONTROL, 0), &answer);
+                Ok(())
+            }
+            (AMF0_COMMAND, command) | (AMF3_COMMAND, [0, command @ ..]) => {
+                Reply::read(command).map_or(Ok(()), |reply| self.handle_reply(&reply))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_reply(&mut self, reply: &Reply) -> Result<(), String> {
+        let is_answer_to = |number: f64| (reply.transaction - number).abs() < 0.5;
+        match (&*reply.name, &self.phase) {
+            ("_result", Phase::Connecting) if is_answer_to(CONNECT) => self.create_stream(),
+            ("_error", Phase::Connecting) => return Err(refused(reply)),
+            ("_result", Phase::Requesting) if is_answer_to(CREATE_STREAM) => self.publish(reply)?,
+            // Servers need not know the commands that some of them need.
+            ("_error", Phase::Requesting) if !is_answer_to(RELEASE_STREAM) && !is_answer_to(FC_PUBLISH) => {
+                return Err(refused(reply));
+            }
+            ("onStatus", Phase::Requesting) if reply.code() == "NetStream.Publish.Start" => {
+                self.phase = Phase::Accepted;
+            }
+            ("onStatus", _) if reply.is_error() || is_end(reply.code()) => return Err(refused(reply)),
+            ("close", _) => return Err("the receiver closed the connection".into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, reply: &Reply) -> Result<(), String> {
+        let number = reply.number().filter(|number| (0.0..=f64::from(u32::MAX)).contains(number));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+        let number = number.map(|number| number as u32);
+        self.stream = number.ok_or_else(no_rtmp)?;
+        let endpoint = Arc::clone(&self.endpoint);
+        let publish = Values::command("publish", PUBLISH).null().string(&endpoint.key).string("live");
+        self.command(self.stream, publish);
+        Ok(())
+    }
+
+    fn command(&mut self, stream: u32, values: Values) {
+        self.message((COMMANDS, AMF0_COMMAND, stream), &values.into_bytes());
+    }
+
+    fn control(&mut self, kind: u8, value: u32) {
+        self.message((CONTROL, kind, 0), &value.to_be_bytes());
+    }
+
+    fn message(&mut self, (channel, kind, stream): (u8, u8, u32), body: &[u8]) {
+        self.writer.write(&Message { channel, kind, stream, time: 0, body }, &mut self.output);
+    }
+}
+
+/// Returns whether a status says that the stream is not taken any more.
+fn is_end(code: &str) -> bool {
+    matches!(code, "NetStream.Unpublish.Success" | "NetConnection.Connect.Closed" | "NetStream.Publish.BadName")
+}
+
+fn no_rtmp() -> String {
+    "the receiver does not speak RTMP as this server understands it".into()
+}
+
+fn refused(reply: &Reply) -> String {
+    let code = reply.code();
+    if code.is_empty() {
+        "the receiver refused the stream".into()
+    } else {
+        format!("the receiver refused the stream: {code}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! A connection to a receiver, on a thread of its own: a receiver that hangs holds nothing else up.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::dialler::{Dialler, Stream, describe};
+use super::endpoint::Endpoint;
+use crate::flv::Tag;
+
+/// Tags that wait for a receiver: some seconds.
+const QUEUE: usize = 512;
+/// Tags that are written at once.
+const AT_ONCE: usize = 32;
+/// How long a receiver may take until it takes the stream.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the receiver is listened to before it takes the stream, and while nothing is to be sent.
+const IDLE: Duration = Duration::from_millis(100);
+/// How long it is listened to between tags.
+const GLANCE: Duration = Duration::from_millis(1);
+/// How long a receiver may take to close the connection after the end of the stream.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Bytes that no receiver has without reading them: more than the system keeps for both ends.
+const BUFFERED: u64 = 8 * 1024 * 1024;
+/// A connection that has lasted so long has been read, whatever the bitrate.
+const LASTING: Duration = Duration::from_secs(45);
+
+/// What a connection is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// The receiver has not accepted the stream yet.
+    Connecting,
+    /// It has accepted the stream.
+    Accepted {
+        /// Whether it has certainly read something of it.
+        is_read: bool,
+    },
+    /// It has ended; holds the reason.
+    Ended(String),
+}
+
+/// A connection to a receiver. Dropping it ends it at once.
+pub struct Connection {
+    queue: Option<SyncSender<Arc<Tag>>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: ConnectionState,
+    /// The socket, to end what waits for it.
+    socket: Option<TcpStream>,
+    is_dropped: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the socket; an error if the connection is not wanted any more.
+    fn keep(&self, socket: &TcpStream) -> Result<(), String> {
+        let socket = socket.try_clone().map_err(|error| describe(&error))?;
+        let mut inner = self.lock();
+        inner.socket = Some(socket);
+        if inner.is_dropped { Err("the connection is not wanted any more".into()) } else { Ok(()) }
+    }
+}
+
+impl Connection {
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(dialler: Dialler, endpoint: Arc<Endpoint>) -> io::Result<Self> {
+        let (queue, tags) = sync_channel(QUEUE);
+        let inner = Inner { state: ConnectionState::Connecting, socket: None, is_dropped: false };
+        let shared = Arc::new(Shared { inner: Mutex::new(inner) });
+        let of_thread = Arc::clone(&shared);
+        thread::Builder::new().name("egress-rtmp".into()).spawn(move || {
+            // The parser of the protocol may panic over what a receiver sends.
+            let run = || Session::connect(&dialler, endpoint, &of_thread).and_then(|session| session.run(&tags));
+            let ended =
+                catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("the receiver sent nonsense".into()));
+            let mut inner = of_thread.lock();
+            inner.state = ConnectionState::Ended(ended.err().unwrap_or_default());
+            inner.socket = None;
+        })?;
+        Ok(Self { queue: Some(queue), shared })
+    }
+
+    /// Returns what it is doing.
+    pub fn state(&self) -> ConnectionState {
+        self.shared.lock().state.clone()
+    }
+
+    /// Puts a tag into the queue. Returns false if that is full, or the connection has ended.
+    pub fn try_send(&self, tag: Arc<Tag>) -> bool {
+        match self.queue.as_ref().map(|queue| queue.try_send(tag)) {
+            Some(Ok(())) => true,
+            Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
+        }
+    }
+
+    /// Lets the connection end once what waits has been sent.
+    pub fn close(&mut self) {
+        self.queue = None;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.is_dropped = true;
+        // One that has ended already does not care.
+        inner.socket.take().map(|socket| socket.shutdown(Shutdown::Both));
+    }
+}
+
+/// The connection, on its thread.
+struct Session<'a> {
+    shared: &'a Shared,
+    stream: Stream,
+    client: Client,
+    /// When the receiver accepted the stream, and the bytes that were written since.
+    accepted: Option<(Instant, u64)>,
+    /// When it has to have accepted it.
+    deadline: Instant,
+}
+
+impl<'a> Session<'a> {
+    /// Connects, and requests to publish. Returns once the receiver has accepted.
+    fn connect(dialler: &Dialler, endpoint: Arc<Endpoint>, shared: &'a Shared) -> Result<Self, String> {
+        let deadline = Instant::now() + PATIENCE;
+        let stream = dialler.connect(&endpoint, deadline)?;
+        shared.keep(stream.socket())?;
+        stream.socket().set_read_timeout(Some(IDLE)).map_err(|error| describe(&error))?;
+        let mut session = Self { shared, stream, client: Client::new(endpoint)?, accepted: None, deadline };
+        while !session.client.is_accepted() {
+            session.flush()?;
+            session.read()?;
+            session.check_deadline()?;
+        }
+        session.stream.socket().set_read_timeout(Some(GLANCE)).map_err(|error| describe(&error))?;
+        session.accepted = Some((Instant::now(), 0));
+        Ok(session)
+    }
+
+    /// Sends what comes, until nothing more does.
+    fn run(mut self, tags: &Receiver<Arc<Tag>>) -> Result<(), String> {
+        loop {
+            self.tell();
+            match tags.recv_timeout(IDLE) {
+                Ok(tag) => {
+                    self.client.send(&tag);
+                    tags.try_iter().take(AT_ONCE).for_each(|tag| self.client.send(&tag));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.finish(),
+            }
+            self.flush()?;
+            self.read()?;
+        }
+    }
+
+    /// Tells the other threads how the connection is.
+    fn tell(&self) {
+        let Some((since, bytes)) = self.accepted else { return };
+        let is_read = self.client.has_acknowledged() || bytes > BUFFERED || since.elapsed() >= LASTING;
+        self.shared.lock().state = ConnectionState::Accepted { is_read };
+    }
+
+    /// Ends the stream, and waits for the receiver: a connection that is closed at once may lose its last bytes.
+    fn finish(mut self) -> Result<(), String> {
+        self.client.finish();
+        self.flush()?;
+        self.stream.end().map_err(|error| describe(&error))?;
+        self.deadline = Instant::now() + CLOSING;
+        let mut buffer = [0; 1_024];
+        while Instant::now() < self.deadline && !matches!(self.stream.read(&mut buffer), Ok(0)) {}
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        let output = self.client.take_output();
+        let mut rest = &output[..];
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err("the receiver closed the connection".into()),
+                Ok(written) => rest = &rest[written..],
+                Err(error) => self.tolerate(&error)?,
+            }
+        }
+        if let Some((_, bytes)) = &mut self.accepted {
+            *bytes += u64::try_from(output.len()).unwrap_or_default();
+        }
+        self.stream.flush().or_else(|error| self.tolerate(&error))
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        let mut buffer = [0; 16 * 1_024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err("the receiver closed the connection".into()),
+            Ok(bytes) => self.client.receive(&buffer[..bytes]),
+            Err(error) if is_temporary(&error) => Ok(()),
+            Err(error) => Err(describe(&error)),
+        }
+    }
+
+    /// Waits on after a write that was interrupted, or that waits for the handshake of TLS.
+    fn tolerate(&self, error: &io::Error) -> Result<(), String> {
+        match (is_temporary(error), self.accepted) {
+            (false, _) => Err(describe(error)),
+            (true, Some(_)) if error.kind() != io::ErrorKind::Interrupted => Err("the receiver does not read".into()),
+            (true, _) => self.check_deadline(),
+        }
+    }
+
+    fn check_deadline(&self) -> Result<(), String> {
+        let has_time = self.accepted.is_some() || Instant::now() < self.deadline;
+        if has_time { Ok(()) } else { Err("the receiver did not answer in time".into()) }
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests;
