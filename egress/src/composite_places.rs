@@ -113,8 +113,7 @@ mod tests {
         let held = places.take(&one, 1, now).unwrap();
         assert!(places.take(&other, 1, now).is_none());
         drop(held);
-        let held = places.take(&one, 1, now).expect("it has none, as the other one");
-        drop((held, places.take(&one, 2, now).unwrap()));
+        drop(places.take(&one, 1, now).expect("it has none, as the other one"));
         let held: Vec<_> = (0..2).map_while(|_| places.take(&one, 2, now)).collect();
         assert_eq!(held.len(), 1, "the other one asks");
         assert!(places.take(&one, 2, now + ASKS).is_some());

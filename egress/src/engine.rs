@@ -12,12 +12,15 @@ use conclave_model::{EgressId, NamespacedRoom, TrackSid};
 use conclave_rtc::Codec;
 
 use crate::broadcast::StreamSink;
+use crate::composite_places::{CompositePlace, CompositePlaces};
 use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content, ReserveError};
-use crate::job::{Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, TrackJob, channel, run};
+use crate::job::{
+    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, TrackJob, channel, run,
+};
 use crate::output::OutputFile;
-use crate::places::{DecoderPlaces, Place, Places};
+use crate::places::DecoderPlaces;
 use crate::process::yield_to_calls;
 use crate::rtmp::Dialler;
 use crate::settings::Settings;
@@ -31,7 +34,7 @@ pub struct Engine {
     /// What was found last.
     ffmpeg: Mutex<Option<Ffmpeg>>,
     /// Of the egresses that encode.
-    composites: Places,
+    composites: CompositePlaces,
     /// Of the decoders of all egresses.
     decoders: DecoderPlaces,
     transcoders: Transcoders,
@@ -79,7 +82,7 @@ pub enum StartError {
     /// This ffmpeg cannot encode it.
     #[error("{0}")]
     Unsupported(String),
-    /// As many egresses encode as may.
+    /// As many egresses encode as may, or as may of this project while others ask.
     #[error("as many recordings and broadcasts are encoded as this server allows")]
     Busy,
     /// The file cannot be created.
@@ -96,7 +99,7 @@ pub struct Prepared {
     ffmpeg: Ffmpeg,
     work: Work,
     /// The place of an egress that encodes, until it has ended.
-    place: Option<Place>,
+    place: Option<CompositePlace>,
     decoders: DecoderPlaces,
     /// The path of the file, which may differ from the one that was asked for; `None` for a broadcast.
     pub filepath: Option<FilePath>,
@@ -135,8 +138,8 @@ impl Engine {
     /// Creates an engine, whose broadcasts are sent by `dialler`. ffmpeg is looked for when it is needed.
     #[must_use]
     pub fn new(settings: Settings, dialler: Dialler) -> Self {
-        let composites = Places::new(settings.composites);
         let transcoders = Transcoders::beside(settings.composites);
+        let composites = CompositePlaces::default();
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
         Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, dialler }
     }
@@ -184,7 +187,8 @@ impl Engine {
             return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
         }
         let ffmpeg = self.ffmpeg()?;
-        let place = self.composites.take().ok_or(StartError::Busy)?;
+        let (project, places) = (plan.room.split().0, self.settings.composites);
+        let place = self.composites.take(&project, places, Instant::now()).ok_or(StartError::Busy)?;
         let media = media_of(&plan.source);
         let content = if media.has_video { Content::Video } else { Content::Audio };
         let container = match &plan.destination {
@@ -204,7 +208,12 @@ impl Engine {
         Ok(self.prepared(ffmpeg, (work, Some(place)), filepath))
     }
 
-    fn prepared(&self, ffmpeg: Ffmpeg, (work, place): (Work, Option<Place>), filepath: Option<FilePath>) -> Prepared {
+    fn prepared(
+        &self,
+        ffmpeg: Ffmpeg,
+        (work, place): (Work, Option<CompositePlace>),
+        filepath: Option<FilePath>,
+    ) -> Prepared {
         let (settings, decoders) = (self.settings.clone(), self.decoders.clone());
         Prepared { settings, ffmpeg, work, place, decoders, filepath }
     }
@@ -236,11 +245,11 @@ impl Prepared {
         let (handle, inputs) = channel();
         thread::Builder::new().name("egress".into()).spawn(move || {
             yield_to_calls();
-            let longest = self.settings.longest;
+            let limits = Limits { longest: self.settings.longest, empty: self.settings.empty_timeout };
             let mut prepared = self;
             let place = prepared.place.take();
             let on_event = |event| host.handle(&egress, event);
-            run(|| prepared.job(&egress, &host, &inputs), &inputs, longest, on_event);
+            run(|| prepared.job(&egress, &host, &inputs), &inputs, limits, on_event);
             drop(place);
         })?;
         Ok(handle)

@@ -12,6 +12,8 @@ pub struct Settings {
     pub recordings: PathBuf,
     /// The longest recording or broadcast. A longer one is `limit_reached`.
     pub longest: Duration,
+    /// How long the room may have no participants. An egress is complete after that.
+    pub empty_timeout: Duration,
     /// How long egresses have for their files when the server stops.
     pub stop_timeout: Duration,
     /// Number of egresses that encode at once. Recordings of single tracks do not count.

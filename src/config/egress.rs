@@ -24,6 +24,9 @@ pub struct EgressConfig {
     /// The longest recording or broadcast.
     #[serde(with = "text::required")]
     pub max_duration: Duration,
+    /// How long a recording or broadcast that is encoded goes on in a room without participants.
+    #[serde(with = "text::required")]
+    pub empty_timeout: Duration,
     /// How long running recordings and broadcasts have to end when the server stops.
     #[serde(with = "text::required")]
     pub stop_timeout: Duration,
@@ -50,6 +53,7 @@ impl Default for EgressConfig {
             rtmps_root: None,
             ffmpeg: "ffmpeg".into(),
             max_duration: Duration::from_secs(6 * 60 * 60),
+            empty_timeout: Duration::from_secs(5 * 60),
             stop_timeout: Duration::from_secs(20),
             max_composites: 4,
             width: 1280,

@@ -118,6 +118,7 @@ impl Config {
             validate_duration(&format!("webhooks.retry_delays[{index}]"), *delay)?;
         }
         validate_duration("egress.max_duration", self.egress.max_duration)?;
+        validate_duration("egress.empty_timeout", self.egress.empty_timeout)?;
         validate_duration("egress.stop_timeout", self.egress.stop_timeout)?;
         validate_duration("media.timeout", media.timeout)?;
         validate_duration("media.reconcile", media.reconcile)?;

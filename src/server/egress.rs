@@ -36,6 +36,7 @@ fn settings(config: &Config, data: &Path) -> Settings {
         ffmpeg: config.egress.ffmpeg.clone(),
         recordings: config.recordings.path(data),
         longest: config.egress.max_duration,
+        empty_timeout: config.egress.empty_timeout,
         stop_timeout: config.egress.stop_timeout,
         composites: usize::try_from(config.egress.max_composites).unwrap_or(usize::MAX),
         encoding: Encoding {

@@ -147,7 +147,12 @@ impl Progress {
 #[derive(Debug)]
 pub(crate) enum News {
     /// The participants and tracks that it contains from now on.
-    Attendance(Vec<Attendee>),
+    Attendance {
+        /// Those of the room that it may contain.
+        attendees: Vec<Attendee>,
+        /// Whether the room has no participants at all.
+        is_room_empty: bool,
+    },
     /// It is to end.
     Stop,
 }
@@ -188,10 +193,10 @@ impl JobHandle {
         Arc::<Queue>::clone(&self.sink)
     }
 
-    /// Sets the participants and tracks that it contains from now on.
-    pub fn set_attendance(&self, attendees: Vec<Attendee>) {
+    /// Sets the participants and tracks that it contains from now on, and whether the room has no participants at all.
+    pub fn set_attendance(&self, attendees: Vec<Attendee>, is_room_empty: bool) {
         // One that has ended does not care.
-        let _ = self.news.send(News::Attendance(attendees));
+        let _ = self.news.send(News::Attendance { attendees, is_room_empty });
     }
 
     /// Lets it end.

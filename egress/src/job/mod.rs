@@ -12,6 +12,6 @@ mod track;
 pub(crate) use composite::{CompositeJob, Composition};
 pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
 pub(crate) use handle::{Inputs, channel};
-pub(crate) use run::{Job, run};
+pub(crate) use run::{Job, Limits, run};
 pub(crate) use scene::Arrangement;
 pub(crate) use track::TrackJob;

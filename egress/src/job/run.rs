@@ -29,12 +29,21 @@ pub trait Job {
     fn finish(self: Box<Self>, now: Instant) -> Result<bool, String>;
 }
 
+/// How long an egress lasts at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// In all.
+    pub longest: Duration,
+    /// In a room without participants.
+    pub empty: Duration,
+}
+
 /// Runs an egress until it is stopped, fails, or has lasted as long as it may. It begins with the first news, before which
 /// there are no events; the last event is its end.
 pub fn run(
     make: impl FnOnce() -> Result<Box<dyn Job>, String>,
     inputs: &Inputs,
-    longest: Duration,
+    limits: Limits,
     mut on_event: impl FnMut(JobEvent),
 ) {
     let Ok(first) = inputs.news.recv() else { return };
@@ -42,8 +51,9 @@ pub fn run(
         Ok(job) => job,
         Err(error) => return on_event(JobEvent::Ended { status: EgressStatus::Failed, error: Some(error) }),
     };
-    let ended = begin(&mut *job, first).and_then(|goes_on| match goes_on {
-        true => run_until_end(&mut *job, inputs, longest, &mut on_event),
+    let mut room = Room::default();
+    let ended = room.take(&mut *job, first).and_then(|goes_on| match goes_on {
+        true => run_until_end((&mut *job, room), inputs, limits, &mut on_event),
         false => Ok(End::Stopped),
     });
     let was_active = job.is_active();
@@ -63,24 +73,51 @@ enum End {
     Limit,
 }
 
-/// Takes the first news. Returns whether the egress goes on.
-fn begin(job: &mut dyn Job, first: News) -> Result<bool, String> {
-    match first {
-        News::Attendance(attendees) => job.attend(attendees),
-        News::Stop => Ok(false),
+/// What an egress knows of its room.
+#[derive(Default)]
+struct Room {
+    /// Since when it has no participants, if it has none.
+    empty_since: Option<Instant>,
+}
+
+impl Room {
+    /// Takes news. Returns whether the egress goes on.
+    fn take(&mut self, job: &mut dyn Job, news: News) -> Result<bool, String> {
+        match news {
+            News::Attendance { attendees, is_room_empty } => {
+                self.empty_since = is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
+                job.attend(attendees)
+            }
+            News::Stop => Ok(false),
+        }
+    }
+
+    /// Takes all news. Returns whether the egress goes on.
+    fn take_all(&mut self, job: &mut dyn Job, inputs: &Inputs) -> Result<bool, String> {
+        loop {
+            match inputs.news.try_recv() {
+                Ok(news) => {
+                    if !self.take(job, news)? {
+                        return Ok(false);
+                    }
+                }
+                Err(TryRecvError::Empty) => return Ok(true),
+                Err(TryRecvError::Disconnected) => return Ok(false),
+            }
+        }
     }
 }
 
 fn run_until_end(
-    job: &mut dyn Job,
+    (job, mut room): (&mut dyn Job, Room),
     inputs: &Inputs,
-    longest: Duration,
+    limits: Limits,
     on_event: &mut impl FnMut(JobEvent),
 ) -> Result<End, String> {
     let start = Instant::now();
     let (mut tick, mut was_active) = (start, false);
     loop {
-        if !take_news(job, inputs)? {
+        if !room.take_all(job, inputs)? {
             return Ok(End::Stopped);
         }
         take_packets(job, inputs, tick)?;
@@ -90,27 +127,15 @@ fn run_until_end(
             // Ticks that were missed are not made up for.
             tick = (tick + job.interval()).max(now);
         }
-        if now.saturating_duration_since(start) >= longest {
+        if now.saturating_duration_since(start) >= limits.longest {
             return Ok(End::Limit);
+        }
+        if room.empty_since.is_some_and(|since| now.saturating_duration_since(since) >= limits.empty) {
+            return Ok(End::Stopped);
         }
         if !was_active && job.is_active() {
             was_active = true;
             on_event(JobEvent::Active);
-        }
-    }
-}
-
-/// Takes all news. Returns whether the egress goes on.
-fn take_news(job: &mut dyn Job, inputs: &Inputs) -> Result<bool, String> {
-    loop {
-        match inputs.news.try_recv() {
-            Ok(News::Attendance(attendees)) => {
-                if !job.attend(attendees)? {
-                    return Ok(false);
-                }
-            }
-            Err(TryRecvError::Empty) => return Ok(true),
-            Ok(News::Stop) | Err(TryRecvError::Disconnected) => return Ok(false),
         }
     }
 }
@@ -127,5 +152,75 @@ fn take_packets(job: &mut dyn Job, inputs: &Inputs, until: Instant) -> Result<()
             // The tick is due; the packets that are left come after it.
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::job::handle::channel;
+
+    /// An egress that is active at once.
+    struct Idle;
+
+    impl Job for Idle {
+        fn interval(&self) -> Duration {
+            Duration::from_millis(1)
+        }
+
+        fn packet(&mut self, _: RecordedPacket) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn attend(&mut self, _: Vec<Attendee>) -> Result<bool, String> {
+            Ok(true)
+        }
+
+        fn tick(&mut self, _: Instant) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn is_active(&self) -> bool {
+            true
+        }
+
+        fn finish(self: Box<Self>, _: Instant) -> Result<bool, String> {
+            Ok(true)
+        }
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn an_egress_is_complete_when_its_room_has_had_no_participants_for_long_enough() {
+        let (handle, inputs) = channel();
+        handle.set_attendance(vec![], true);
+        let mut events = Vec::new();
+        let limits = Limits { longest: HOUR, empty: Duration::from_millis(20) };
+        run(|| Ok(Box::new(Idle)), &inputs, limits, |event| events.push(event));
+        let complete = JobEvent::Ended { status: EgressStatus::Complete, error: None };
+        assert_eq!(events, [JobEvent::Active, complete]);
+    }
+
+    #[test]
+    fn an_egress_goes_on_in_a_room_whose_participants_it_does_not_contain() {
+        let (handle, inputs) = channel();
+        handle.set_attendance(vec![], true);
+        handle.set_attendance(vec![], false);
+        let limits = Limits { longest: HOUR, empty: Duration::ZERO };
+        // The first news is that of an empty room, which the second one corrects before time is looked at.
+        let running = thread::spawn(move || {
+            let mut ended = None;
+            run(|| Ok(Box::new(Idle)), &inputs, limits, |event| ended = Some(event));
+            ended
+        });
+        for _ in 0..20 {
+            assert!(!running.is_finished());
+            thread::yield_now();
+        }
+        handle.set_attendance(vec![], true);
+        assert_eq!(running.join().unwrap(), Some(JobEvent::Ended { status: EgressStatus::Complete, error: None }));
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct Attendance {
     pub source: EgressSource,
     /// Whether it was told who attends.
     pub was_told: bool,
+    /// Whether the room has no participants, as it was told.
+    pub is_room_empty: bool,
     /// Who attends, as it was told.
     pub attendees: Vec<Attendee>,
     /// The tracks that it gets, with their publishers.
@@ -21,6 +23,6 @@ pub(super) struct Attendance {
 impl Attendance {
     /// Starts without participants.
     pub const fn new(source: EgressSource) -> Self {
-        Self { source, was_told: false, attendees: Vec::new(), attached: BTreeMap::new() }
+        Self { source, was_told: false, is_room_empty: false, attendees: Vec::new(), attached: BTreeMap::new() }
     }
 }

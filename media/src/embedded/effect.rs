@@ -44,7 +44,12 @@ pub(super) enum Effect {
 #[derive(Debug)]
 pub(super) enum JobEffect {
     /// The participants and tracks that it contains from now on.
-    Attend(Vec<Attendee>),
+    Attend {
+        /// Those of the room that it may contain.
+        attendees: Vec<Attendee>,
+        /// Whether the room has no participants at all.
+        is_room_empty: bool,
+    },
     /// It gets the packets of a track.
     Attach {
         /// The publisher.

@@ -53,7 +53,7 @@ impl Inner {
     pub fn carry_out_for_job(&self, egress: &EgressId, effect: JobEffect) {
         let Some(jobs) = self.jobs.get() else { return };
         match effect {
-            JobEffect::Attend(attendees) => jobs.attend(egress, attendees),
+            JobEffect::Attend { attendees, is_room_empty } => jobs.attend(egress, attendees, is_room_empty),
             JobEffect::Stop => jobs.stop(egress),
             JobEffect::Attach { peer, track } => {
                 let attached = jobs.attach(egress, (&peer, &track), TrackSettings::default());

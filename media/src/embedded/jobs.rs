@@ -90,9 +90,9 @@ impl Jobs {
     }
 
     /// Lets an egress know who attends.
-    pub fn attend(&self, id: &EgressId, attendees: Vec<Attendee>) {
+    pub fn attend(&self, id: &EgressId, attendees: Vec<Attendee>, is_room_empty: bool) {
         if let Some(job) = self.lock().running.get(id) {
-            job.handle.set_attendance(attendees);
+            job.handle.set_attendance(attendees, is_room_empty);
         }
     }
 

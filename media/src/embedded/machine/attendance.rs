@@ -78,9 +78,10 @@ impl Machine {
 
     fn follow_changes_in(&mut self, room: &NamespacedRoom, id: &EgressId) {
         let Some(job) = self.egresses.get(id).and_then(|egress| egress.job.as_ref()) else { return };
-        let attendees = self.attendees(room, &job.source);
+        let (attendees, is_room_empty) = (self.attendees(room, &job.source), self.active_in(room).next().is_none());
         let Some(job) = self.egresses.get_mut(id).and_then(|egress| egress.job.as_mut()) else { return };
-        if std::mem::replace(&mut job.was_told, true) && job.attendees == attendees {
+        let was_empty = std::mem::replace(&mut job.is_room_empty, is_room_empty);
+        if std::mem::replace(&mut job.was_told, true) && job.attendees == attendees && was_empty == is_room_empty {
             return;
         }
         job.attendees.clone_from(&attendees);
@@ -88,7 +89,7 @@ impl Machine {
             attendees.iter().flat_map(|a| a.tracks.iter().map(|track| (track.sid.clone(), a.sid.clone()))).collect();
         let attached = std::mem::replace(&mut job.attached, wanted.clone());
         // The egress knows of a track before its packets arrive.
-        self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attend(attendees) });
+        self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attend { attendees, is_room_empty } });
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (attached.into_iter().collect(), wanted.into_iter().collect());
         for (track, peer) in before.difference(&after).cloned() {

@@ -36,7 +36,7 @@ fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Code
 /// What egresses and media workers are told since the last call: `attend` with the participants, `+` and `-` with tracks.
 fn told(machine: &mut Machine) -> Vec<String> {
     let effects = machine.take_effects().into_iter().filter_map(|effect| match effect {
-        Effect::Job { effect: JobEffect::Attend(attendees), .. } => {
+        Effect::Job { effect: JobEffect::Attend { attendees, .. }, .. } => {
             let names: Vec<_> = attendees.iter().map(|attendee| attendee.identity.as_str()).collect();
             Some(format!("attend {}", names.join(" ")).trim().to_owned())
         }
@@ -126,4 +126,25 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     let reports = machine.take_reports();
     let Some(MediaEvent::Egress(state)) = reports.last().map(|report| &report.event) else { panic!("{reports:?}") };
     assert_eq!((state.status, state.error.as_deref()), (EgressStatus::Failed, Some("No space left on device")));
+}
+
+#[test]
+fn an_egress_knows_whether_its_room_is_empty_also_of_participants_that_it_does_not_contain() {
+    let mut machine = Machine::default();
+    begin(&mut machine, EgressSource::Participant("alice".parse().unwrap()));
+    let is_empty = |machine: &mut Machine| -> Vec<bool> {
+        let effects = machine.take_effects().into_iter().filter_map(|effect| match effect {
+            Effect::Job { effect: JobEffect::Attend { is_room_empty, .. }, .. } => Some(is_room_empty),
+            _ => None,
+        });
+        effects.collect()
+    };
+    assert_eq!(is_empty(&mut machine), [true]);
+    let bob = joined(&mut machine, "bob");
+    assert_eq!(is_empty(&mut machine), [false]);
+    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
+    machine.leave(&bob, true, NOW).unwrap();
+    assert_eq!(is_empty(&mut machine), [], "the hidden one is there");
+    machine.leave(&ghost, true, NOW).unwrap();
+    assert_eq!(is_empty(&mut machine), [true]);
 }
