@@ -11,15 +11,14 @@
 //! | untried | 384 | 128 |
 //! | timed out | 128 | 32 |
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use conclave_model::ProjectId;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::sender::{AttemptOutcome, DeliveryRequest, Sender};
+use crate::slots::{Slot, Slots};
 
 /// Receivers by their last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,49 +39,6 @@ impl Lane {
             Self::Untried => (384, 128),
             Self::TimedOut => (128, 32),
         }
-    }
-}
-
-/// The right to make one post at a time. Returned to its lane when dropped.
-#[derive(Debug)]
-pub struct Slot {
-    _of_project: OwnedSemaphorePermit,
-    _of_lane: OwnedSemaphorePermit,
-}
-
-/// The slots of a lane.
-#[derive(Debug)]
-struct Slots {
-    lane: Arc<Semaphore>,
-    of_project: usize,
-    /// An entry for each project that has posted since the server started.
-    projects: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
-}
-
-impl Slots {
-    fn new(lane: Lane) -> Self {
-        let (in_all, of_project) = lane.bounds();
-        Self { lane: Arc::new(Semaphore::new(in_all)), of_project, projects: Mutex::default() }
-    }
-
-    fn project(&self, id: &ProjectId) -> Arc<Semaphore> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = projects.entry(id.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.of_project)));
-        Arc::clone(slots)
-    }
-
-    /// Returns a slot; `None` is impossible, because the semaphores are never closed.
-    async fn wait(&self, project: &ProjectId) -> Option<Slot> {
-        // First the project's, so that its waiting posts hold no slot of the lane.
-        let of_project = self.project(project).acquire_owned().await.ok()?;
-        let of_lane = Arc::clone(&self.lane).acquire_owned().await.ok()?;
-        Some(Slot { _of_project: of_project, _of_lane: of_lane })
-    }
-
-    fn take_free(&self, project: &ProjectId) -> Option<Slot> {
-        let of_project = self.project(project).try_acquire_owned().ok()?;
-        let of_lane = Arc::clone(&self.lane).try_acquire_owned().ok()?;
-        Some(Slot { _of_project: of_project, _of_lane: of_lane })
     }
 }
 
@@ -107,7 +63,7 @@ impl DeliveryPool {
         let most = lanes.map(|lane| lane.bounds().0).iter().sum();
         // Only its blocking threads are used.
         let threads = Builder::new_current_thread().thread_name("webhook-post").max_blocking_threads(most).build()?;
-        let [answering, untried, timed_out] = lanes.map(Slots::new);
+        let [answering, untried, timed_out] = lanes.map(|lane| Slots::new(lane.bounds().0, lane.bounds().1));
         Ok(Self { sender: Arc::new(sender), threads: Some(threads), answering, untried, timed_out })
     }
 

@@ -1,12 +1,13 @@
 //! Uploads the files of recordings to object storage, in parts.
 //!
 //! An attempt has a thread of its own with a low priority, so that neither the disk, the network nor the signing of parts holds a call
-//! up. It has one part in memory. Two attempts run at once; others wait. Which attempt is due is decided by `machine`, without I/O;
+//! up. It has one part in memory. How many run at once is decided by `lanes`; others wait. Which attempt is due is decided by `machine`, without I/O;
 //! the egress actor drives it, and the store remembers what is outstanding.
 //!
 //! The address that is dialled is checked as that of a webhook is, since a project supplies the url.
 
 mod connector;
+mod lanes;
 mod machine;
 mod progress;
 mod storage;
@@ -22,17 +23,17 @@ use conclave_db::Store;
 use conclave_model::address::AddressFilter;
 use conclave_model::filepath::FilePath;
 use conclave_model::{DestinationId, EgressId, ProjectId};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::slots::Slot;
 use connector::Connector;
+use lanes::Lanes;
 pub(crate) use machine::{AttemptResult, UploadMachine, final_state};
 pub(crate) use progress::UploadProgress;
 use storage::Storage;
 use transfer::Transfer;
 
-/// Attempts that run at once.
-const CONCURRENT: usize = 2;
 /// The priority of an attempt below everything else in the process.
 const NICENESS: i32 = 10;
 
@@ -53,7 +54,7 @@ pub enum UploadFailure {
 pub struct Uploader {
     recordings: PathBuf,
     connector: Connector,
-    permits: Arc<Semaphore>,
+    lanes: Arc<Lanes>,
     running: Mutex<Vec<Weak<UploadProgress>>>,
 }
 
@@ -87,8 +88,7 @@ impl Uploader {
     /// Returns an uploader of the files in a directory, with a directory for each project, to addresses that `filter` permits.
     #[must_use]
     pub fn new(recordings: PathBuf, filter: AddressFilter) -> Self {
-        let permits = Arc::new(Semaphore::new(CONCURRENT));
-        Self { recordings, connector: Connector::new(filter), permits, running: Mutex::default() }
+        Self { recordings, connector: Connector::new(filter), lanes: Arc::new(Lanes::new()), running: Mutex::default() }
     }
 
     /// Starts an attempt, and calls `done` with its result.
@@ -100,13 +100,15 @@ impl Uploader {
         done: impl FnOnce(Result<(), UploadFailure>) + Send + 'static,
     ) -> RunningUpload {
         self.lock().push(Arc::downgrade(&progress));
-        let (permits, path) = (Arc::clone(&self.permits), self.path(&file.project, &file.filepath));
+        let (lanes, path) = (Arc::clone(&self.lanes), self.path(&file.project, &file.filepath));
         let attempt =
             Attempt { file, path, store, progress: Arc::clone(&progress), connector: self.connector.for_attempt() };
         let task = tokio::spawn(async move {
-            // The semaphore is never closed.
-            let _permit = permits.acquire().await;
-            done(attempt.run_on_thread().await);
+            let (project, destination) = (attempt.file.project.clone(), attempt.file.destination.clone());
+            let slot = lanes.wait(&project, &destination).await;
+            let result = attempt.run_on_thread(slot).await;
+            lanes.note(&destination, &result);
+            done(result);
         });
         RunningUpload { progress, task }
     }
@@ -142,12 +144,15 @@ struct Attempt {
 }
 
 impl Attempt {
-    async fn run_on_thread(self) -> Result<(), UploadFailure> {
+    /// Keeps the slot as long as the thread runs.
+    async fn run_on_thread(self, slot: Option<Slot>) -> Result<(), UploadFailure> {
         let (sender, result) = oneshot::channel();
         let run = move || {
             // Of this thread alone. It keeps the usual priority if the system refuses.
             let _ = rustix::process::setpriority_process(None, NICENESS);
-            let _ = sender.send(self.run_blocking());
+            let result = self.run_blocking();
+            drop(slot);
+            let _ = sender.send(result);
         };
         let no_thread = |_| UploadFailure::Interrupted("the server could not start a thread".into());
         thread::Builder::new().name("upload".into()).spawn(run).map_err(no_thread)?;

@@ -1,0 +1,90 @@
+//! The bounds of how many attempts run at once.
+//!
+//! An attempt blocks a thread until the storage answers or its time is over, and has a part in memory. Storages whose last attempt was
+//! interrupted wait for each other, and those that work do not wait for them. Within a lane, the bound for each project leaves slots to
+//! other projects.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use conclave_model::{DestinationId, ProjectId};
+
+use super::UploadFailure;
+use crate::slots::{Slot, Slots};
+
+/// Attempts at once to storages that work, in all and of one project.
+const WORKING: (usize, usize) = (6, 2);
+/// Those to storages whose last attempt was interrupted.
+const INTERRUPTED: (usize, usize) = (4, 1);
+
+/// The slots of attempts.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    working: Slots,
+    interrupted: Slots,
+    /// The destinations whose last attempt was interrupted.
+    destinations: Mutex<HashSet<DestinationId>>,
+}
+
+impl Lanes {
+    pub fn new() -> Self {
+        Self {
+            working: Slots::new(WORKING.0, WORKING.1),
+            interrupted: Slots::new(INTERRUPTED.0, INTERRUPTED.1),
+            destinations: Mutex::default(),
+        }
+    }
+
+    /// Waits for a slot; `None` is impossible.
+    pub async fn wait(&self, project: &ProjectId, destination: &DestinationId) -> Option<Slot> {
+        let was_interrupted = self.lock().contains(destination);
+        let lane = if was_interrupted { &self.interrupted } else { &self.working };
+        lane.wait(project).await
+    }
+
+    /// Notes how an attempt has ended.
+    pub fn note(&self, destination: &DestinationId, result: &Result<(), UploadFailure>) {
+        match result {
+            Err(UploadFailure::Interrupted(_)) => self.lock().insert(destination.clone()),
+            Ok(()) | Err(_) => self.lock().remove(destination),
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<DestinationId>> {
+        self.destinations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn take_all(lanes: &Lanes, project: &ProjectId, destination: &DestinationId) -> Vec<Slot> {
+        std::iter::from_fn(|| lanes.wait(project, destination).now_or_never().flatten()).collect()
+    }
+
+    #[test]
+    fn the_attempts_of_one_project_leave_slots_to_another() {
+        let (lanes, one, other) = (Lanes::new(), ProjectId::new(), ProjectId::new());
+        let (storage, others) = (DestinationId::new(), DestinationId::new());
+        let held = take_all(&lanes, &one, &storage);
+        assert_eq!(held.len(), WORKING.1);
+        assert_eq!(take_all(&lanes, &other, &others).len(), WORKING.1);
+    }
+
+    #[test]
+    fn storages_that_hang_wait_for_each_other_and_no_other_for_them() {
+        let (lanes, hanging) = (Lanes::new(), Err(UploadFailure::Interrupted("timed out".into())));
+        let projects = [(); 20].map(|()| (ProjectId::new(), DestinationId::new()));
+        projects.iter().for_each(|(_, storage)| lanes.note(storage, &hanging));
+        let held: Vec<_> = projects.iter().flat_map(|(project, storage)| take_all(&lanes, project, storage)).collect();
+        assert_eq!(held.len(), INTERRUPTED.0);
+        let (project, storage) = &projects[19];
+        assert!(take_all(&lanes, project, storage).is_empty());
+        assert_eq!(take_all(&lanes, project, &DestinationId::new()).len(), WORKING.1);
+        lanes.note(storage, &Ok(()));
+        assert_eq!(take_all(&lanes, project, storage).len(), WORKING.1, "it works again");
+    }
+}
