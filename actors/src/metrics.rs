@@ -100,7 +100,7 @@ impl ActorMetrics {
         let outcome = match result {
             AttemptResult::Uploaded => "uploaded",
             AttemptResult::Retried => "retried",
-            AttemptResult::GivenUp { .. } => "failed",
+            AttemptResult::Failed { .. } => "failed",
             AttemptResult::NoFile => return,
         };
         self.uploads.with_label_values(&[outcome]).inc();

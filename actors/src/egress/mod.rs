@@ -7,7 +7,7 @@
 //! Limits: an egress whose room has ended, or that was asked to stop, is polled every 5 s until it has ended on the media plane.
 //!
 //! Supervision: the project actor starts it with the egress and rebuilds it from the record after a failure. It stops when
-//! the egress is final and no further attempt to upload its file is due in this run of the server.
+//! the egress is final and its file has been uploaded, or cannot be any more.
 
 mod follow;
 mod upload;

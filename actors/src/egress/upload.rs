@@ -21,7 +21,7 @@ pub(super) struct Upload {
     machine: UploadMachine,
     /// How the recording has ended; `None` while it runs.
     end: Option<RecordingEnd>,
-    /// Whether an earlier run of the server has given up.
+    /// Whether an earlier attempt has made the recording fail.
     has_failed_before: bool,
     progress: Arc<UploadProgress>,
     running: Option<RunningUpload>,
@@ -46,7 +46,7 @@ impl Upload {
         self.machine.is_recording()
     }
 
-    /// Returns whether nothing is left to do in this run of the server.
+    /// Returns whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.machine.has_ended()
     }
@@ -119,7 +119,7 @@ impl EgressActor {
         let Some((status, error)) = final_state(end, &result, upload.has_failed_before) else { return };
         let (egress_id, started_at) = (self.id.clone(), state.egress.started_at);
         let last = EgressState { egress_id, status, error, started_at, ended_at: Some(now) };
-        let is_outstanding = matches!(result, AttemptResult::GivenUp { is_outstanding: true, .. });
+        let is_outstanding = matches!(result, AttemptResult::Failed { is_outstanding: true, .. });
         let project = state.egress.project_id.clone();
         match self.context.store.settle_upload(project, last, now, is_outstanding).await {
             Ok(egress) => state.egress = egress,
@@ -128,16 +128,19 @@ impl EgressActor {
                 return upload.machine.postpone(now);
             }
         }
-        self.log_result(&state.egress, &result);
+        if let Some(upload) = &mut state.upload {
+            self.log_result(&state.egress, &result, std::mem::replace(&mut upload.has_failed_before, true));
+        }
         if result == AttemptResult::Uploaded {
             self.remove_file(&state.egress);
         }
     }
 
-    fn log_result(&self, egress: &Egress, result: &AttemptResult) {
+    /// Logs the first failure, and the success.
+    fn log_result(&self, egress: &Egress, result: &AttemptResult, has_failed_before: bool) {
         let (project, egress_id) = (egress.project_id.as_str(), self.id.as_str());
         match &egress.error {
-            Some(error) if egress.status == EgressStatus::Failed => {
+            Some(error) if egress.status == EgressStatus::Failed && !has_failed_before => {
                 log::warn!(project, egress_id; "a recording has failed: {error}");
             }
             _ if *result == AttemptResult::Uploaded => log::info!(project, egress_id; "a recording was uploaded"),

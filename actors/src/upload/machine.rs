@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 
 use super::UploadFailure;
 
-/// The delays before further attempts. After that, the next start of the server tries again.
-const DELAYS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300)];
+/// The delays before further attempts, as long as the server runs. The last one is that of all that follow.
+const DELAYS: [Duration; 4] =
+    [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
+/// Interrupted attempts after which a recording has failed, although its file may still be uploaded.
+const PATIENCE: usize = 4;
 
 /// The upload of a recording's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +32,7 @@ enum Phase {
     Waiting(Timestamp),
     /// An attempt runs.
     Running,
-    /// Nothing is left to do in this run of the server.
+    /// Nothing is left to do.
     Ended,
 }
 
@@ -38,15 +41,15 @@ enum Phase {
 pub(crate) enum AttemptResult {
     /// The file was uploaded.
     Uploaded,
-    /// There will be another attempt.
+    /// There will be another attempt, and the recording is not final before.
     Retried,
     /// There was nothing to upload.
     NoFile,
-    /// There will be no other attempt in this run of the server.
-    GivenUp {
-        /// Why the last one has failed.
+    /// The recording has failed.
+    Failed {
+        /// Why the last attempt has failed.
         reason: String,
-        /// Whether the next start of the server tries again.
+        /// Whether there will be others.
         is_outstanding: bool,
     },
 }
@@ -63,7 +66,7 @@ impl UploadMachine {
         self.phase == Phase::Recording
     }
 
-    /// Returns whether nothing is left to do in this run of the server.
+    /// Returns whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
@@ -92,23 +95,23 @@ impl UploadMachine {
     /// Takes the result of the attempt.
     pub fn end_attempt(&mut self, result: Result<(), UploadFailure>, now: Timestamp) -> AttemptResult {
         self.phase = Phase::Ended;
-        let (reason, may_retry) = match result {
+        let (reason, may_recover) = match result {
             Ok(()) => return AttemptResult::Uploaded,
             Err(UploadFailure::NoFile) => return AttemptResult::NoFile,
             Err(UploadFailure::NoDestination) => {
-                return AttemptResult::GivenUp { reason: "the destination was deleted".into(), is_outstanding: false };
+                return AttemptResult::Failed { reason: "the destination was deleted".into(), is_outstanding: false };
             }
             Err(UploadFailure::Refused(reason)) => (reason, false),
             Err(UploadFailure::Interrupted(reason)) => (reason, true),
         };
         self.last_failure = Some(reason.clone());
-        match DELAYS.get(self.failures).filter(|_| may_retry) {
-            Some(delay) => {
-                self.failures += 1;
-                self.phase = Phase::Waiting(now.after(*delay));
-                AttemptResult::Retried
-            }
-            None => AttemptResult::GivenUp { reason, is_outstanding: true },
+        let delay = DELAYS.get(self.failures).or(DELAYS.last()).copied().unwrap_or_default();
+        self.failures += 1;
+        self.phase = Phase::Waiting(now.after(delay));
+        if may_recover && self.failures < PATIENCE {
+            AttemptResult::Retried
+        } else {
+            AttemptResult::Failed { reason, is_outstanding: true }
         }
     }
 
@@ -130,7 +133,7 @@ impl UploadMachine {
 }
 
 /// Returns the final status and error of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
-/// earlier run of the server has given up: its status stays, and only the error can change.
+/// earlier attempt has made it fail: its status stays, and only the error can change.
 pub(crate) fn final_state(
     end: &RecordingEnd,
     result: &AttemptResult,
@@ -140,7 +143,7 @@ pub(crate) fn final_state(
     match result {
         AttemptResult::Retried => None,
         AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
-            failed("the upload failed at first; a later start of the server has uploaded the file".into())
+            failed("the upload failed at first; a later attempt has uploaded the file".into())
         }
         AttemptResult::Uploaded => Some((end.status, end.error.clone())),
         // The recording ended before anything was in its file.
@@ -148,9 +151,9 @@ pub(crate) fn final_state(
             Some((end.status, end.error.clone()))
         }
         AttemptResult::NoFile => failed("the recorded file is gone".into()),
-        AttemptResult::GivenUp { reason, is_outstanding } => {
+        AttemptResult::Failed { reason, is_outstanding } => {
             let cause = end.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
-            let rest = if *is_outstanding { ", whose next start tries again" } else { "" };
+            let rest = if *is_outstanding { ", which tries again" } else { "" };
             failed(format!("{cause}the upload failed: {reason}; the file stays on the server{rest}"))
         }
     }
@@ -168,8 +171,8 @@ mod tests {
         Err(UploadFailure::Interrupted("connection refused".into()))
     }
 
-    fn given_up(reason: &str, is_outstanding: bool) -> AttemptResult {
-        AttemptResult::GivenUp { reason: reason.into(), is_outstanding }
+    fn failed(reason: &str, is_outstanding: bool) -> AttemptResult {
+        AttemptResult::Failed { reason: reason.into(), is_outstanding }
     }
 
     #[test]
@@ -190,25 +193,28 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_attempt_is_made_again_three_times_with_growing_delays() {
-        let (mut upload, mut at) = (UploadMachine::new(true, now()), now());
-        for seconds in [10, 60, 300] {
+    fn a_failed_attempt_is_made_again_with_growing_delays_up_to_ten_minutes_as_long_as_the_server_runs() {
+        let refused = || Err(UploadFailure::Refused("403".into()));
+        for (failure, patience) in [(interrupted as fn() -> _, 4), (refused as fn() -> _, 1)] {
+            let (mut upload, mut at) = (UploadMachine::new(true, now()), now());
+            for (number, seconds) in [10, 60, 300, 600, 600, 600, 600].into_iter().enumerate() {
+                assert!(upload.begin(at));
+                let result = upload.end_attempt(failure(), at);
+                assert_eq!(result == AttemptResult::Retried, number + 1 < patience, "{number}: {result:?}");
+                assert!(!upload.begin(at.after(Duration::from_secs(seconds - 1))) && !upload.has_ended());
+                at = at.after(Duration::from_secs(seconds));
+                assert_eq!(upload.due(), Some(at));
+            }
             assert!(upload.begin(at));
-            assert_eq!(upload.end_attempt(interrupted(), at), AttemptResult::Retried);
-            assert!(!upload.begin(at.after(Duration::from_secs(seconds - 1))));
-            at = at.after(Duration::from_secs(seconds));
-            assert_eq!(upload.due(), Some(at));
+            assert_eq!(upload.end_attempt(Ok(()), at), AttemptResult::Uploaded);
+            assert!(upload.has_ended());
         }
-        assert!(upload.begin(at));
-        assert_eq!(upload.end_attempt(interrupted(), at), given_up("connection refused", true));
-        assert!(upload.has_ended());
     }
 
     #[test]
-    fn a_refused_attempt_is_not_made_again_in_this_run_and_one_without_a_destination_never() {
+    fn an_attempt_without_a_destination_or_a_file_is_the_last_one() {
         for (failure, result) in [
-            (UploadFailure::Refused("403".into()), given_up("403", true)),
-            (UploadFailure::NoDestination, given_up("the destination was deleted", false)),
+            (UploadFailure::NoDestination, failed("the destination was deleted", false)),
             (UploadFailure::NoFile, AttemptResult::NoFile),
         ] {
             let mut upload = UploadMachine::new(true, now());
@@ -231,14 +237,11 @@ mod tests {
         let error = |end, result, before| final_state(end, &result, before).and_then(|(_, error)| error).unwrap();
         let stays = "the file stays on the server";
         assert_eq!(
-            error(&limit, given_up("403", true), false),
-            format!("the upload failed: 403; {stays}, whose next start tries again")
+            error(&limit, failed("403", true), false),
+            format!("the upload failed: 403; {stays}, which tries again")
         );
-        assert_eq!(
-            error(&crashed, given_up("403", false), false),
-            format!("restarted; the upload failed: 403; {stays}")
-        );
-        assert!(error(&complete, AttemptResult::Uploaded, true).contains("a later start"));
+        assert_eq!(error(&crashed, failed("403", false), false), format!("restarted; the upload failed: 403; {stays}"));
+        assert!(error(&complete, AttemptResult::Uploaded, true).contains("a later attempt"));
         assert_eq!(error(&crashed, AttemptResult::Uploaded, true), "restarted");
         assert_eq!(error(&crashed, AttemptResult::NoFile, false), "restarted");
         let aborted = end(EgressStatus::Aborted, None);

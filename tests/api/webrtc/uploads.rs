@@ -163,7 +163,7 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
     recorded.stop(&id);
     wait_for_status(&recorded.call.app, &id, "failed");
     let error = recording(&recorded.call.app, &id)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("the storage answered 403 AccessDenied") && error.contains("next start"), "{error}");
+    assert!(error.contains("the storage answered 403 AccessDenied") && error.contains("which tries again"), "{error}");
     assert!(!error.contains("secret") && !error.contains("http"), "{error}");
     let file = recorded.file("b.ogg");
     assert!(file.exists());
@@ -174,7 +174,7 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
     // A status is final; the error is not.
     let recording = recording(&recorded.call.app, &id);
     assert_eq!(recording["status"], "failed");
-    assert!(recording["error"].as_str().unwrap().contains("a later start of the server has uploaded the file"));
+    assert!(recording["error"].as_str().unwrap().contains("a later attempt has uploaded the file"));
 }
 
 #[test]
@@ -272,6 +272,34 @@ fn an_egress_that_panics_during_its_upload_is_rebuilt_and_completes_it() {
         eventually(|| !recorded.file("g.ogg").exists());
         assert!(has_restarted(&recorded.call.app), "{message}: once");
     }
+}
+
+#[test]
+fn a_storage_that_was_away_for_long_gets_the_file_once_it_is_back() {
+    let mut recorded = Recorded::start();
+    recorded.storage.refuse(Some(503));
+    let id = recorded.record("k.ogg");
+    recorded.stop(&id);
+    eventually(|| {
+        recorded.call.app.advance(Duration::from_secs(300));
+        status(&recorded.call.app, &id) == "failed"
+    });
+    let path = format!("/debug/actors/{}/egress/{id}", recorded.call.app.project);
+    let debug = recorded.call.app.admin("GET", &path).send().expect(200);
+    assert_eq!(
+        (&debug["state"]["upload"]["phase"], &debug["timers"][0]["name"]),
+        (&json!("waiting"), &json!("upload"))
+    );
+    recorded.storage.refuse(None);
+    let file = recorded.file("k.ogg");
+    eventually(|| {
+        recorded.call.app.advance(Duration::from_secs(60));
+        !file.exists()
+    });
+    assert!(recorded.storage.object("calls/2026/k.ogg").unwrap().len() > PADDING);
+    let recording = recording(&recorded.call.app, &id);
+    assert_eq!(recording["status"], "failed", "a status is final");
+    assert!(recording["error"].as_str().unwrap().contains("a later attempt has uploaded the file"), "{recording}");
 }
 
 #[test]
