@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conclave_rtc::Codec;
 
-use crate::composite::Picture;
+use crate::composite::{Picture, Shown};
 use crate::ffmpeg::Ffmpeg;
 use crate::matroska::{Block, Reader, Writer};
 use crate::picture_size::MAX_PIXELS;
@@ -28,6 +28,8 @@ pub struct VideoDecoder {
     process: Process,
     /// The size of the pictures.
     pub size: (u32, u32),
+    /// The width and height of the video, if it has said them. Its shape is in the middle of the pictures.
+    source: Option<(u32, u32)>,
     pictures: Arc<Mutex<VecDeque<(Duration, Picture)>>>,
     _places: Vec<Place>,
 }
@@ -63,22 +65,29 @@ impl VideoDecoder {
             waiting.push_back((block.at, picture));
         })?;
         process.send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
-        Ok(Some(Self { process, size, pictures, _places: places }))
+        Ok(Some(Self { process, size, source: first.dimensions, pictures, _places: places }))
     }
 
     /// Decodes a frame. Returns whether the decoder works.
-    pub fn push(&self, frame: &Frame) -> bool {
+    pub fn push(&mut self, frame: &Frame) -> bool {
+        self.source = frame.dimensions.or(self.source);
         self.process.try_send(Writer::frame(1, frame.at, frame.is_key, &frame.data)).is_ok()
     }
 
     /// Returns the newest picture that was captured up to a moment, and forgets it and those before it.
-    pub fn take_picture(&self, until: Duration) -> Option<Picture> {
+    pub fn take_picture(&self, until: Duration) -> Option<Shown> {
         let mut waiting = self.pictures.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = None;
         while waiting.front().is_some_and(|(at, _)| *at <= until) {
             newest = waiting.pop_front().map(|(_, picture)| picture);
         }
-        newest
+        newest.map(|picture| Shown::new(picture, self.source))
+    }
+
+    /// Shows a picture at a moment, as if it had been decoded.
+    #[cfg(test)]
+    pub fn show(&self, at: Duration, picture: Picture) {
+        self.pictures.lock().unwrap_or_else(PoisonError::into_inner).push_back((at, picture));
     }
 
     /// Returns whether the decoder has ended by itself.

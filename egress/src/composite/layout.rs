@@ -47,6 +47,21 @@ pub fn speaker_and_others(participants: usize, width: u32, height: u32) -> Vec<R
     rects
 }
 
+/// Returns the part of a rect, at its center, that a picture of another shape fills with its own shape.
+pub fn fit((width, height): (u32, u32), rect: Rect) -> Rect {
+    let (width, height) = (u64::from(width.max(1)), u64::from(height.max(1)));
+    let (whole_width, whole_height) = (u64::from(rect.width), u64::from(rect.height));
+    let (fitted_width, fitted_height) = if whole_width * height <= whole_height * width {
+        (whole_width, whole_width * height / width)
+    } else {
+        (whole_height * width / height, whole_height)
+    };
+    let even = |pixels: u64, whole: u32| u32::try_from(pixels / 2 * 2).unwrap_or(whole).clamp(whole.min(2), whole);
+    let (width, height) = (even(fitted_width, rect.width), even(fitted_height, rect.height));
+    let (left, above) = ((rect.width - width) / 4 * 2, (rect.height - height) / 4 * 2);
+    Rect { x: rect.x + left, y: rect.y + above, width, height }
+}
+
 /// Returns the even number of pixels of the first `count` of `of` equal parts.
 fn part(pixels: u32, count: u32, of: u32) -> u32 {
     if count == of { pixels } else { pixels * count / of / 2 * 2 }
@@ -84,6 +99,23 @@ mod tests {
             check(&speaker, width, height);
             prop_assert_eq!(grid.len(), participants.min(36));
             prop_assert_eq!(speaker.len(), participants.min(7));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_is_inside_and_keeps_its_shape(
+            size in (1u32..5_000, 1u32..5_000), half in (1u32..1_000, 1u32..1_000), place in (0u32..500, 0u32..500),
+        ) {
+            let rect = Rect { x: place.0 * 2, y: place.1 * 2, width: half.0 * 2, height: half.1 * 2 };
+            let fitted = fit(size, rect);
+            prop_assert!(fitted.x >= rect.x && fitted.x + fitted.width <= rect.x + rect.width, "{:?}", fitted);
+            prop_assert!(fitted.y >= rect.y && fitted.y + fitted.height <= rect.y + rect.height, "{:?}", fitted);
+            prop_assert!([fitted.x, fitted.y, fitted.width, fitted.height].iter().all(|number| number % 2 == 0));
+            prop_assert!(fitted.width == rect.width || fitted.height == rect.height);
+            let (is, was) = (fitted.width * size.1, fitted.height * size.0);
+            // Even numbers may be off by two.
+            prop_assert!(is.abs_diff(was) <= 2 * size.0.max(size.1) || fitted.width == 2 || fitted.height == 2);
         }
     }
 

@@ -57,18 +57,22 @@ impl Picture {
         }
     }
 
-    /// Copies a picture into a part. One of another size is stretched.
-    pub fn copy(&mut self, from: &Self, rect: Rect) {
+    /// Returns the whole of the picture.
+    pub const fn whole(&self) -> Rect {
+        Rect { x: 0, y: 0, width: self.width, height: self.height }
+    }
+
+    /// Copies a part of a picture into a part of this one. One of another size is stretched.
+    pub fn copy(&mut self, from: &Self, part: Rect, rect: Rect) {
         for (to_plane, from_plane) in self.planes().into_iter().zip(from.planes()) {
-            let rows: Vec<_> = to_plane.rows(rect).collect();
-            let from_height = to_usize(from.height / from_plane.divisor);
+            let (rows, sources): (Vec<_>, Vec<_>) = (to_plane.rows(rect).collect(), from_plane.rows(part).collect());
             for (index, row) in rows.iter().enumerate() {
-                let start = from_plane.offset + index * from_height / rows.len() * from_plane.width;
-                let source = &from.data[start..start + from_plane.width];
+                let Some(source) = sources.get(index * sources.len() / rows.len()) else { break };
+                let source = &from.data[source.clone()];
                 let target = &mut self.data[row.clone()];
                 if target.len() == source.len() {
                     target.copy_from_slice(source);
-                } else {
+                } else if !source.is_empty() {
                     let width = target.len();
                     for (x, pixel) in target.iter_mut().enumerate() {
                         *pixel = source[x * source.len() / width];
@@ -125,7 +129,8 @@ mod tests {
     fn a_picture_is_copied_into_its_part_alone_and_stretched_if_need_be() {
         for (width, height) in [(8, 4), (32, 18), (4, 2)] {
             let mut canvas = Picture::new(32, 18, BLACK);
-            canvas.copy(&Picture::new(width, height, RED), Rect { x: 8, y: 4, width: 8, height: 4 });
+            let picture = Picture::new(width, height, RED);
+            canvas.copy(&picture, picture.whole(), Rect { x: 8, y: 4, width: 8, height: 4 });
             for y in 0..18 {
                 for x in 0..32 {
                     let is_inside = (8..16).contains(&x) && (4..8).contains(&y);

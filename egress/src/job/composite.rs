@@ -1,12 +1,13 @@
 //! The composition of a room or of one participant: pictures and samples at regular times, a fixed delay behind the call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::{EgressId, ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, RecordedPacket, TrackSettings};
 
+use super::attendance::Attendance;
 use super::handle::{Attendee, EgressHost, Progress};
 use super::input::{Means, TrackInput};
 use super::left_out::LeftOut;
@@ -63,7 +64,7 @@ pub struct CompositeJob {
     progress: Arc<Progress>,
     composition: Composition,
     start: Instant,
-    attendees: Vec<Attendee>,
+    attendance: Attendance,
     tracks: HashMap<TrackSid, TrackInput>,
     publishers: HashMap<ParticipantSid, Publisher>,
     /// Of the decoders of this egress.
@@ -95,7 +96,7 @@ impl CompositeJob {
             progress,
             composition,
             start: Instant::now(),
-            attendees: Vec::new(),
+            attendance: Attendance::default(),
             tracks: HashMap::new(),
             publishers: HashMap::new(),
             decoders: DecoderPlaces::of_egress(),
@@ -110,24 +111,70 @@ impl CompositeJob {
         }
     }
 
-    /// Arranges the tiles anew, and asks for the layers that fit them.
+    /// Takes who attends from a moment on.
+    fn attend_from(&mut self, attendees: Vec<Attendee>, since: Instant) {
+        for (attendee, track) in attendees.iter().flat_map(|a| a.tracks.iter().map(move |track| (a, track))) {
+            let new = || TrackInput::new(attendee.sid.clone(), track.codec, self.start);
+            self.tracks.entry(track.sid.clone()).or_insert_with(new);
+        }
+        self.attendance.announce(since.saturating_duration_since(self.start), attendees);
+        self.choose_layers();
+    }
+
+    /// Returns the tiles of participants.
+    fn tiles(&self, attendees: &[Attendee]) -> Vec<Tile> {
+        let Encoding { width, height, .. } = self.composition.encoding;
+        arrange(self.composition.arrangement, attendees, self.speaker.current(), (width, height))
+    }
+
+    /// Goes on to a moment: participants and tracks come and go when they did so in the call.
+    fn advance(&mut self, to: Duration) {
+        if !self.attendance.advance(to) {
+            return;
+        }
+        for track in self.attendance.present().iter().flat_map(|attendee| &attendee.tracks) {
+            if let Some(input) = self.tracks.get_mut(&track.sid).filter(|_| track.is_muted) {
+                input.forget_picture();
+            }
+        }
+        let (attendance, all) = (&self.attendance, || self.attendance.latest_first().flatten());
+        let known: HashSet<_> = all().flat_map(|attendee| &attendee.tracks).map(|track| &track.sid).collect();
+        self.tracks.retain(|sid, _| known.contains(sid));
+        let known: HashSet<_> = attendance.latest_first().flatten().map(|attendee| &attendee.sid).collect();
+        self.publishers.retain(|sid, _| known.contains(sid));
+        self.arrange();
+    }
+
+    /// Arranges the tiles anew.
     fn arrange(&mut self) {
         if !self.composition.media.has_video {
             return;
         }
-        let Encoding { width, height, .. } = self.composition.encoding;
-        let size = (width, height);
-        self.tiles = arrange(self.composition.arrangement, &self.attendees, self.speaker.current(), size);
-        self.background = Picture::new(width, height, BLACK);
+        self.tiles = self.tiles(self.attendance.present());
+        self.background = Picture::new(self.composition.encoding.width, self.composition.encoding.height, BLACK);
         for tile in &self.tiles {
             self.background.fill(tile.rect, if tile.video.is_some() { BLACK } else { GREY });
             if tile.video.is_none() {
                 draw_initials(&mut self.background, tile.rect, &tile.name);
             }
         }
+        self.choose_layers();
+    }
+
+    /// Asks for the layers that fit the tiles to come, so that their pictures are there in time. A video that goes keeps its layer until
+    /// the composition has come to its end.
+    fn choose_layers(&mut self) {
+        if !self.composition.media.has_video {
+            return;
+        }
+        let mut sizes = HashMap::new();
+        for tile in self.attendance.latest_first().flat_map(|attendees| self.tiles(attendees)) {
+            if let Some(video) = tile.video {
+                sizes.entry(video).or_insert((tile.rect.width, tile.rect.height));
+            }
+        }
         for (sid, input) in &mut self.tracks {
-            let tile = self.tiles.iter().find(|tile| tile.video.as_ref() == Some(sid));
-            let wanted = tile.map(|tile| (tile.rect.width, tile.rect.height));
+            let wanted = sizes.get(sid).copied();
             if input.tile == wanted {
                 continue;
             }
@@ -144,8 +191,10 @@ impl CompositeJob {
             let (picture_at, chunk_at) = (self.picture_time(), self.chunk_end());
             let media = self.composition.media;
             if media.has_audio && chunk_at <= due && (!media.has_video || chunk_at <= picture_at) {
+                self.advance(chunk_time(self.next_chunk));
                 self.mix_chunk()?;
             } else if media.has_video && picture_at <= due {
+                self.advance(picture_at);
                 if due.saturating_sub(picture_at) > LATENESS {
                     Progress::add(&self.progress.dropped_frames, 1);
                 } else {
@@ -172,8 +221,8 @@ impl CompositeJob {
         let mut canvas = self.background.clone();
         for tile in &self.tiles {
             let input = tile.video.as_ref().and_then(|sid| self.tracks.get_mut(sid));
-            if let Some(picture) = input.and_then(|input| input.picture(at)) {
-                canvas.copy(picture, tile.rect);
+            if let Some(shown) = input.and_then(|input| input.picture(at)) {
+                shown.draw(&mut canvas, tile.rect);
             }
             if self.composition.arrangement != Arrangement::Single {
                 draw_tag(&mut canvas, tile.rect, &tile.name);
@@ -187,7 +236,7 @@ impl CompositeJob {
 
     fn mix_chunk(&mut self) -> Result<(), String> {
         let mut sum = vec![0; CHUNK_SAMPLES * 2];
-        let mut heard: HashMap<_, u64> = self.attendees.iter().map(|a| (a.sid.clone(), 0)).collect();
+        let mut heard: HashMap<_, u64> = self.attendance.present().iter().map(|a| (a.sid.clone(), 0)).collect();
         for input in self.tracks.values_mut() {
             let energy = input.mix(self.next_chunk, &mut sum);
             if let Some(loudness) = heard.get_mut(&input.publisher) {
@@ -244,20 +293,7 @@ impl Job for CompositeJob {
     }
 
     fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String> {
-        self.attendees = attendees;
-        let current: HashMap<_, _> =
-            self.attendees.iter().flat_map(|a| a.tracks.iter().map(|track| (&track.sid, (&a.sid, track)))).collect();
-        self.tracks.retain(|sid, _| current.contains_key(sid));
-        for (sid, (publisher, track)) in current {
-            let new = || TrackInput::new(publisher.clone(), track.codec, self.start);
-            let input = self.tracks.entry(sid.clone()).or_insert_with(new);
-            if track.is_muted && track.codec != Codec::Opus {
-                input.forget_picture();
-            }
-        }
-        let attendees = &self.attendees;
-        self.publishers.retain(|sid, _| attendees.iter().any(|attendee| attendee.sid == *sid));
-        self.arrange();
+        self.attend_from(attendees, Instant::now());
         // The recording goes on without anyone.
         Ok(true)
     }

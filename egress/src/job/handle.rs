@@ -13,7 +13,7 @@ use conclave_rtc::{Codec, PacketSink, RecordedPacket, TrackSettings};
 use crate::target::TargetState;
 
 /// Packets of all tracks of an egress that wait for its thread: about a second of a large room.
-const QUEUE: usize = 8_192;
+pub(super) const QUEUE: usize = 8_192;
 
 /// A participant that an egress may contain.
 #[derive(Debug, Clone, PartialEq, Eq)]

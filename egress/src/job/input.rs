@@ -6,7 +6,7 @@ use conclave_model::ParticipantSid;
 use conclave_rtc::{Codec, RecordedPacket};
 
 use crate::audio::AudioDecoder;
-use crate::composite::Picture;
+use crate::composite::Shown;
 use crate::decoder::VideoDecoder;
 use crate::ffmpeg::Ffmpeg;
 use crate::places::Places;
@@ -28,7 +28,7 @@ pub struct TrackInput {
     /// The decoder for another size of the tile, until it has a picture.
     next: Option<VideoDecoder>,
     /// The picture that is shown.
-    picture: Option<Picture>,
+    picture: Option<Shown>,
     requested: Option<Instant>,
     /// Whether there was no place for a decoder.
     is_left_out: bool,
@@ -114,6 +114,12 @@ impl TrackInput {
         self.next.as_ref().or(self.video.as_ref())
     }
 
+    /// Returns the decoder of a video.
+    #[cfg(test)]
+    pub const fn decoder(&self) -> Option<&VideoDecoder> {
+        self.video.as_ref()
+    }
+
     /// Sets the tile of a video; `None` if it is not shown.
     pub fn set_tile(&mut self, tile: Option<(u32, u32)>) {
         if tile.is_none() {
@@ -123,7 +129,7 @@ impl TrackInput {
     }
 
     /// Returns the picture that is shown at a moment; `None` before the first one.
-    pub fn picture(&mut self, at: Duration) -> Option<&Picture> {
+    pub fn picture(&mut self, at: Duration) -> Option<&Shown> {
         let next = self.next.as_ref().and_then(|decoder| decoder.take_picture(at));
         if next.is_some() {
             self.video = self.next.take();

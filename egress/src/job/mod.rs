@@ -1,5 +1,6 @@
 //! Running egresses. Each has a thread, which takes packets out of a bounded queue and news of the room out of another one.
 
+mod attendance;
 mod composite;
 mod handle;
 mod input;

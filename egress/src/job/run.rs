@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use conclave_model::egress::EgressStatus;
 use conclave_rtc::RecordedPacket;
 
-use super::handle::{Attendee, Inputs, JobEvent, News};
+use super::handle::{Attendee, Inputs, JobEvent, News, QUEUE};
 
 /// What an egress does with packets. An `Err` has the reason of a failure.
 pub trait Job {
@@ -57,6 +57,7 @@ pub fn run(
         false => Ok(End::Stopped),
     });
     let was_active = job.is_active();
+    let ended = ended.and_then(|end| take_rest(&mut *job, inputs).map(|()| end));
     let finished = job.finish(Instant::now());
     let (status, error) = match (ended, finished) {
         (Err(error), _) | (Ok(_), Err(error)) => (EgressStatus::Failed, Some(error)),
@@ -138,6 +139,11 @@ fn run_until_end(
             on_event(JobEvent::Active);
         }
     }
+}
+
+/// Takes the packets that came before the end.
+fn take_rest(job: &mut dyn Job, inputs: &Inputs) -> Result<(), String> {
+    inputs.packets.try_iter().take(QUEUE).try_for_each(|packet| job.packet(packet))
 }
 
 /// Takes packets until a moment, at least those that are there.
