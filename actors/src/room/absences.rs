@@ -26,6 +26,11 @@ impl Absences {
         }
         lost
     }
+
+    /// Returns when the first of those who are absent has been so for `grace`; `None` if nobody is absent.
+    pub fn next_verdict(&self, grace: Duration) -> Option<Timestamp> {
+        self.0.values().min().map(|since| since.after(grace))
+    }
 }
 
 #[cfg(test)]
@@ -45,8 +50,11 @@ mod tests {
         let mut absences = Absences::default();
         assert!(record(&mut absences, &["PA_1"], 0, GRACE).is_empty());
         assert!(record(&mut absences, &["PA_1", "PA_2"], 9, GRACE).is_empty(), "the lists are too close");
+        assert_eq!(absences.next_verdict(GRACE), Some(Timestamp::from_millis(10)));
         assert_eq!(record(&mut absences, &["PA_1", "PA_2"], 10, GRACE), ["PA_1"]);
+        assert_eq!(absences.next_verdict(GRACE), Some(Timestamp::from_millis(19)));
         assert!(record(&mut absences, &[], 20, GRACE).is_empty());
+        assert_eq!(absences.next_verdict(GRACE), None);
         assert!(record(&mut absences, &["PA_2"], 30, GRACE).is_empty(), "it was listed in between");
         assert_eq!(record(&mut absences, &["PA_2"], 40, GRACE), ["PA_2"]);
     }

@@ -89,7 +89,7 @@ impl RoomActor {
                 self.resume_reports(me);
             }
             RoomMsg::ReservationExpired => self.drop_expired_reservations(me, state),
-            RoomMsg::Reconcile => self.observe(state),
+            RoomMsg::Reconcile => self.observe(me, state),
         }
     }
 

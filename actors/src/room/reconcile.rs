@@ -16,6 +16,7 @@ use super::reports::Join;
 use super::state::RoomState;
 use crate::context::ActorContext;
 use crate::mailbox::Mailbox;
+use crate::timer::Timer;
 
 /// Time that a join may take to complete on the media plane after it was written.
 const JOIN_GRACE: Duration = Duration::from_secs(5);
@@ -61,8 +62,10 @@ async fn observe(
 impl RoomActor {
     /// Asks the media plane for the room's participants, in a spawned task. The answer takes the path of the reports: if it
     /// overtook one that the plane sent before it, a clean leave would be written as a lost connection.
-    pub(super) fn observe(&self, state: &mut RoomState) {
+    pub(super) fn observe(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let now = self.context.clock.now();
+        // In case that the media plane does not answer this time.
+        self.ask_again_about_absences(me, state, now.after(self.context.media.absence_grace()));
         // A join is written before it completes on the media plane, so a recent one may be missing there.
         let known = state.settled(self.context.clock.monotonic(), JOIN_GRACE);
         let (context, path) = (Arc::clone(&self.context), self.path.clone());
@@ -81,7 +84,10 @@ impl RoomActor {
     pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, observation: RoomObservation) {
         let RoomObservation { asked_at, known, tracks, participants } = observation;
         let gone = known.iter().filter(|sid| participants.iter().all(|seen| seen.sid != **sid)).cloned().collect();
-        let lost = state.absences.record(gone, asked_at, self.context.media.absence_grace());
+        let grace = self.context.media.absence_grace();
+        let lost = state.absences.record(gone, asked_at, grace);
+        let verdict_at = state.absences.next_verdict(grace).unwrap_or(asked_at);
+        self.ask_again_about_absences(me, state, verdict_at);
         self.close_lost(me, state, lost).await;
         if !participants.is_empty() {
             self.resend_subscription_rules(state).await;
@@ -96,6 +102,13 @@ impl RoomActor {
             }
             self.write_missed(state, &who, missed).await;
         }
+    }
+
+    /// Arms the timer by which the media plane is asked again, if somebody is absent: whether it is for good is known right after
+    /// the grace, not with the next round.
+    fn ask_again_about_absences(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, at: Timestamp) {
+        let absent = state.absences.next_verdict(Duration::ZERO);
+        state.absence_timer = absent.map(|_| Timer::arm(&self.context.clock, "absence", at, me, RoomMsg::Reconcile));
     }
 
     /// Sends the subscription rules to the media plane again. A plane in another process keeps participants connected while

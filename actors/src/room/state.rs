@@ -56,6 +56,8 @@ pub struct RoomState {
     pub(super) end_failed: bool,
     pub(super) calls: MediaCalls,
     pub(super) absences: Absences,
+    /// When the media plane is asked again about participants that were absent.
+    pub(super) absence_timer: Option<Timer>,
     pub(super) reservations: Reservations,
     pub(super) reservation_timer: Option<Timer>,
     /// Messages that wait for reports, by the numbers of their marks in the room's queue.
@@ -74,6 +76,7 @@ impl RoomState {
             end_failed: false,
             calls: MediaCalls::default(),
             absences: Absences::default(),
+            absence_timer: None,
             reservations,
             reservation_timer: None,
             behind_reports: BTreeMap::new(),
@@ -170,7 +173,7 @@ impl RoomState {
             "empty_deadline": self.room.empty_deadline,
             "template_id": self.room.template_id,
         });
-        let timers = self.empty_timer.iter().chain(&self.reservation_timer);
+        let timers = self.empty_timer.iter().chain(&self.reservation_timer).chain(&self.absence_timer);
         Inspection { timers: timers.map(Timer::view).collect(), state }
     }
 }

@@ -1,4 +1,5 @@
-//! The health watch: checks the health of a plane after a failed call, and reports its recovery.
+//! The health watch: checks the health of a plane after a failed call, and of one that is called over a network at intervals, and
+//! reports its recovery. An outage in which nothing is called may lose reports too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,6 +9,8 @@ use conclave_model::Timestamp;
 
 use super::{CircuitBreaker, Inner, MonitoredPlane};
 
+/// Interval between two checks of a plane that is called over a network.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Delay before the second health check of an outage. Doubled after each further check.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay between two health checks of an outage.
@@ -23,7 +26,10 @@ impl MonitoredPlane {
         tokio::spawn(async move {
             let mut recovered_at = None;
             loop {
-                inner.health_check.notified().await;
+                let has_failed = inner.wait_for_check().await;
+                if !has_failed && inner.plane.health().await.is_ok() {
+                    continue;
+                }
                 if !inner.has_recovered().await {
                     inner.wait_for_recovery().await;
                 } else if recovered_at.is_some_and(|at: Timestamp| inner.clock.now().since(at) < QUIET_PERIOD) {
@@ -38,6 +44,19 @@ impl MonitoredPlane {
 }
 
 impl Inner {
+    /// Waits until the health has to be checked. Returns whether a call has failed.
+    async fn wait_for_check(&self) -> bool {
+        // A plane in this process has no circuit breaker, and no outage that nobody notices.
+        if self.breaker.is_none() {
+            self.health_check.notified().await;
+            return true;
+        }
+        tokio::select! {
+            () = self.health_check.notified() => true,
+            () = self.clock.sleep_until(self.clock.now().after(CHECK_INTERVAL)) => false,
+        }
+    }
+
     /// Checks the health. Returns whether the plane is healthy and the circuit breaker allows calls.
     async fn has_recovered(&self) -> bool {
         let health = self.plane.health().await;

@@ -217,3 +217,49 @@ fn bitrate_reports_about_participants_who_are_not_in_the_room_are_ignored() {
     let who: Vec<_> = events.iter().map(|event| event["participant_identity"].as_str().unwrap()).collect();
     assert_eq!(who, ["alice"]);
 }
+
+#[test]
+fn who_left_while_the_server_was_down_is_closed_right_after_the_grace() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining::participant("alice"));
+    double.join(&room, &Joining::participant("bob"));
+    app.wait_until_joined(2);
+    double.drop_webhooks();
+    double.leave(&room, "bob", DisconnectReason::ClientInitiated);
+    let app = app.crash_for(Duration::from_secs(3_600));
+    app.wait_until_seen("standup");
+    app.assert_open_sessions(&["alice", "bob"]);
+    // Long before the next round.
+    app.advance(Duration::from_secs(10));
+    app.wait_until_joined(1);
+    app.assert_open_sessions(&["alice"]);
+}
+
+#[test]
+fn who_left_in_an_outage_is_closed_within_fifteen_seconds_of_its_end_also_if_nothing_was_called() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    let room = room(&app);
+    double.join(&room, &Joining::participant("alice"));
+    double.join(&room, &Joining::participant("bob"));
+    app.wait_until_joined(2);
+    let is_check = |call: &proto::ListRoomsRequest| call.names == ["conclave.health"];
+    let checks = || double.calls("ListRooms").iter().filter(|call| is_check(call)).count();
+    double.drop_webhooks();
+    double.fail_all(Fault::Dropped);
+    double.leave(&room, "bob", DisconnectReason::ClientInitiated);
+    let before = checks();
+    app.advance(Duration::from_secs(5));
+    eventually(|| checks() >= before + 2);
+    let lists = app.lists();
+    double.heal();
+    app.advance(Duration::from_secs(5));
+    eventually(|| app.lists() != lists);
+    app.wait_until_seen("standup");
+    app.assert_open_sessions(&["alice", "bob"]);
+    app.advance(Duration::from_secs(10));
+    app.wait_until_joined(1);
+    app.assert_open_sessions(&["alice"]);
+}
