@@ -11,6 +11,7 @@ use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, 
 
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
+use crate::role_changes::last_role_change;
 use crate::room_roles::{TokenContext, room_role, token_context};
 use crate::room_rows::{by_id, by_name};
 use crate::sql::{Row, Sql, no_row};
@@ -159,7 +160,12 @@ fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreEr
     Ok(())
 }
 
-fn exchange(tx: &Tx<'_>, code: RoomCodeRecord, room: RoomId) -> Result<CodeExchange, StoreError> {
+fn exchange(
+    tx: &Tx<'_>,
+    code: RoomCodeRecord,
+    room: RoomId,
+    requested: Option<&Identity>,
+) -> Result<CodeExchange, StoreError> {
     let (sql, project) = (tx.sql, &code.project_id);
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let (project_status, plan) = sql.one(SELECT_PROJECT, args![project], read)?.ok_or_else(no_row)?;
@@ -169,7 +175,14 @@ fn exchange(tx: &Tx<'_>, code: RoomCodeRecord, room: RoomId) -> Result<CodeExcha
         Some(template) => templates::find_role(sql, project, template, &code.role)?,
         None => None,
     };
-    Ok(CodeExchange { identity: code.identity, project_status, plan, month, context: token_context(sql, room, role)? })
+    let changed = match code.identity.as_ref().or(requested) {
+        Some(identity) => last_role_change(sql, project, room.id, identity)?,
+        None => None,
+    };
+    // A code of before the change may be the one with which the participant came.
+    let role_change = changed.filter(|changed| changed.created_at < code.created_at).map(|changed| changed.id);
+    let context = TokenContext { role_change, ..token_context(sql, room, role)? };
+    Ok(CodeExchange { identity: code.identity, project_status, plan, month, context })
 }
 
 /// The query of a list.
@@ -252,7 +265,7 @@ impl Store {
         self.read(move |sql| usable(sql, &code, now).map(|(code, _)| code.project_id)).await
     }
 
-    /// Counts one use of a project's code, if one is left and `admit` returns no problem. A refused exchange counts no use. It is
+    /// Counts one use of a project's code for an identity, if it requests one, if a use is left and `admit` returns no problem. A refused exchange counts no use. It is
     /// one write, so at most `max_uses` of any number of concurrent exchanges succeed.
     ///
     /// # Errors
@@ -260,13 +273,13 @@ impl Store {
     pub async fn exchange_code(
         &self,
         project: &ProjectId,
-        code: RoomCodeHash,
+        (code, identity): (RoomCodeHash, Option<Identity>),
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
         self.write(Queue::of(project), move |tx| {
             let (code, room) = usable(tx.sql, &code, tx.now)?;
             let (id, project) = (code.id, code.project_id.clone());
-            let exchange = exchange(tx, code, room)?;
+            let exchange = exchange(tx, code, room, identity.as_ref())?;
             admit(&exchange)?;
             count_use(tx, &project, id)?;
             Ok(exchange)

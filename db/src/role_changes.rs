@@ -5,13 +5,13 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::Participant;
 use conclave_model::role_change::{RoleChange, RoleChanged};
-use conclave_model::{Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId};
+use conclave_model::{Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId, Timestamp};
 
 use crate::error::StoreError;
 use crate::open_sessions::event_context;
 use crate::query_builder::QueryBuilder;
 use crate::room_rows::{by_id, connected_participants};
-use crate::sql::Row;
+use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
@@ -32,9 +32,42 @@ pub struct NewRoleChange {
     pub by: ChangedBy,
 }
 
+/// The last change of an identity's role in a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRoleChange {
+    /// The id of the change.
+    pub id: RoleChangeId,
+    /// The role that the change gave.
+    pub role: RoleName,
+    /// The instant of the change.
+    pub created_at: Timestamp,
+}
+
+impl LastRoleChange {
+    /// Returns the role that the change gives a participant that joins or acts with a token; `None` if the token was minted
+    /// after the change. `known` is the change that the token names.
+    #[must_use]
+    pub fn role_for(self, known: Option<RoleChangeId>) -> Option<RoleName> {
+        (known != Some(self.id)).then_some(self.role)
+    }
+}
+
+/// Reads the last change of an identity's role in a room.
+pub(crate) fn last_role_change(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+) -> Result<Option<LastRoleChange>, StoreError> {
+    let read = |row: &Row<'_>| Ok(LastRoleChange { id: row.get(0)?, role: row.get(1)?, created_at: row.get(2)? });
+    sql.one(SELECT_LAST, args![room, identity, project], read)
+}
+
 const SELECT: &str = "SELECT id, room, participant_identity, participant_sid, role, previous_role, changed_by_identity,
             changed_by_api_key_prefix, created_at
      FROM role_changes";
+const SELECT_LAST: &str = "SELECT id, role, created_at FROM role_changes
+     WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 ORDER BY created_at DESC, id DESC LIMIT 1";
 const INSERT: &str =
     "INSERT INTO role_changes (id, project_id, room_id, room, participant_identity, participant_sid, role,
                                previous_role, changed_by_identity, changed_by_api_key_prefix, created_at)
@@ -123,6 +156,19 @@ impl Store {
             Ok(changed)
         })
         .await
+    }
+
+    /// Reads the last change of an identity's role in a room, which holds for its next joins.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn last_role_change(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        identity: Identity,
+    ) -> Result<Option<LastRoleChange>, StoreError> {
+        self.read(move |sql| last_role_change(sql, &project, room, &identity)).await
     }
 
     /// Lists a room's role changes, newest first; with `identity` only those of its participants.

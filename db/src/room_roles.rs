@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use conclave_model::role::{Role, RolePermissions};
 use conclave_model::room::Room;
-use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, TemplateId};
+use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomName, TemplateId};
 
 use crate::error::StoreError;
+use crate::role_changes::last_role_change;
 use crate::room_rows::{by_name, connected_participants};
 use crate::sql::Sql;
 use crate::store::Store;
@@ -24,6 +25,8 @@ pub struct TokenContext {
     pub holders: u32,
     /// The number of connected participants.
     pub participant_count: u32,
+    /// The last change of the identity's role in the room, which the token has to name to be newer.
+    pub role_change: Option<RoleChangeId>,
 }
 
 macro_rules! count_connected {
@@ -46,7 +49,7 @@ pub(crate) fn token_context(sql: Sql<'_>, room: Room, role: Option<Role>) -> Res
         None => 0,
     };
     let participant_count = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id])?;
-    Ok(TokenContext { room, role, holders, participant_count })
+    Ok(TokenContext { room, role, holders, participant_count, role_change: None })
 }
 
 /// Reads a role of the room's template; refused when the room has no template or the template no such role.
@@ -59,16 +62,33 @@ pub(crate) fn room_role(sql: Sql<'_>, room: &Room, name: &RoleName) -> Result<Ro
     found.ok_or_else(|| Problem::role_not_found().at("role").into())
 }
 
-/// Reads the permissions of the role that `identity` holds in the room, or else of the role that its token names.
+/// Who acts with a room token.
+#[derive(Debug, Clone)]
+pub struct TokenActor {
+    /// The identity of the token.
+    pub identity: Identity,
+    /// The role of the token.
+    pub role: Option<RoleName>,
+    /// The role change that the token was minted after, if it names one.
+    pub role_change: Option<RoleChangeId>,
+}
+
+/// Reads the permissions of the role that a participant holds in the room, or else would hold if it joined with its token.
 fn effective_permissions(
     sql: Sql<'_>,
     project: &ProjectId,
     name: &RoomName,
-    (identity, token_role): (&Identity, Option<RoleName>),
+    actor: TokenActor,
 ) -> Result<RolePermissions, StoreError> {
     let Some(room) = by_name(sql, project, name)? else { return Ok(RolePermissions::default()) };
-    let connected = connected_participants(sql, project, room.id)?.into_iter().find(|p| p.identity == *identity);
-    let role = connected.map_or(token_role, |participant| participant.role);
+    let TokenActor { identity, role, role_change } = actor;
+    let role = match connected_participants(sql, project, room.id)?.into_iter().find(|p| p.identity == identity) {
+        Some(connected) => connected.role,
+        None => {
+            let changed = last_role_change(sql, project, room.id, &identity)?;
+            changed.and_then(|changed| changed.role_for(role_change)).or(role)
+        }
+    };
     let (Some(template), Some(role)) = (&room.template_id, role) else { return Ok(RolePermissions::default()) };
     let role = templates::find_role(sql, project, template, &role)?;
     Ok(role.map(|role| role.permissions).unwrap_or_default())
@@ -84,11 +104,13 @@ impl Store {
         project: ProjectId,
         name: RoomName,
         role: Option<RoleName>,
+        identity: Identity,
     ) -> Result<TokenContext, StoreError> {
         self.read(move |sql| {
             let room = by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?;
             let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
-            token_context(sql, room, role)
+            let changed = last_role_change(sql, &project, room.id, &identity)?;
+            Ok(TokenContext { role_change: changed.map(|changed| changed.id), ..token_context(sql, room, role)? })
         })
         .await
     }
@@ -109,7 +131,7 @@ impl Store {
     }
 
     /// Reads what a participant may do to others: the permissions of the role that it holds in the room now, or else of the
-    /// role that its token names. Empty when the room's template has no such role.
+    /// role that it would join with by its token. Empty when the room's template has no such role.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -117,9 +139,8 @@ impl Store {
         &self,
         project: ProjectId,
         name: RoomName,
-        identity: Identity,
-        token_role: Option<RoleName>,
+        actor: TokenActor,
     ) -> Result<RolePermissions, StoreError> {
-        self.read(move |sql| effective_permissions(sql, &project, &name, (&identity, token_role))).await
+        self.read(move |sql| effective_permissions(sql, &project, &name, actor)).await
     }
 }

@@ -13,9 +13,9 @@ use std::fmt;
 use std::time::Duration;
 
 use conclave_model::non_null::Object;
-use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE};
+use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{Identity, NamespacedRoom, RoleName, Secret, Timestamp};
+use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Secret, Timestamp};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, TokenData, Validation};
 use serde::Serialize;
@@ -42,6 +42,8 @@ pub struct TokenRequest {
     pub metadata: String,
     /// The role to join with.
     pub role: Option<RoleName>,
+    /// The last role change of the identity in the room, which this token is newer than.
+    pub role_change: Option<RoleChangeId>,
     /// Limit of everything published together, in kilobits per second; `None` means no limit.
     pub max_kbps: Option<u32>,
     /// What the participant may do.
@@ -130,11 +132,14 @@ impl TokenSigner {
         let max_kbps = request.max_kbps.map(|kbps| kbps.to_string());
         let role = request.role.as_ref().map(|role| (ROLE_ATTRIBUTE, role.as_str()));
         let max_kbps = max_kbps.as_deref().map(|kbps| (MAX_KBPS_ATTRIBUTE, kbps));
+        let role_change = request.role_change.map(|change| change.to_string());
+        let role_change = role_change.as_deref().map(|change| (ROLE_CHANGE_ATTRIBUTE, change));
+        let attributes = role.into_iter().chain(max_kbps).chain(role_change);
         let timeout = request.empty_timeout_seconds.saturating_add(ROOM_GRACE_SECONDS);
         let payload = Payload {
             name: request.name.as_str().into(),
             metadata: request.metadata.as_str().into(),
-            attributes: role.into_iter().chain(max_kbps).map(|(k, v)| (k.into(), v.into())).collect(),
+            attributes: attributes.map(|(k, v)| (k.into(), v.into())).collect(),
             video: wire::VideoGrant::new(&request.room, &request.grants),
             room_config: Some(Object(wire::RoomConfigClaim {
                 empty_timeout: timeout,

@@ -7,12 +7,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::schema::word_enum;
-use crate::{Identity, ParticipantSid, RoleName, Timestamp, TrackSid};
+use crate::{Identity, ParticipantSid, RoleChangeId, RoleName, Timestamp, TrackSid};
 
 /// The attribute that contains the participant's role.
 pub const ROLE_ATTRIBUTE: &str = "svc.role";
 /// The attribute that contains the participant's publishing limit, in kilobits a second.
 pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
+/// The attribute with the id of the last role change of the identity in the room, in a token that was minted after one.
+pub const ROLE_CHANGE_ATTRIBUTE: &str = "svc.role_change";
 
 /// A participant as the media plane reports it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -45,6 +47,21 @@ pub struct Participant {
 }
 
 impl Participant {
+    /// Returns the last role change of its identity that its token was minted after, if there was one.
+    #[must_use]
+    pub fn known_role_change(&self) -> Option<RoleChangeId> {
+        self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
+    }
+
+    /// Sets the attributes for its role and its bitrate limit.
+    pub fn set_role(&mut self, role: &RoleName, max_kbps: Option<u32>) {
+        self.attributes.insert(ROLE_ATTRIBUTE.to_owned(), role.to_string());
+        match max_kbps {
+            Some(kbps) => self.attributes.insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
+            None => self.attributes.remove(MAX_KBPS_ATTRIBUTE),
+        };
+    }
+
     /// Returns the role in its attributes, if there is one.
     #[must_use]
     pub fn role(&self) -> Option<RoleName> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
-use conclave_db::Credential;
+use conclave_db::{Credential, TokenActor};
 use conclave_media::token::Claims;
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder};
@@ -135,15 +135,16 @@ impl RequestContext {
     }
 
     /// Refuses a participant whose acting role lacks the permission. API keys and operators hold every permission. The acting role is the one
-    /// held live in the room, else the token's; permissions are those that the template has now.
+    /// held live in the room, else the one that the participant would join with by its token; permissions are those that the template has now.
     ///
     /// # Errors
     /// 403 `permission_denied`, `field` the permission.
     pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
         let Caller::RoomToken(claims) = &self.caller else { return Ok(()) };
         let (project, room) = claims.room.split();
-        let held =
-            self.state.store.effective_permissions(project, room, claims.identity.clone(), claims.role()).await?;
+        let (identity, role, role_change) = (claims.identity.clone(), claims.role(), claims.role_change());
+        let actor = TokenActor { identity, role, role_change };
+        let held = self.state.store.effective_permissions(project, room, actor).await?;
         if held.allows(permission) {
             return Ok(());
         }

@@ -19,17 +19,19 @@ impl RoomActor {
         &self,
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
-        participant: &Participant,
+        mut participant: Participant,
         reserves_seat: bool,
     ) -> Result<(), ReportError> {
         let (store, room) = (&self.context.store, &state.room);
         let roles = store.room_roles(room.project_id.clone(), room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
-        check_role(state, participant, &roles)?;
+        let changed = self.take_last_role(state, &mut participant, &roles).await?;
+        check_role(state, &participant, &roles)?;
         // A participant that connects could not be recorded otherwise.
         store.ping().await.map_err(|error| self.report_error(&error))?;
         if reserves_seat {
             self.set_rules_of_join(state, &roles).await?;
+            self.set_role_of_join(state, &participant, changed).await?;
             let (sid, identity) = (participant.sid.clone(), participant.identity.clone());
             state.reservations.reserve(sid, identity, participant.role(), self.context.clock.monotonic());
             self.arm_reservation_timer(me, state);

@@ -8,6 +8,7 @@
 //! - [`admission`]: whether a participant may join, and seats for those that are connecting ([`reservations`]).
 //! - [`report_order`]: the order of reports, and of what waits for them.
 //! - [`reports`]: joins, leaves and tracks as the media plane reports them; the end of the room.
+//! - [`last_roles`]: the role that a participant joins with.
 //! - [`commands`], [`roles`]: commands that call the media plane, in spawned tasks; [`media_calls`] keeps their order.
 //! - [`reconcile`]: repairs what lost reports left behind.
 //!
@@ -21,6 +22,7 @@
 mod absences;
 mod admission;
 mod commands;
+mod last_roles;
 mod media_calls;
 mod message;
 mod observation;

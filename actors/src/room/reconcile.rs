@@ -160,10 +160,11 @@ impl RoomActor {
         let join = Join::Listed { left_before: asked_at.before(LEAVE_GRACE) };
         let (sid, room) = (participant.sid.clone(), state.room.namespaced_name());
         // Any other error has been logged; the next reconciliation tries again.
-        if self.admit(me, state, participant, join).await == Err(ReportError::RoleFull)
+        let admitted = self.admit(me, state, participant, join).await;
+        if matches!(admitted, Err(ReportError::RoleFull | ReportError::RoleRemoved))
             && let Err(error) = self.context.media.remove_participant(&room, &sid).await
         {
-            log::warn!(room = room.as_str(); "a participant over the role's limit could not be removed: {error}");
+            log::warn!(room = room.as_str(); "a participant whose role is full or gone could not be removed: {error}");
         }
     }
 

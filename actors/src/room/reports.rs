@@ -35,7 +35,7 @@ impl RoomActor {
         let (store, at) = (&self.context.store, report.at);
         let written = match report.event {
             MediaEvent::JoinRequested { participant, reserves_seat } => {
-                return self.request_join(me, state, &participant, reserves_seat).await;
+                return self.request_join(me, state, *participant, reserves_seat).await;
             }
             MediaEvent::ParticipantJoined(participant) => {
                 return self.admit(me, state, *participant, Join::Reported { at }).await;
@@ -74,18 +74,20 @@ impl RoomActor {
         &self,
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
-        participant: Participant,
+        mut participant: Participant,
         join: Join,
     ) -> Result<(), ReportError> {
         let project = state.room.project_id.clone();
         let roles = self.context.store.room_roles(project.clone(), state.room.template_id.clone()).await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
+        let changed = self.take_last_role(state, &mut participant, &roles).await?;
         if role_is_full(state, &participant, &roles) {
             state.reservations.release(&participant.sid);
             let at = self.joined_at(&participant, join);
             return self.refuse_join(state, &participant, at).await;
         }
         self.set_rules_of_join(state, &roles).await?;
+        self.set_role_of_join(state, &participant, changed).await?;
         let sid = participant.sid.clone();
         let joined = self.record_join(state, participant, join).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;

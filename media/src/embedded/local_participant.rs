@@ -1,7 +1,7 @@
 //! A participant on the embedded plane.
 
 use conclave_model::event::{ParticipantRef, TrackSummary};
-use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, ROLE_ATTRIBUTE, Track};
+use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 
 use super::bitrate_meter::BitrateMeter;
@@ -162,12 +162,7 @@ impl LocalParticipant {
 
     /// Replaces its grants, and its attributes for role and bitrate limit.
     pub fn set_role(&mut self, grant: RoleGrant) {
-        let attributes = &mut self.participant.attributes;
-        attributes.insert(ROLE_ATTRIBUTE.to_owned(), grant.role.to_string());
-        match grant.max_kbps {
-            Some(kbps) => attributes.insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
-            None => attributes.remove(MAX_KBPS_ATTRIBUTE),
-        };
+        self.participant.set_role(&grant.role, grant.max_kbps);
         self.role = Some(grant.role);
         self.grants = grant.grants;
     }

@@ -327,6 +327,15 @@ impl MediaPlane for EmbeddedPlane {
         Ok(result.ok())
     }
 
+    async fn set_role_of_join(
+        &self,
+        _: &NamespacedRoom,
+        participant: &Participant,
+        role: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        self.0.call_by_port(|machine, now| machine.set_role_of_join(&participant.sid, role, now))
+    }
+
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
         self.0.call_by_port(|machine, now| machine.close_room(room, now))
     }

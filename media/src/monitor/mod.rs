@@ -153,6 +153,15 @@ impl MediaPlane for MonitoredPlane {
         self.call("set_role", self.0.plane.set_role(room, identity, role)).await
     }
 
+    async fn set_role_of_join(
+        &self,
+        room: &NamespacedRoom,
+        participant: &Participant,
+        role: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        self.call("set_role_of_join", self.0.plane.set_role_of_join(room, participant, role)).await
+    }
+
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
         self.call("close_room", self.0.plane.close_room(room)).await
     }

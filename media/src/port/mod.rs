@@ -74,6 +74,17 @@ pub trait MediaPlane: Send + Sync + 'static {
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError>;
 
+    /// Gives a participant that is joining a role in place of its token's, before it can do anything by the token's if the plane
+    /// asks about joins. Returns the participant afterwards; `None` if it is gone.
+    async fn set_role_of_join(
+        &self,
+        room: &NamespacedRoom,
+        participant: &Participant,
+        role: RoleGrant,
+    ) -> Result<Option<Participant>, MediaError> {
+        self.set_role(room, &participant.identity, role).await
+    }
+
     /// Closes a room and disconnects its participants. Succeeds if the room is not live.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 

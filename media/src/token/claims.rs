@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use conclave_model::non_null::Object;
-use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE};
-use conclave_model::{Identity, NamespacedRoom, RoleName, Timestamp};
+use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE};
+use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Timestamp};
 
 use super::wire::{Payload, RoomConfigClaim};
 use super::{Grants, TokenError, from_seconds};
@@ -48,6 +48,12 @@ impl Claims {
     #[must_use]
     pub fn role(&self) -> Option<RoleName> {
         self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
+    }
+
+    /// Returns the last role change of the identity in the room that the token was minted after, if there was one.
+    #[must_use]
+    pub fn role_change(&self) -> Option<RoleChangeId> {
+        self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
     }
 
     /// Returns the limit of everything published together, in kilobits per second; `None` means no limit.

@@ -18,6 +18,7 @@ fn request() -> TokenRequest {
         name: "Alice".into(),
         metadata: r#"{"a":1}"#.into(),
         role: Some("host".parse().unwrap()),
+        role_change: None,
         max_kbps: Some(900),
         grants: Grants { sources: vec![TrackSource::Camera, TrackSource::ScreenShareAudio], ..Grants::default() },
         ttl: Duration::from_secs(600),
@@ -217,4 +218,12 @@ proptest! {
         let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
         prop_assert_eq!((claims.room, claims.expires_at), (room, minted.expires_at));
     }
+}
+
+#[test]
+fn a_token_names_the_role_change_that_it_was_minted_after() {
+    let change = conclave_model::RoleChangeId::new();
+    let minted = |role_change| signer().mint(&TokenRequest { role_change, ..request() }, NOW).unwrap().token;
+    let known = |role_change| signer().verify(minted(role_change).reveal(), NOW).unwrap().role_change();
+    assert_eq!((known(Some(change)), known(None)), (Some(change), None));
 }

@@ -232,7 +232,7 @@ async fn exchange(
 ) -> Result<Response, ApiError> {
     let (code, OptionalBody(body)) = (input.path.code, input.body);
     let requested = body.identity.map(|text| text.parse().map_err(|error| refusal_at("identity", &error))).transpose();
-    let exchange = match (take_use(&context, &code, requested.as_ref().err().cloned()).await, &requested) {
+    let exchange = match (take_use(&context, &code, requested.clone()).await, &requested) {
         (Err(error), Err(malformed)) if error.problem.code == ErrorCode::CodeNotFound => {
             return Err(malformed.clone().into());
         }
@@ -255,18 +255,22 @@ async fn exchange(
 async fn take_use(
     context: &RequestContext,
     code: &RoomCode,
-    malformed: Option<Problem>,
+    requested: Result<Option<Identity>, Problem>,
 ) -> Result<CodeExchange, ApiError> {
     // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
     let plans = context.state.plans.clone();
     let project = context.state.store.project_of_code(code.hash()).await?;
     // Asked before the write: the writer waits for no other service.
     let billing = quota::ask_billing(&context.state, &project, context.spec).await;
+    let (requested, malformed) = match requested {
+        Ok(requested) => (requested, None),
+        Err(malformed) => (None, Some(malformed)),
+    };
     let check = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
         Some(malformed) => Err(malformed),
         None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
     };
-    Ok(context.state.store.exchange_code(&project, code.hash(), check).await?)
+    Ok(context.state.store.exchange_code(&project, (code.hash(), requested), check).await?)
 }
 
 /// Refuses a token to the holder of a usable code whose project, room or role does not allow it.

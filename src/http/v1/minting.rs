@@ -105,6 +105,7 @@ pub(super) fn mint(
         name: holder.name,
         metadata: holder.metadata,
         role: role.map(|role| role.name.clone()),
+        role_change: context.role_change,
         max_kbps,
         grants,
         ttl: holder.ttl,

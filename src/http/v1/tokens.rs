@@ -103,7 +103,8 @@ async fn create(context: RequestContext, input: Input<NoParams, NoParams, Create
         grants: body.permissions.unwrap_or_default().into(),
     };
     let plan = context.plan().await?;
-    let token = context.state.store.token_context(context.project(), body.room, body.role).await?;
+    let (store, identity) = (&context.state.store, holder.identity.clone());
+    let token = store.token_context(context.project(), body.room, body.role, identity).await?;
     refuse_if_full(&token, plan)?;
     mint(&context.state, &token, plan, holder)
 }

@@ -297,3 +297,78 @@ fn the_log_is_newest_first_filtered_by_identity_paged_and_kept_after_the_room() 
     app.get("/v1/rooms/nowhere/role-changes").send().expect_error(404, "room_not_found", None);
     refuses_bad_pages(&app, LOG);
 }
+
+/// The role that a participant has that joins with this token, and leaves again.
+#[track_caller]
+fn role_of_join(app: &TestApp, token: &str) -> String {
+    let sid = app.join_with(token).expect(201)["sid"].as_str().unwrap().to_owned();
+    let role = app.view(&sid)["participant"]["attributes"]["svc.role"].as_str().unwrap_or_default().to_owned();
+    app.leave(&sid, true);
+    role
+}
+
+#[test]
+fn the_last_change_of_an_identity_holds_for_its_next_joins_also_after_a_restart() {
+    let mut app = stage();
+    let (old, without_role) = (app.token("stage", "alice", "chair"), app.token("stage", "alice", ""));
+    let other = app.token("stage", "bob", "chair");
+    app.join_with(&old).expect(201);
+    change(&app, "alice", "voice").expect(200);
+    // It replaces the one that is connected.
+    assert_eq!(role_of_join(&app, &old), "voice");
+    for _ in 0..2 {
+        app = app.restart();
+        assert_eq!((role_of_join(&app, &old), role_of_join(&app, &without_role)), ("voice".into(), "voice".into()));
+    }
+    assert_eq!(role_of_join(&app, &other), "chair", "of another identity");
+    let newer = app.token("stage", "alice", "chair");
+    assert_eq!((role_of_join(&app, &newer), role_of_join(&app, &old)), ("chair".into(), "voice".into()));
+
+    app.join_with(&newer).expect(201);
+    change(&app, "alice", "pupil").expect(200);
+    assert_eq!(role_of_join(&app, &newer), "pupil", "another change is newer than the token");
+    change(&app, "alice", "pupil").expect_error(404, "participant_not_found", None);
+}
+
+#[test]
+fn a_removal_leaves_a_token_as_it_is() {
+    let app = stage();
+    let token = app.token("stage", "alice", "chair");
+    app.join_with(&token).expect(201);
+    app.delete("/v1/rooms/stage/participants/alice").send().expect_empty(204);
+    assert_eq!(role_of_join(&app, &token), "chair");
+}
+
+#[test]
+fn a_code_of_before_a_change_does_not_undo_it_and_one_of_after_it_does() {
+    let app = stage();
+    let code = || {
+        let created = app.post("/v1/rooms/stage/codes").json(json!({"role": "chair"})).send();
+        created.expect(201)["code"].as_str().unwrap().to_owned()
+    };
+    let exchange = |code: &str| {
+        let path = format!("/v1/codes/{code}/exchange");
+        let exchanged = app.post(&path).anonymous().json(json!({"identity": "alice"})).send().expect(201);
+        exchanged["token"].as_str().unwrap().to_owned()
+    };
+    let before = code();
+    app.join_with(&exchange(&before)).expect(201);
+    change(&app, "alice", "voice").expect(200);
+    assert_eq!(role_of_join(&app, &exchange(&before)), "voice");
+    app.advance(Duration::from_secs(1));
+    assert_eq!(role_of_join(&app, &exchange(&code())), "chair");
+}
+
+#[test]
+fn a_changed_role_that_the_template_has_lost_admits_nobody() {
+    let app = TestApp::start();
+    let room = app.room_with_roles("stage", &roles());
+    let token = app.token("stage", "alice", "chair");
+    let sid = app.join_with(&token).expect(201)["sid"].as_str().unwrap().to_owned();
+    change(&app, "alice", "voice").expect(200);
+    app.leave(&sid, true);
+    let role = format!("/v1/templates/{}/roles/voice", room["template_id"].as_str().unwrap());
+    app.delete(&role).send().expect_empty(204);
+    assert!(app.join_with(&token).status >= 400, "the token's role does not come back");
+    assert_eq!(role_of_join(&app, &app.token("stage", "alice", "pupil")), "pupil");
+}

@@ -72,6 +72,27 @@ impl Machine {
         Ok(participant)
     }
 
+    /// Gives a participant that is joining another role than its token. Returns the participant afterwards.
+    pub fn set_role_of_join(&mut self, sid: &ParticipantSid, grant: RoleGrant, now: Timestamp) -> Option<Participant> {
+        let joining = self.participants.get_mut(sid)?;
+        let (room, identity, role) = (joining.room.clone(), joining.identity().clone(), grant.role.clone());
+        if joining.is_active() {
+            return self.set_role(&room, &identity, grant, now).ok();
+        }
+        let has_session = joining.is_present();
+        joining.set_role(grant);
+        // They were not reported.
+        joining.remove_forbidden_tracks();
+        let participant = joining.participant().clone();
+        if has_session {
+            self.end_forbidden_media(&room, sid);
+            self.refresh_permissions_of(sid, &room);
+            self.notify(sid, ClientNotice::RoleChanged(role));
+            self.refresh_receiver(sid);
+        }
+        Some(participant)
+    }
+
     /// Returns the sid of the active participant with this identity.
     fn active_by_identity(&self, room: &NamespacedRoom, identity: &Identity) -> Result<ParticipantSid, MachineError> {
         let sid = self.rooms.get(room).and_then(|room| room.member(identity)).ok_or(MachineError::NoSuchParticipant)?;

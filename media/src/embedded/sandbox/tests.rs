@@ -81,6 +81,7 @@ impl TestPlane {
             name: identity.to_owned(),
             metadata: String::new(),
             role: Some("host".parse().unwrap()),
+            role_change: None,
             max_kbps: Some(100),
             grants: Grants::default(),
             ttl: Duration::from_secs(60),

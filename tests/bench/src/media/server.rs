@@ -165,6 +165,7 @@ fn sign(signer: &TokenSigner, room: &str, identity: &str) -> Result<String, Benc
         name: String::new(),
         metadata: String::new(),
         role: None,
+        role_change: None,
         max_kbps: None,
         grants: Grants::default(),
         ttl: Duration::from_secs(3600),

@@ -140,3 +140,16 @@ fn a_new_limit_is_compared_with_the_current_bitrate() {
     assert_eq!(take_names(&mut machine), [("cleared", alice)]);
     assert_eq!(machine.next_deadline(), None);
 }
+
+#[test]
+fn a_join_gets_another_role_before_it_is_complete_and_nothing_is_reported_of_it() {
+    let mut machine = sandbox_machine();
+    let alice = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
+    machine.take_reports();
+    let no_camera = grant("voice", Some(64), vec![TrackSource::Microphone]);
+    let joining = machine.set_role_of_join(&alice, no_camera, NOW).unwrap();
+    assert_eq!((joining.role(), take_names(&mut machine)), (Some("voice".parse().unwrap()), vec![]));
+    machine.complete_join(&alice, NOW);
+    assert!(machine.publish(&alice, camera(), NOW).is_err() && machine.publish(&alice, microphone(), NOW).is_ok());
+    assert_eq!(machine.set_role_of_join(&"PA_gone".parse().unwrap(), grant("voice", None, vec![]), NOW), None);
+}

@@ -270,7 +270,7 @@ fn a_participant_has_a_bounded_number_of_tracks_and_its_client_learns_that_one_i
     let mut machine = sandbox_machine();
     machine.set_max_tracks(2);
     let alice = connected(&mut machine, claims(&room(), "alice", None));
-    let mut announce =
+    let announce =
         |machine: &mut Machine, cid: &str| machine.announce_track(&alice, &announcement(cid, TrackType::Audio));
     let first = announce(&mut machine, "c0").unwrap();
     announce(&mut machine, "c1").unwrap();
