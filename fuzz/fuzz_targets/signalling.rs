@@ -89,6 +89,7 @@ async fn connect(
         name: String::new(),
         metadata: String::new(),
         role: None,
+        role_change: None,
         max_kbps: None,
         grants: Grants::default(),
         ttl: Duration::from_secs(600),

@@ -16,6 +16,7 @@ mod transfer;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
@@ -73,13 +74,13 @@ pub(crate) struct UploadedFile {
 
 /// An attempt that runs or waits for others. Dropping it ends the attempt before its next part.
 pub(crate) struct RunningUpload {
-    progress: Arc<UploadProgress>,
+    is_cancelled: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Drop for RunningUpload {
     fn drop(&mut self) {
-        self.progress.cancel();
+        self.is_cancelled.store(true, Ordering::Relaxed);
         self.task.abort();
     }
 }
@@ -101,8 +102,8 @@ impl Uploader {
     ) -> RunningUpload {
         self.lock().push(Arc::downgrade(&progress));
         let (lanes, path) = (Arc::clone(&self.lanes), self.path(&file.project, &file.filepath));
-        let attempt =
-            Attempt { file, path, store, progress: Arc::clone(&progress), connector: self.connector.for_attempt() };
+        let (is_cancelled, connector) = (Arc::<AtomicBool>::default(), self.connector.for_attempt());
+        let attempt = Attempt { file, path, store, progress, connector, is_cancelled: Arc::clone(&is_cancelled) };
         let task = tokio::spawn(async move {
             let (project, destination) = (attempt.file.project.clone(), attempt.file.destination.clone());
             let slot = lanes.wait(&project, &destination).await;
@@ -110,7 +111,7 @@ impl Uploader {
             lanes.note(&destination, &result);
             done(result);
         });
-        RunningUpload { progress, task }
+        RunningUpload { is_cancelled, task }
     }
 
     /// Removes a file that was uploaded. Blocks for a moment.
@@ -141,6 +142,7 @@ struct Attempt {
     store: Store,
     progress: Arc<UploadProgress>,
     connector: Connector,
+    is_cancelled: Arc<AtomicBool>,
 }
 
 impl Attempt {
@@ -166,7 +168,7 @@ impl Attempt {
     }
 
     async fn run(self) -> Result<(), UploadFailure> {
-        let Self { file, path, store, progress, mut connector } = self;
+        let Self { file, path, store, progress, mut connector, is_cancelled } = self;
         let opened = File::open(&path).and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
         let (opened, size) = match opened {
             Ok((opened, size @ 1..)) => (opened, size),
@@ -180,7 +182,7 @@ impl Attempt {
         let config = config.map_err(|error| UploadFailure::Interrupted(error.to_string()))?;
         let config = config.ok_or(UploadFailure::NoDestination)?;
         let storage = Storage::open(&config, &file.filepath, &mut connector)?;
-        Transfer { storage, connector, file: opened, size, progress }
+        Transfer { storage, connector, file: opened, size, progress, is_cancelled }
             .run(|multipart| store.record_multipart(file.project, file.egress, multipart))
             .await
     }

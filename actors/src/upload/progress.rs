@@ -1,6 +1,6 @@
 //! What an upload has done. Read at any time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use conclave_model::EgressId;
@@ -12,7 +12,6 @@ pub(crate) struct UploadProgress {
     pub egress: EgressId,
     sent: AtomicU64,
     size: AtomicU64,
-    is_cancelled: AtomicBool,
     /// The upload in parts that was begun last and not completed.
     multipart: Mutex<Option<String>>,
 }
@@ -21,7 +20,7 @@ impl UploadProgress {
     /// Returns the progress of an upload without attempts, or with those of an earlier run of the server.
     pub fn new(egress: EgressId, multipart: Option<String>) -> Self {
         let (sent, size) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { egress, sent, size, is_cancelled: AtomicBool::new(false), multipart: Mutex::new(multipart) }
+        Self { egress, sent, size, multipart: Mutex::new(multipart) }
     }
 
     /// Begins an attempt to upload this many bytes.
@@ -43,16 +42,6 @@ impl UploadProgress {
     /// Returns the size of the file in bytes; 0 before the first attempt.
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
-    }
-
-    /// Ends the attempt before its next part.
-    pub fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether the attempt has to end.
-    pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Relaxed)
     }
 
     /// Remembers the upload in parts that was begun.

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use conclave_db::StoreError;
 use object_store::PutPayload;
@@ -25,7 +27,9 @@ pub(super) struct Transfer {
     pub file: File,
     /// The size of the file in bytes.
     pub size: u64,
-    pub progress: std::sync::Arc<UploadProgress>,
+    pub progress: Arc<UploadProgress>,
+    /// Set once this attempt has to end. Others of the same file may follow it.
+    pub is_cancelled: Arc<AtomicBool>,
 }
 
 impl Transfer {
@@ -47,7 +51,7 @@ impl Transfer {
         let sent = self.send_all(&multipart).await;
         if sent.is_ok() {
             self.progress.take_multipart();
-        } else if !self.progress.is_cancelled() {
+        } else if !self.is_cancelled.load(Ordering::Relaxed) {
             self.abort_earlier().await;
         }
         sent
@@ -69,7 +73,7 @@ impl Transfer {
         let mut left = self.size;
         let step = part_size(self.size);
         while left > 0 {
-            if self.progress.is_cancelled() {
+            if self.is_cancelled.load(Ordering::Relaxed) {
                 return Err(UploadFailure::Interrupted("the server stops".into()));
             }
             let bytes = step.min(left);

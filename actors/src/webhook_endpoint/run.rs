@@ -20,8 +20,9 @@ use tokio::sync::watch;
 
 use super::{LastResponse, RunFinished};
 use crate::context::ActorContext;
-use crate::delivery::pool::{Lane, Slot};
+use crate::delivery::pool::Lane;
 use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
+use crate::slots::Slot;
 
 /// Number of deliveries in a batch (contract "Retry schedule").
 const BATCH: u32 = 50;

@@ -15,9 +15,9 @@ use serde_json::Value;
 use super::broadcasts::{filters, stop_button};
 use super::json::Fields;
 use super::layout::{self, Place};
-use super::parts::{ROWS, badge, empty, facts, live, or_nothing, pager, table, time};
+use super::parts::{ROWS, badge, countdown, empty, facts, live, nothing, or_nothing, pager, table, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{Answer, Visit, encoded};
 use crate::http::error::ApiError;
 
 /// Seconds between two readings.
@@ -80,6 +80,7 @@ async fn one(visit: Visit) -> Answer {
     let is_final = recording.some_text("ended_at").is_some();
     let is_local = recording.some_text("destination").is_none();
     let found = if is_final && is_local { local_file(&visit, &project.id, &recording).await.ok() } else { None };
+    let upload = upload(&visit, &project.id, &recording).await;
     let content = html! {
         h1 { (recording.text("filepath")) " " (badge(recording.text("status"))) }
         (facts(&[
@@ -89,6 +90,7 @@ async fn one(visit: Visit) -> Answer {
             ("Started", time(recording.text("started_at"))),
             ("Ended", time(recording.text("ended_at"))),
             ("Egress id", html! { code { (recording.text("egress_id")) } }),
+            ("Upload", upload.unwrap_or_else(nothing)),
             ("Error", or_nothing(recording.text("error"))),
         ]))
         div.actions { (stop_button(&visit, &path, &recording)) }
@@ -99,6 +101,19 @@ async fn one(visit: Visit) -> Answer {
         }
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/recordings"), "Recording", &content)))
+}
+
+/// What an upload that is outstanding is doing, and when it is tried again; `None` if none is.
+async fn upload(visit: &Visit, project: &ProjectId, recording: &Value) -> Option<Markup> {
+    recording.some_text("destination")?;
+    let id = format!("{project}/egress/{}", recording.text("egress_id"));
+    let actor = visit.state.tree.actor(&id).await?;
+    let phase = actor.state.get("upload")?.get("phase")?.as_str()?.to_owned();
+    let next = actor.timers.iter().find(|timer| timer.name == "upload");
+    Some(html! {
+        a href={ "/actors/" (project) "/egress/" (encoded(recording.text("egress_id"))) } { (phase) }
+        @if let Some(timer) = next { ", next attempt " (countdown(&timer.fires_at.to_string())) }
+    })
 }
 
 fn player(path: &str, file: &NamedFile) -> Markup {

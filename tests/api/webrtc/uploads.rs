@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use test_http_server::{Fault, ObjectStorage};
 
 use super::Call;
+use crate::console::Browser;
 use crate::support::{TestApp, eventually};
 use crate::tools::default_template;
 
@@ -290,6 +291,9 @@ fn a_storage_that_was_away_for_long_gets_the_file_once_it_is_back() {
         (&debug["state"]["upload"]["phase"], &debug["timers"][0]["name"]),
         (&json!("waiting"), &json!("upload"))
     );
+    let browser = Browser::new(&recorded.call.app);
+    let page = browser.page(&format!("/projects/{}/recordings/{id}", recorded.call.app.project));
+    assert!(page.contains("waiting</a>, next attempt"), "{page}");
     recorded.storage.refuse(None);
     let file = recorded.file("k.ogg");
     eventually(|| {

@@ -48,7 +48,10 @@ impl Machine {
 
     /// Notifies the clients of all others that a participant, which they may have seen, has left.
     pub(super) fn notify_left(&mut self, left: &LocalParticipant) {
-        if !left.grants.hidden {
+        if left.grants.hidden {
+            // The room may be empty now.
+            self.note_change(&left.room);
+        } else {
             self.notify_gone(left);
         }
     }

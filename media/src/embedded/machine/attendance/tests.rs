@@ -144,7 +144,7 @@ fn an_egress_knows_whether_its_room_is_empty_also_of_participants_that_it_does_n
     assert_eq!(is_empty(&mut machine), [false]);
     let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
     machine.leave(&bob, true, NOW).unwrap();
-    assert_eq!(is_empty(&mut machine), [], "the hidden one is there");
+    assert!(is_empty(&mut machine).is_empty(), "the hidden one is there");
     machine.leave(&ghost, true, NOW).unwrap();
     assert_eq!(is_empty(&mut machine), [true]);
 }
