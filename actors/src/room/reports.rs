@@ -42,6 +42,7 @@ impl RoomActor {
             }
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
             MediaEvent::ParticipantLeft { participant, clean } => {
+                state.forget_join(&participant.sid);
                 let left = store.record_leave(project, id, participant.sid, at, clean).await;
                 left.map(|left| self.apply_leave(me, state, left))
             }

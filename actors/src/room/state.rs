@@ -91,6 +91,11 @@ impl RoomState {
         self.refresh(now);
     }
 
+    /// Forgets that a join is recent: its participant has left.
+    pub(super) fn forget_join(&mut self, sid: &ParticipantSid) {
+        self.recent_joins.remove(sid);
+    }
+
     /// Returns the participants whose joins were written at least `grace` before the monotonic time `now`, or by an earlier actor.
     pub(super) fn settled(&mut self, now: Duration, grace: Duration) -> Vec<ParticipantSid> {
         self.recent_joins.retain(|_, at| *at + grace > now);

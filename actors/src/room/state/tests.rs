@@ -111,6 +111,9 @@ fn a_join_is_settled_after_its_grace_and_one_of_an_earlier_actor_at_once() {
     assert_eq!(state.settled(at(10), grace), [sid("alice")]);
     assert_eq!(state.settled(at(14), grace), [sid("alice")]);
     assert_eq!(state.settled(at(15), grace), [sid("alice"), sid("bob")]);
+    state.joined(sid("dave"), at(20), snapshot(&[("dave", "guest")]));
+    state.forget_join(&sid("dave"));
+    assert!(state.recent_joins.is_empty(), "it is not kept until the next round");
     state.joined(sid("carol"), at(20), snapshot(&[("carol", "guest")]));
     state.refresh(snapshot(&[("alice", "host"), ("carol", "guest")]));
     assert_eq!(state.settled(at(21), grace), [sid("alice")]);
