@@ -12,7 +12,8 @@
 //! - [`commands`], [`roles`]: commands that call the media plane, in spawned tasks; [`media_calls`] keeps their order.
 //! - [`reconcile`]: repairs what lost reports left behind.
 //!
-//! Limits: a join waits for the media plane if the room's template has subscription rules, and so do the messages behind it.
+//! Limits: a join waits for the media plane if the room's template has subscription rules, or if it gets another role than its
+//! token's, and so do the messages behind it.
 //!
 //! Supervision: the project actor starts it for a room with participants and for a message to the room, and rebuilds it after
 //! a failure. It stops when the room has ended, and when the room is empty, no call is running and no seat is reserved: the
