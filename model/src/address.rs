@@ -26,6 +26,14 @@ impl AddressFilter {
         Self { allow: allow.into_iter().map(unmapped_net).collect() }
     }
 
+    /// The filter that also permits the special-purpose networks that these addresses are in: 10.0.0.0/8 for 10.1.2.3.
+    /// Multicast and unspecified addresses add nothing.
+    #[must_use]
+    pub fn with_networks_of(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        let networks = addresses.into_iter().filter_map(|address| special_network(unmapped(address)));
+        Self { allow: self.allow.iter().copied().chain(networks).collect() }
+    }
+
     /// Whether `address` may be dialled.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
@@ -74,12 +82,31 @@ fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
     WELL_KNOWN.contains(&address).then_some(Ipv4Addr::new(a, b, c, d))
 }
 
+/// The network of hosts with a special purpose that an address is in.
+fn special_network(address: IpAddr) -> Option<IpNet> {
+    if address.is_multicast() || address.is_unspecified() {
+        return None;
+    }
+    match address {
+        IpAddr::V4(v4) => special_v4_entry(v4).map(|(net, _)| IpNet::V4(*net)),
+        IpAddr::V6(v6) => special_v6_entry(v6).map(|(net, _)| IpNet::V6(*net)),
+    }
+}
+
+fn special_v4_entry(address: Ipv4Addr) -> Option<&'static (Ipv4Net, &'static str)> {
+    SPECIAL_V4.iter().find(|(net, _)| net.contains(&address))
+}
+
+fn special_v6_entry(address: Ipv6Addr) -> Option<&'static (Ipv6Net, &'static str)> {
+    SPECIAL_V6.iter().find(|(net, _)| net.contains(&address))
+}
+
 fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
-    SPECIAL_V4.iter().find(|(net, _)| net.contains(&address)).map(|(_, name)| *name)
+    special_v4_entry(address).map(|(_, name)| *name)
 }
 
 fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
-    let listed = SPECIAL_V6.iter().find(|(net, _)| net.contains(&address)).map(|(_, name)| *name);
+    let listed = special_v6_entry(address).map(|(_, name)| *name);
     listed.or_else(|| (!GLOBAL_UNICAST_V6.contains(&address)).then_some("outside global unicast"))
 }
 
@@ -153,6 +180,19 @@ mod tests {
 
     fn allowing(nets: &[&str]) -> AddressFilter {
         AddressFilter::new(nets.iter().map(|net| net.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn the_networks_of_addresses_can_be_allowed() {
+        let filter = allowing(&["192.168.7.0/24"])
+            .with_networks_of(["10.1.2.3", "127.0.0.1", "8.8.8.8", "fd00::1", "::1", "224.0.0.1", "0.0.0.0"].map(ip));
+        for allowed in ["10.255.0.1", "127.9.9.9", "9.9.9.9", "fc00::2", "::1", "192.168.7.1"] {
+            assert!(filter.permits(ip(allowed)), "{allowed}");
+        }
+        for refused in ["192.168.1.1", "172.16.0.1", "fe80::1", "224.0.0.1", "0.0.0.1", "100.64.0.1", "255.255.255.255"]
+        {
+            assert!(!filter.permits(ip(refused)), "{refused}");
+        }
     }
 
     /// First and last address of each range that must be refused.

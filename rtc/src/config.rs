@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use conclave_model::address::AddressFilter;
+
 /// Settings of the media workers (`media.rtc`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -18,6 +20,9 @@ pub struct Config {
     /// Addresses that clients are given instead of the bound ones: those of a 1:1 NAT, which must keep ports. Each stands
     /// for the bound address at the same position among those of its family; the last one for all that follow.
     pub external_addresses: Vec<IpAddr>,
+    /// Addresses of clients with a full ICE agent that a worker may contact before they have sent anything: public ones, those in the
+    /// special networks that the advertised addresses are in, and what the filter allows.
+    pub contactable: AddressFilter,
     /// The number of worker threads; 0 for one per processor. There are never more than UDP ports.
     pub workers: usize,
     /// Bounds on what clients and strangers can make a worker hold.
@@ -32,6 +37,7 @@ impl Default for Config {
             addresses: Vec::new(),
             loopback: false,
             external_addresses: Vec::new(),
+            contactable: AddressFilter::default(),
             workers: 0,
             limits: Limits::default(),
         }

@@ -1,26 +1,29 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
+mod settings;
+
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use conclave_model::address::AddressFilter;
 use slotmap::new_key_type;
 use str0m::bwe::Bitrate;
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
 use str0m::channel::{ChannelConfig, ChannelId};
-use str0m::config::{CryptoProvider, DtlsCert};
-use str0m::format::PayloadParams;
 use str0m::ice::IceCreds;
 use str0m::media::Mid;
 use str0m::net::Receive;
-use str0m::rtp::{Extension, ExtensionMap, Ssrc};
+use str0m::rtp::Ssrc;
 use str0m::stats::PeerStats;
-use str0m::{Candidate, Input, Output, Rtc, RtcConfig, RtcError};
+use str0m::{Input, Output, Rtc, RtcError};
 
 use crate::data::Backlog;
 use crate::forward::{Capacity, LinkQuality, Stagnation};
+use crate::sdp;
+pub use settings::TransportSettings;
 
 new_key_type! {
     /// Names a transport of a worker.
@@ -53,14 +56,6 @@ pub enum TransportRole {
     Single,
 }
 
-/// What every transport of a process shares.
-pub struct TransportSettings {
-    crypto: Arc<CryptoProvider>,
-    /// One certificate for all connections, since each costs a signature to make.
-    certificate: Option<DtlsCert>,
-    candidates: Vec<Candidate>,
-}
-
 /// Why a transport cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
@@ -87,6 +82,11 @@ pub struct Ingress {
 /// One peer connection.
 pub struct Transport {
     rtc: Rtc,
+    /// The addresses that may be contacted before the client has sent from them; `None` without a full ICE agent, which
+    /// contacts nobody first.
+    contactable: Option<AddressFilter>,
+    /// Those that were.
+    contacted: Vec<IpAddr>,
     /// The participant.
     pub peer: PeerKey,
     /// Which connection of the participant it is.
@@ -136,11 +136,9 @@ pub struct Transport {
     pub media_sections: usize,
 }
 
-/// How fast sending to a client starts before its bandwidth is known.
-const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
-
-/// The largest data message that clients may send, in bytes.
-const MAX_MESSAGE_BYTES: u32 = 65_535;
+/// How many addresses of a client, and how many candidates of a description, a full ICE agent contacts before the client has sent
+/// from them: else one description would let it send to any number. A client has a few.
+const CONTACTED: usize = 8;
 
 /// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
 /// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.
@@ -154,67 +152,6 @@ const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
 /// 0.15 is a few packets a second of a low layer, so that a burst of losses froze the picture until the next key frame.
 const RETRANSMISSION_SHARE: f32 = 0.5;
 
-impl TransportSettings {
-    /// Makes the shared settings; the candidates are the addresses that are advertised to clients.
-    pub fn new(candidates: Vec<Candidate>) -> Self {
-        let crypto = Arc::new(str0m::crypto::from_feature_flags());
-        Self { certificate: crypto.dtls_provider.generate_certificate(), crypto, candidates }
-    }
-
-    /// Returns the code that proves the knowledge of a password in a STUN message.
-    pub fn stun_hmac(&self, key: &[u8], parts: &[&[u8]]) -> [u8; 20] {
-        self.crypto.sha1_hmac_provider.sha1_hmac(key, parts)
-    }
-
-    /// Returns the payload types and parameters of the codecs that are forwarded.
-    pub fn codecs(&self) -> Vec<PayloadParams> {
-        self.config(false).codec_config().params().to_vec()
-    }
-
-    fn config(&self, full_ice: bool) -> RtcConfig {
-        let mut config = RtcConfig::new()
-            .set_crypto_provider(self.crypto.clone())
-            .set_ice_lite(!full_ice)
-            .set_rtp_mode(true)
-            .set_extension_map(extensions())
-            .clear_codecs()
-            .enable_opus(true, true)
-            .enable_vp8(true)
-            .enable_bwe(Some(INITIAL_BITRATE))
-            .set_sctp_max_message_size(MAX_MESSAGE_BYTES)
-            .set_stats_interval(Some(Duration::from_secs(1)));
-        if let Some(certificate) = &self.certificate {
-            config = config.set_dtls_cert(certificate.clone());
-        }
-        add_h264(&mut config);
-        config
-    }
-}
-
-/// Returns the header extensions. The orientation of video is none of them, as with LiveKit: a client that may not send it rotates its
-/// pictures before it encodes them, so that they are upright for every receiver and in recordings, and whatever shows them.
-fn extensions() -> ExtensionMap {
-    let mut extensions = ExtensionMap::empty();
-    let standard = ExtensionMap::standard();
-    for (id, extension) in standard.iter().filter(|(_, extension)| **extension != Extension::VideoOrientation) {
-        extensions.set(id, extension.clone());
-    }
-    extensions
-}
-
-/// Adds constrained baseline and baseline in both packetization modes, which all browsers have.
-fn add_h264(config: &mut RtcConfig) {
-    const PROFILES: [(u8, u8, bool, u32); 4] = [
-        (108, 109, true, 0x0042_e01f),
-        (124, 120, false, 0x0042_e01f),
-        (127, 121, true, 0x0042_001f),
-        (125, 107, false, 0x0042_001f),
-    ];
-    for (payload_type, resend, is_mode_1, profile) in PROFILES {
-        config.codec_config().add_h264(payload_type.into(), Some(resend.into()), is_mode_1, profile);
-    }
-}
-
 impl Transport {
     /// Creates a transport that waits for the client.
     pub fn new(settings: &TransportSettings, peer: PeerKey, role: TransportRole, full_ice: bool, now: Instant) -> Self {
@@ -225,6 +162,8 @@ impl Transport {
         }
         Self {
             rtc,
+            contactable: full_ice.then(|| settings.contactable.clone()),
+            contacted: Vec::new(),
             peer,
             role,
             last_packet: None,
@@ -281,17 +220,36 @@ impl Transport {
     /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::new_credentials`].
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, TransportError> {
         self.ingress.clear();
+        let sdp = self.without_candidates(sdp);
         self.guarded(|rtc| {
-            let offer = SdpOffer::from_sdp_string(sdp).map_err(|_| TransportError::Sdp)?;
+            let offer = SdpOffer::from_sdp_string(&sdp).map_err(|_| TransportError::Sdp)?;
             Ok(rtc.sdp_api().accept_offer(offer)?.to_sdp_string())
         })
     }
 
     /// Handles the answer to an offer.
     pub fn accept_answer(&mut self, pending: SdpPendingOffer, sdp: &str) -> Result<(), TransportError> {
+        let sdp = self.without_candidates(sdp);
         self.guarded(|rtc| {
-            let answer = SdpAnswer::from_sdp_string(sdp).map_err(|_| TransportError::Sdp)?;
+            let answer = SdpAnswer::from_sdp_string(&sdp).map_err(|_| TransportError::Sdp)?;
             Ok(rtc.sdp_api().accept_answer(pending, answer)?)
+        })
+    }
+
+    /// Removes the candidates that are not needed: the client sends from its addresses first, and only a full ICE agent contacts
+    /// some of them before.
+    fn without_candidates<'a>(&mut self, sdp: &'a str) -> Cow<'a, str> {
+        let (mut left, contacted) = (CONTACTED, &mut self.contacted);
+        sdp::filter_candidates(sdp, |address| {
+            let is_known = contacted.contains(&address);
+            let is_kept = left > 0
+                && (is_known || contacted.len() < CONTACTED)
+                && self.contactable.as_ref().is_some_and(|filter| filter.permits(address));
+            if is_kept && !is_known {
+                contacted.push(address);
+            }
+            left -= usize::from(is_kept);
+            is_kept
         })
     }
 

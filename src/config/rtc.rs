@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use conclave_model::Secret;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::text::{self, TextSetting};
@@ -28,6 +29,9 @@ pub struct RtcConfig {
     /// Addresses that clients are given instead of `addresses`, behind a 1:1 NAT.
     #[serde(with = "text::list")]
     pub external_addresses: Vec<IpAddr>,
+    /// Networks that the server may contact although they are not public, when a client asks for a full ICE agent.
+    #[serde(with = "text::list")]
+    pub allow_networks: Vec<IpNet>,
     /// Number of media workers. 0 for one for each core.
     pub workers: usize,
     /// Section `media.rtc.turn`: TURN servers that clients are given.
@@ -64,6 +68,7 @@ impl Default for RtcConfig {
             addresses: Vec::new(),
             loopback: false,
             external_addresses: Vec::new(),
+            allow_networks: Vec::new(),
             workers: 0,
             turn: TurnConfig::default(),
         }

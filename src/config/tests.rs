@@ -95,6 +95,7 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
         ("CONCLAVE_MEDIA__TIMEOUT", "1500ms"),
         ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "5000-5003"),
         ("CONCLAVE_MEDIA__RTC__EXTERNAL_ADDRESSES", "192.0.2.1, 2001:db8::1"),
+        ("CONCLAVE_MEDIA__RTC__ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8"),
         ("CONCLAVE_MEDIA__RTC__TURN__URLS", "turn:a:3478?transport=udp, turns:a"),
         ("CONCLAVE_MEDIA__RTC__TURN__SECRET", "hush"),
         ("CONCLAVE_MEDIA__RTC__TURN__TTL", "1h"),
@@ -113,6 +114,7 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     assert!(config.media.sandbox && config.media.timeout == Duration::from_millis(1_500));
     assert_eq!(config.media.rtc.udp_ports, Some(PortRange(5_000..=5_003)));
     assert_eq!(config.media.rtc.external_addresses.len(), 2);
+    assert_eq!(config.media.rtc.allow_networks.len(), 2);
     let turn = config.media.rtc.turn;
     assert_eq!(
         (turn.urls, turn.ttl),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use conclave_media::embedded::rtc::{self, BindError};
 use conclave_media::embedded::{EmbeddedPlane, EncoderStream, RtcMetrics, RtmpListener, RtmpTls, TurnServers};
+use conclave_model::address::AddressFilter;
 
 use crate::config::{PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
@@ -95,6 +96,7 @@ fn rtc_config(settings: &RtcConfig) -> rtc::Config {
         addresses: settings.addresses.clone(),
         loopback: settings.loopback,
         external_addresses: settings.external_addresses.clone(),
+        contactable: AddressFilter::new(settings.allow_networks.clone()),
         workers: settings.workers,
         ..defaults
     }

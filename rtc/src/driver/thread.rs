@@ -80,7 +80,7 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
     let driver = Driver {
         poll,
         sockets,
-        worker: Worker::new(candidates.clone(), config.limits.clone(), now),
+        worker: Worker::new(candidates.clone(), config, now),
         commands: WaitingCommands(commands.clone()),
         sink,
         metrics: metrics.clone(),

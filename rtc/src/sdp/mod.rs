@@ -3,10 +3,12 @@
 //! str0m negotiates, but it gives every sending section a random stream and cannot rename one, nor order payload types.
 //! It does not read its own text back, so that text is changed before it is sent.
 
+mod candidates;
 mod limits;
 mod offer;
 mod rewrite;
 
+pub use candidates::filter_candidates;
 pub use limits::{DescriptionTooLarge, check, check_description};
 pub use offer::{OfferedSection, read_sections};
 pub use rewrite::{Receiving, SectionChange, rewrite};

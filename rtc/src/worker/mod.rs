@@ -39,7 +39,7 @@ use str0m::Candidate;
 use str0m::net::Transmit;
 
 use crate::command::Command;
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::event::{Event, PeerEvent};
 use crate::forward::{GROUPS, Overload};
 use crate::transport::{PeerKey, RoomKey, TrackKey, Transport, TransportKey, TransportSettings};
@@ -103,10 +103,10 @@ pub struct Counters {
 
 impl Worker {
     /// Creates a worker whose connections advertise these addresses.
-    pub fn new(candidates: Vec<Candidate>, limits: Limits, now: Instant) -> Self {
+    pub fn new(candidates: Vec<Candidate>, config: &Config, now: Instant) -> Self {
         Self {
-            settings: TransportSettings::new(candidates),
-            limits,
+            settings: TransportSettings::new(candidates, &config.contactable),
+            limits: config.limits.clone(),
             now,
             rooms: SlotMap::with_key(),
             room_by_name: HashMap::new(),

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use conclave_model::NamespacedRoom;
 use conclave_rtc::machine::{Datagram, Source, Worker};
 use conclave_rtc::{
-    Codec, Command, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerEvent, PeerSnapshot, Reply, RoomEvent,
+    Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerEvent, PeerSnapshot, Reply,
+    RoomEvent,
 };
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
@@ -95,7 +96,7 @@ impl World {
         let now = Instant::now();
         let candidate = Candidate::host(SERVER.parse().unwrap(), "udp").unwrap();
         Self {
-            worker: Worker::new(vec![candidate], limits, now),
+            worker: Worker::new(vec![candidate], &Config { limits, ..Config::default() }, now),
             now,
             clients: Vec::new(),
             room_events: Vec::new(),

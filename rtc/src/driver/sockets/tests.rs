@@ -22,7 +22,7 @@ impl World {
         let poll = Poll::new().unwrap();
         let config = Config { addresses: vec![LOOPBACK], limits, ..Config::default() };
         let sockets = Sockets::open(&config, 0, poll.registry()).unwrap();
-        let worker = Worker::new(sockets.candidates(), config.limits.clone(), Instant::now());
+        let worker = Worker::new(sockets.candidates(), &config, Instant::now());
         Self { poll, sockets, worker, metrics: WorkerMetrics::default() }
     }
 

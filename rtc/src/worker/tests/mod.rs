@@ -1,5 +1,6 @@
 //! The worker with clients in memory.
 
+mod candidates;
 #[path = "../../../tests/support/commands.rs"]
 mod commands;
 mod forwarding;

@@ -1,0 +1,92 @@
+//! What all connections share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::address::AddressFilter;
+use str0m::bwe::Bitrate;
+use str0m::config::{CryptoProvider, DtlsCert};
+use str0m::format::PayloadParams;
+use str0m::rtp::{Extension, ExtensionMap};
+use str0m::{Candidate, RtcConfig};
+
+/// What every transport of a process shares.
+pub struct TransportSettings {
+    crypto: Arc<CryptoProvider>,
+    /// One certificate for all connections, since each costs a signature to make.
+    certificate: Option<DtlsCert>,
+    /// The addresses that are advertised to clients.
+    pub candidates: Vec<Candidate>,
+    /// The addresses of clients that the server may contact first.
+    pub contactable: AddressFilter,
+}
+
+/// How fast sending to a client starts before its bandwidth is known.
+const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
+
+/// The largest data message that clients may send, in bytes.
+const MAX_MESSAGE_BYTES: u32 = 65_535;
+
+impl TransportSettings {
+    /// Makes the shared settings; the candidates are the addresses that are advertised to clients. Clients in the same special
+    /// networks as these may be contacted too: so clients and a server of a private network, or of one machine, work.
+    pub fn new(candidates: Vec<Candidate>, contactable: &AddressFilter) -> Self {
+        let crypto = Arc::new(str0m::crypto::from_feature_flags());
+        let contactable = contactable.with_networks_of(candidates.iter().map(|candidate| candidate.addr().ip()));
+        Self { certificate: crypto.dtls_provider.generate_certificate(), crypto, candidates, contactable }
+    }
+
+    /// Returns the code that proves the knowledge of a password in a STUN message.
+    pub fn stun_hmac(&self, key: &[u8], parts: &[&[u8]]) -> [u8; 20] {
+        self.crypto.sha1_hmac_provider.sha1_hmac(key, parts)
+    }
+
+    /// Returns the payload types and parameters of the codecs that are forwarded.
+    pub fn codecs(&self) -> Vec<PayloadParams> {
+        self.config(false).codec_config().params().to_vec()
+    }
+
+    /// Returns the configuration of a connection.
+    pub fn config(&self, full_ice: bool) -> RtcConfig {
+        let mut config = RtcConfig::new()
+            .set_crypto_provider(self.crypto.clone())
+            .set_ice_lite(!full_ice)
+            .set_rtp_mode(true)
+            .set_extension_map(extensions())
+            .clear_codecs()
+            .enable_opus(true, true)
+            .enable_vp8(true)
+            .enable_bwe(Some(INITIAL_BITRATE))
+            .set_sctp_max_message_size(MAX_MESSAGE_BYTES)
+            .set_stats_interval(Some(Duration::from_secs(1)));
+        if let Some(certificate) = &self.certificate {
+            config = config.set_dtls_cert(certificate.clone());
+        }
+        add_h264(&mut config);
+        config
+    }
+}
+
+/// Returns the header extensions. The orientation of video is none of them, as with LiveKit: a client that may not send it rotates its
+/// pictures before it encodes them, so that they are upright for every receiver and in recordings, and whatever shows them.
+fn extensions() -> ExtensionMap {
+    let mut extensions = ExtensionMap::empty();
+    let standard = ExtensionMap::standard();
+    for (id, extension) in standard.iter().filter(|(_, extension)| **extension != Extension::VideoOrientation) {
+        extensions.set(id, extension.clone());
+    }
+    extensions
+}
+
+/// Adds constrained baseline and baseline in both packetization modes, which all browsers have.
+fn add_h264(config: &mut RtcConfig) {
+    const PROFILES: [(u8, u8, bool, u32); 4] = [
+        (108, 109, true, 0x0042_e01f),
+        (124, 120, false, 0x0042_e01f),
+        (127, 121, true, 0x0042_001f),
+        (125, 107, false, 0x0042_001f),
+    ];
+    for (payload_type, resend, is_mode_1, profile) in PROFILES {
+        config.codec_config().add_h264(payload_type.into(), Some(resend.into()), is_mode_1, profile);
+    }
+}
