@@ -10,7 +10,7 @@ use conclave_model::role::{Role, RoleInput, RolePermissions};
 use conclave_model::template::Region;
 use conclave_model::{ProjectId, RoleName};
 
-use crate::config::DEFAULT_PLAN;
+use crate::config::{DEFAULT_PLAN, Mode};
 
 /// Name of the project and label of its keys.
 const DEV: &str = "dev";
@@ -23,8 +23,11 @@ pub struct DevAccess {
     pub api_key: ApiKey,
 }
 
-/// Finds or creates the project and its template, and creates the key.
-pub(super) async fn prepare(store: &Store) -> Result<DevAccess, StoreError> {
+/// Finds or creates the project and its template, and creates the key, if the mode is that of `dev`.
+pub(super) async fn prepare(mode: Mode, store: &Store) -> Result<Option<DevAccess>, StoreError> {
+    if mode == Mode::Serve {
+        return Ok(None);
+    }
     let project = find_or_create_project(store).await?;
     for key in store.api_keys(project.id.clone()).await? {
         if key.label == DEV && key.revoked_at.is_none() {
@@ -32,7 +35,7 @@ pub(super) async fn prepare(store: &Store) -> Result<DevAccess, StoreError> {
         }
     }
     let (_, api_key) = store.create_api_key(project.id.clone(), DEV.into()).await?;
-    Ok(DevAccess { project_id: project.id, api_key })
+    Ok(Some(DevAccess { project_id: project.id, api_key }))
 }
 
 async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {

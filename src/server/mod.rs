@@ -129,10 +129,7 @@ impl Server {
             readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
         };
         let store = data_dir::open_store(&config, &data, setup)?;
-        let dev = match mode {
-            Mode::Dev => Some(dev::prepare(&store).await?),
-            Mode::Serve => None,
-        };
+        let dev = dev::prepare(mode, &store).await?;
         let credentials = MediaCredentials::load_or_create(&config, &data)?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let mut tls = tls::prepare(&config.tls, &data, &clock)?;
