@@ -38,6 +38,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
+        self.note_server();
         let crash = self
             .write(Queue::SERVER, |tx| {
                 let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });

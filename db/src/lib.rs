@@ -58,6 +58,7 @@ mod usage;
 mod values;
 mod vault;
 mod webhook_endpoints;
+mod write_turn;
 mod writer;
 
 pub use codes::{CodeExchange, CreatedCode, NewCode};

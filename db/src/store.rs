@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -78,6 +79,8 @@ struct Inner {
     readers: Readers,
     /// The crash before this server's start; empty until the server has started.
     crash: OnceLock<Option<Crash>>,
+    /// Whether a server runs on this store, as opposed to a command.
+    is_server: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Store {
@@ -97,7 +100,9 @@ impl Store {
         let connection = open_for_writing(&path, older_schema)?;
         let commits = CommitCount::default();
         let readers = Readers::start(&path, readers, commits.clone(), &metrics.reads_waiting)?;
-        let shared = Shared { clock: clock.clone(), vault: Arc::clone(&vault), commits, metrics };
+        let is_server = Arc::<AtomicBool>::default();
+        let (of_writer, for_log) = (clock.clone(), Arc::clone(&is_server));
+        let shared = Shared { clock: of_writer, vault: Arc::clone(&vault), commits, metrics, is_server: for_log };
         let (writer, WriterThread { handle, running }) = Writer::start(connection, shared, on_commit)?;
         Ok(Self(Arc::new(Inner {
             path,
@@ -108,6 +113,7 @@ impl Store {
             writer_running: running,
             readers,
             crash: OnceLock::new(),
+            is_server,
         })))
     }
 
@@ -137,6 +143,11 @@ impl Store {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Notes that a server runs on this store.
+    pub(crate) fn note_server(&self) {
+        self.0.is_server.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn crash_cell(&self) -> &OnceLock<Option<Crash>> {

@@ -10,7 +10,9 @@ mod jobs;
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -27,6 +29,7 @@ use crate::outbox::{CommitHook, CommittedEvent};
 use crate::sql::Sql;
 use crate::tx::{RoomCounts, Tx};
 use crate::vault::Vault;
+use crate::write_turn::WriteTurn;
 use jobs::Jobs;
 pub(crate) use jobs::Queue;
 
@@ -35,6 +38,10 @@ pub(crate) use jobs::Queue;
 const BATCH_TIME: Duration = Duration::from_millis(2);
 /// The longest time that jobs are added to a batch: a disk that has hung for seconds does not make the next batch as long.
 const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
+
+/// How often, and how long after one another, the log is to be emptied at the end while somebody reads from it.
+const END_TRIES: u32 = 25;
+const END_PAUSE: Duration = Duration::from_millis(2);
 
 /// What keeps an error of a job from the other jobs of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,11 +147,14 @@ pub(crate) struct Shared {
     pub(crate) commits: CommitCount,
     /// The counters of batches, commits and the queue.
     pub(crate) metrics: StoreMetrics,
+    /// Set once the process is known to be a server.
+    pub(crate) is_server: Arc<AtomicBool>,
 }
 
 /// The state of the writer thread.
 struct Thread {
     connection: Connection,
+    turn: WriteTurn,
     shared: Shared,
     hook: CommitHook,
 }
@@ -182,7 +192,8 @@ impl Writer {
         let (sender, receiver) = channel();
         let (runs, running) = watch::channel(());
         let waiting = shared.metrics.writes_waiting.clone();
-        let thread = Thread { connection, shared, hook };
+        let turn = WriteTurn::new(Path::new(connection.path().unwrap_or_default()), Arc::clone(&shared.is_server));
+        let thread = Thread { connection, turn, shared, hook };
         let handle = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
@@ -226,10 +237,14 @@ impl Writer {
 impl Thread {
     fn run_batches(&self, mut jobs: Jobs<Box<dyn Work>>) {
         let mut time = BATCH_TIME;
+        let mut has_written = false;
         while let Some(first) = jobs.wait() {
             let begun = Instant::now();
-            let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: begun + time };
+            let turn = self.turn.take();
+            let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: Instant::now() + time };
             let committed = self.commit(&mut batch);
+            drop(turn);
+            has_written |= committed.is_ok();
             #[cfg(feature = "faults")]
             let _ = crate::faults::reach(&self.connection, "batch ended");
             let work = batch.work;
@@ -245,8 +260,27 @@ impl Thread {
                 work.finish(committed.as_ref().map(|_| ()));
             }
         }
-        // After a clean end there is one file, without a write-ahead log to replay.
-        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        if has_written {
+            self.empty_log();
+        }
+    }
+
+    /// Empties the write-ahead log, so that after a clean end there is one file. Waits for nobody who reads from it while it has the
+    /// lock of writers: a command that did so held up the server that it was run beside.
+    fn empty_log(&self) {
+        // Does most of the work, without that lock.
+        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+        let _ = self.connection.busy_timeout(Duration::ZERO);
+        for _ in 0..END_TRIES {
+            let turn = self.turn.take();
+            let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+            drop(turn);
+            // The first column says whether somebody was in the way.
+            if !matches!(emptied, Ok(true)) {
+                return;
+            }
+            thread::sleep(END_PAUSE);
+        }
     }
 
     fn observe(&self, jobs: usize, took: Duration) {
@@ -260,7 +294,10 @@ impl Thread {
 
     /// Runs a batch in one transaction and returns the events that are now durable.
     fn commit(&self, batch: &mut Batch<'_>) -> Result<Committed, StoreError> {
-        if let Err(error) = self.sql("BEGIN IMMEDIATE") {
+        let asked = Instant::now();
+        let begun = self.sql("BEGIN IMMEDIATE");
+        self.turn.note_wait_for_sqlite(asked.elapsed());
+        if let Err(error) = begun {
             // It has waited for a lock: those that wait fail with it, instead of waiting as long, one after the other.
             batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
             return Err(error);

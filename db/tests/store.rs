@@ -54,6 +54,28 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
 }
 
 #[actix::test]
+async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = support::open(dir.path(), Some("encryption.key"), &clock(), Box::new(|_| {}));
+    let connection = || rusqlite::Connection::open(dir.path().join("conclave.db")).unwrap();
+    let (reader, writer) = (connection(), connection());
+    writer.busy_timeout(Duration::ZERO).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM projects").unwrap();
+    create_project(&command).await;
+    let closed = std::thread::spawn(move || command.close());
+    let (mut written, mut refused) = (0, 0);
+    while !closed.is_finished() {
+        match writer.execute_batch("BEGIN IMMEDIATE; COMMIT") {
+            Ok(()) => written += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    closed.join().unwrap();
+    // If the end waited for the reader, it had the lock of writers meanwhile.
+    assert!(written > refused, "{written} were written, {refused} refused");
+}
+
+#[actix::test]
 async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(&dir, &clock());

@@ -1,7 +1,7 @@
 //! The command line: arguments, results on stdout, and the log and errors on stderr.
 //!
 //! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also
-//! while a server is using it; SQLite's locks keep them apart.
+//! while a server is using it; they take turns with it to write.
 
 mod backup;
 mod check;

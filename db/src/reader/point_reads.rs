@@ -8,6 +8,7 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::caught;
@@ -38,6 +39,9 @@ pub(super) struct PointReads {
     spare: Threads,
     commits: CommitCount,
     queues: Arc<[Queue]>,
+    /// Where snapshots are ended: the runtime that the store was opened on, whose threads never block. That of a reader may block, or
+    /// be gone.
+    timers: Handle,
 }
 
 /// The reads of a thread.
@@ -56,8 +60,10 @@ struct Idle {
 }
 
 impl PointReads {
+    /// Must be called on a runtime.
     pub(super) fn new(connections: Connections, spare: Threads, commits: CommitCount) -> Self {
-        Self { connections, spare, commits, queues: (0..QUEUES).map(|_| Queue::default()).collect() }
+        let queues = (0..QUEUES).map(|_| Queue::default()).collect();
+        Self { connections, spare, commits, queues, timers: Handle::current() }
     }
 
     /// Runs a read. It sees everything that this process has committed before.
@@ -116,7 +122,7 @@ impl PointReads {
         let mut idle = self.queues[queue].idle();
         let other = idle.snapshot.replace(held);
         if !mem::replace(&mut idle.has_timer, true) {
-            tokio::spawn(end_when_old(Arc::clone(&self.queues), queue));
+            self.timers.spawn(end_when_old(Timer { queues: Arc::clone(&self.queues), queue }));
         }
         // Ended after the lock is released: another thread with the same queue has kept it.
         drop(idle);
@@ -134,16 +140,34 @@ impl Queue {
     }
 }
 
+/// What ends the snapshot of a queue. Dropping it does so too, such as with its runtime.
+struct Timer {
+    queues: Arc<[Queue]>,
+    queue: usize,
+}
+
+impl Timer {
+    fn is_due(&self) -> bool {
+        self.queues[self.queue].idle().snapshot.as_ref().is_none_or(|held| !held.is_young())
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let mut idle = self.queues[self.queue].idle();
+        idle.has_timer = false;
+        let old = idle.snapshot.take();
+        // Ended after the lock is released.
+        drop(idle);
+        drop(old);
+    }
+}
+
 /// Ends a queue's snapshot once no round has renewed it, since the write-ahead log cannot be reused meanwhile.
-async fn end_when_old(queues: Arc<[Queue]>, queue: usize) {
+async fn end_when_old(timer: Timer) {
     loop {
         tokio::time::sleep(SNAPSHOT_AGE).await;
-        let mut idle = queues[queue].idle();
-        if idle.snapshot.as_ref().is_none_or(|held| !held.is_young()) {
-            idle.has_timer = false;
-            let old = idle.snapshot.take();
-            drop(idle);
-            drop(old);
+        if timer.is_due() {
             return;
         }
     }

@@ -18,8 +18,9 @@ fn thread() -> Thread {
         vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
         commits: CommitCount::default(),
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+        is_server: Arc::default(),
     };
-    Thread { connection, shared, hook: Box::new(|_| {}) }
+    Thread { connection, turn: WriteTurn::new(Path::new(""), Arc::default()), shared, hook: Box::new(|_| {}) }
 }
 
 /// Jobs of one statement each, the first of which has been taken.

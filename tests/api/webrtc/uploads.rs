@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conclave_model::faults::{Fault as ActorFault, arm, left};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_http_server::{Fault, ObjectStorage};
@@ -105,6 +106,21 @@ fn status(app: &TestApp, id: &str) -> Value {
 #[track_caller]
 fn wait_for_status(app: &TestApp, id: &str, expected: &str) {
     eventually(|| status(app, id) == expected);
+}
+
+#[test]
+fn an_upload_that_hangs_keeps_no_state_of_the_database() {
+    let mut recorded = Recorded::start();
+    recorded.storage.fail_parts(&[Fault::Stall]);
+    let id = recorded.record("a.ogg");
+    recorded.stop(&id);
+    eventually(|| recorded.storage.counts().2 == 1);
+    // Kept, it is in the way of whoever empties the log, which each command does at its end.
+    let database = Connection::open(recorded.call.app.data().join("conclave.db")).unwrap();
+    database.busy_timeout(Duration::ZERO).unwrap();
+    recorded.call.app.room("retro");
+    eventually(|| !database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0)).unwrap());
+    recorded.storage.release();
 }
 
 #[test]

@@ -50,7 +50,12 @@ async fn no_snapshot_is_held_while_nothing_is_read() {
     let (other, _, readers) = setup(&dir);
     count(&readers).await;
     add(&other);
-    // Waiting would block the thread that ends the snapshot.
+    wait_until_unread(&other).await;
+}
+
+/// Waits until the log can be emptied, which nobody prevents who has ended reading.
+async fn wait_until_unread(other: &Connection) {
+    // Waiting in SQLite would block the thread that ends the snapshot.
     other.busy_timeout(Duration::ZERO).unwrap();
     let since = Instant::now();
     let is_busy = || other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0)).unwrap();
@@ -58,6 +63,33 @@ async fn no_snapshot_is_held_while_nothing_is_read() {
         assert!(since.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+#[actix::test]
+async fn no_snapshot_is_held_by_a_thread_whose_runtime_blocks_or_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (other, _, readers) = setup(&dir);
+    add(&other);
+    let (has_read, reading) = tokio::sync::oneshot::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let on_thread = readers.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            count(&on_thread).await;
+            has_read.send(()).unwrap();
+            // As an upload does.
+            let _ = ended.recv();
+            count(&on_thread).await;
+        });
+    });
+    reading.await.unwrap();
+    add(&other);
+    wait_until_unread(&other).await;
+    drop(end);
+    thread.join().unwrap();
+    add(&other);
+    wait_until_unread(&other).await;
 }
 
 #[actix::test]
