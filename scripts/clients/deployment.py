@@ -112,6 +112,11 @@ class Conclave:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def terminate(self):
+        """Stops the server, to be started again."""
+        self.process.terminate()
+        assert self.process.wait(60) == 0, "the server ended otherwise"
+
     def stop(self):
         self.process.terminate()
         self.process.wait(30)

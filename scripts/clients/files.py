@@ -537,6 +537,27 @@ async def the_death_of_the_server_leaves_a_file_that_plays(conclave):
     return ended["error"]
 
 
+async def a_stop_of_the_server_completes_what_it_records(conclave):
+    """After a start the records are complete with their files, and no ffmpeg is left."""
+    call = Call(conclave, ("alice", RED, 440))
+    await call.__aenter__()
+    recordings = [await call.start(type="room_composite")]
+    recordings.append(await call.start(type="track", track_id=call.participants[0].camera.sid))
+    await asyncio.sleep(8)
+    children = ffmpegs(conclave.process.pid)
+    await asyncio.to_thread(conclave.terminate)
+    left = [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert children and not left, f"ffmpeg is left: {left} of {children}"
+    await asyncio.to_thread(conclave.start)
+    for recording in recordings:
+        ended = await call.end(recording)
+        assert ended["status"] == "complete", ended
+        assert_color(path(conclave, ended), 6, 0.5, 0.2, RED)
+    for task in call.participants[0].tasks:
+        task.cancel()
+    return f"{streams(path(conclave, ended))[1]:.0f} s"
+
+
 STORIES = [
     tracks_are_recorded_as_they_are,
     a_grid_is_recorded,
@@ -551,4 +572,5 @@ STORIES = [
     the_death_of_ffmpeg_fails_the_recording,
     audio_and_video_are_together,
     the_death_of_the_server_leaves_a_file_that_plays,
+    a_stop_of_the_server_completes_what_it_records,
 ]
