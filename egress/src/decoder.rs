@@ -10,10 +10,9 @@ use conclave_rtc::Codec;
 use crate::composite::{Picture, Shown};
 use crate::ffmpeg::Ffmpeg;
 use crate::matroska::{Block, Reader, Writer};
-use crate::picture_size::MAX_PIXELS;
 use crate::places::Place;
 use crate::process::Process;
-use crate::rtp::Frame;
+use crate::rtp::{Frame, MAX_PIXELS};
 use crate::source::header;
 
 /// Frames that wait for a decoder.

@@ -7,7 +7,7 @@
 //!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
 //! - `rtmp`: the sending end of RTMP.
-//! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `picture_size`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
+//! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
 
 mod audio;
 mod broadcast;
@@ -22,7 +22,6 @@ mod flv;
 mod job;
 mod matroska;
 mod output;
-mod picture_size;
 mod places;
 mod process;
 mod rtmp;
@@ -46,10 +45,10 @@ pub mod machine {
 pub use engine::{Destination, Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
-pub use picture_size::{Announced, MAX_PIXELS, of_units};
 pub use places::Place;
 pub use process::{OnOutput, Process, SendError};
 pub use rtmp::Dialler;
+pub use rtp::{Announced, MAX_PIXELS, of_units};
 pub use settings::{Encoding, Settings};
 pub use target::TargetState;
 pub use transcoders::Transcoders;

@@ -6,9 +6,9 @@ use conclave_rtc::{Codec, RecordedPacket};
 
 use super::clock::{PublisherClock, TrackClock};
 use super::h264::Units;
+use super::picture_size::{Announced, announced};
 use super::reorder::Reorder;
 use super::vp8;
-use crate::picture_size::{Announced, announced};
 
 /// The largest frame, in bytes: far more than a key frame of the largest picture has.
 const MAX_FRAME: usize = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@
 
 use conclave_rtc::Codec;
 
-use crate::rtp::{units, vp8_dimensions};
+use super::{h264, vp8};
 
 /// The most pixels of a picture: 4096x2304, as level 5.2 of H.264 allows.
 pub const MAX_PIXELS: u32 = 4_096 * 2_304;
@@ -30,12 +30,12 @@ pub enum Announced {
 pub fn announced(codec: Codec, frame: &[u8]) -> Announced {
     match codec {
         Codec::Opus => Announced::Nothing,
-        Codec::Vp8 => match vp8_dimensions(frame) {
+        Codec::Vp8 => match vp8::dimensions(frame) {
             Some((width, height)) if u64::from(width) * u64::from(height) > MAX_PIXELS.into() => Announced::Refused,
             Some((width, height)) => Announced::Size(width, height),
             None => Announced::Nothing,
         },
-        Codec::H264 => of_units(units(frame)),
+        Codec::H264 => of_units(h264::units(frame)),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
         bits.push(if cropping.is_some() { '1' } else { '0' });
         cropping.into_iter().flatten().for_each(|value| number(&mut bits, value));
         bits.push_str("01");
-        while bits.len() % 8 != 0 {
+        while !bits.len().is_multiple_of(8) {
             bits.push('0');
         }
         let bytes =
