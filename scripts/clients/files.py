@@ -273,6 +273,51 @@ async def audio_and_video_are_together(conclave, seconds=64):
     return f"at most {max(map(abs, apart)) * 1000:.0f} ms apart in {len(apart)} beats"
 
 
+def blueness(file, crop):
+    """The time of each picture, and how blue a part of it is."""
+    tags = "frame=pts_time:frame_tags=lavfi.signalstats.UAVG"
+    movie = f"movie={file},crop={crop},signalstats"
+    frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", tags, "-of", "csv=p=0")
+    return [tuple(map(float, line.split(",")[:2])) for line in frames.decode().splitlines()]
+
+
+async def who_leaves_or_mutes_is_recorded_to_the_end(conclave):
+    """The last 0.8 s, which are behind the call, are seen and heard, and the tile that grows keeps its shape."""
+    ended = []
+    for does_leave in (True, False):
+        async with Call(conclave, ("alice", RED, 440, True), ("bob", BLUE, 880)) as call:
+            bob = call.participants[1]
+            recording = await call.start(type="room_composite", layout="grid", filepath=f"{call.room}.webm")
+            await asyncio.sleep(4)
+            # A second after alice's white pictures began.
+            await asyncio.sleep(BEAT - (time.time() - 1) % BEAT)
+            if does_leave:
+                await bob.leave()
+                call.participants.remove(bob)
+            else:
+                bob.camera_track.mute()
+                bob.microphone_track.mute()
+            await asyncio.sleep(4)
+            file = path(conclave, await call.stop(recording))
+        heard = samples(file)
+        steps = range(0, len(heard) - 960, 960)
+        sounds = lambda tone: [at / SAMPLES_PER_SECOND for at in steps if strength(heard[at : at + 960], tone) > 200]
+        beats, last = sounds(440), sounds(880)[-1] + 0.02
+        begun = [at for at, before in zip(beats, [0, *beats]) if at - before > 1 and at < last]
+        moment = begun[-1] + 1
+        pictures = blueness(file, "iw/8:ih/8:iw*3/4:ih*7/16")
+        blue = max(at for at, blue in pictures if blue > 150)
+        after = min(at for at, _ in pictures if at > blue)
+        assert abs(last - moment) < 0.15, f"the sound ends at {last} s instead of {moment} s"
+        # A busy machine leaves pictures out.
+        assert blue - 0.15 < moment < after + 0.15, f"the picture ends between {blue} s and {after} s instead of at {moment} s"
+        ended += [last - moment]
+        if does_leave:
+            # Alice has the whole picture at once, without bars above and below: they would have been stretched.
+            assert_color(file, after, 0.5, 0.1, RED)
+    return "within " + ", ".join(f"{difference * 1000:.0f}" for difference in ended) + " ms"
+
+
 async def the_speaker_is_large(conclave):
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
         alice, bob = call.participants
@@ -561,6 +606,7 @@ async def a_stop_of_the_server_completes_what_it_records(conclave):
 STORIES = [
     tracks_are_recorded_as_they_are,
     a_grid_is_recorded,
+    who_leaves_or_mutes_is_recorded_to_the_end,
     the_speaker_is_large,
     a_participant_is_recorded_across_mutes_and_new_tracks,
     tracks_are_recorded_that_are_muted_at_first,
