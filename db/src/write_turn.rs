@@ -80,7 +80,8 @@ impl WriteTurn {
     /// Waits for the turn. After [`PATIENCE`] the transaction begins without it.
     pub(crate) fn take(&self) -> Turn<'_> {
         let Some(Files { queue, turn }) = self.files.get_or_init(|| self.open()) else { return Turn(None) };
-        let mut wait = Wait { turn, begun: Instant::now(), patience: self.patience.get(), before: None };
+        let mut wait =
+            Wait { turn, own: &self.name, begun: Instant::now(), patience: self.patience.get(), before: None };
         let taken = wait.lock(queue) && {
             let taken = wait.lock(turn);
             let _ = queue.unlock();
@@ -129,6 +130,8 @@ impl WriteTurn {
 /// A wait for a turn.
 struct Wait<'a> {
     turn: &'a File,
+    /// The name of the one that waits.
+    own: &'a str,
     begun: Instant,
     patience: Duration,
     /// Who had the turn, once that took long.
@@ -146,7 +149,8 @@ impl Wait<'_> {
                 Err(TryLockError::Error(_)) => return false,
             }
             let waited = self.begun.elapsed();
-            if waited >= UNNOTICED / 2 && self.before.is_none() {
+            // Its own name says only that nobody has written since.
+            if waited >= UNNOTICED / 2 && self.before.as_deref().is_none_or(|before| before == self.own) {
                 self.before = Some(read_name(self.turn));
             }
             if waited >= self.patience {
@@ -273,7 +277,8 @@ mod tests {
         let _turn = standing.take();
         let writer = WriteTurn::new(&database, Arc::default());
         let Files { queue, turn } = writer.open().unwrap();
-        let mut wait = Wait { turn: &turn, begun: Instant::now(), patience: UNNOTICED, before: None };
+        let mut wait =
+            Wait { turn: &turn, own: &writer.name, begun: Instant::now(), patience: UNNOTICED, before: None };
         assert!(wait.lock(&queue) && !wait.lock(&turn));
         assert_eq!(wait.before.as_deref(), Some("process 7 (key create)"));
     }
