@@ -265,13 +265,27 @@ impl Transport {
         is_new.then_some(current)
     }
 
-    /// Gives a section new sources for the next track that is sent on it. libwebrtc does not connect the receiver of a section
-    /// to a source that it has heard before the section was inactive, so clients would receive and not show it.
-    pub fn renew_sources(&mut self, mid: Mid) {
+    /// Takes the sources from a section on which nothing is sent, since str0m pads with those that have retransmissions. Returns
+    /// whether it had any, and they retransmissions. The next track on the section gets new ones in any case: libwebrtc does not
+    /// connect the receiver of a section to a source that it has heard before the section was inactive, so clients would receive and
+    /// not show it.
+    pub fn remove_sources(&mut self, mid: Mid) -> Option<bool> {
         let mut direct = self.rtc.direct_api();
-        let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return };
-        let (old, has_retransmissions) = (stream.ssrc(), stream.rtx().is_some());
-        direct.remove_stream_tx(old);
+        let stream = direct.stream_tx_by_mid(mid, None)?;
+        let (ssrc, has_retransmissions) = (stream.ssrc(), stream.rtx().is_some());
+        direct.remove_stream_tx(ssrc);
+        Some(has_retransmissions)
+    }
+
+    /// Gives a section sources unless it has some, for a track that is going to be sent on it.
+    pub fn add_sources(&mut self, mid: Mid, has_retransmissions: bool) {
+        if self.rtc.media(mid).is_none() {
+            return;
+        }
+        let mut direct = self.rtc.direct_api();
+        if direct.stream_tx_by_mid(mid, None).is_some() {
+            return;
+        }
         let ssrc = direct.new_ssrc();
         let retransmissions = std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
         direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);

@@ -49,7 +49,7 @@ impl Worker {
         let budget = self.budget(key, sent + audio_bitrate).map(|budget| budget.saturating_sub(audio_bitrate));
         let allocation = allocate(&videos, budget, may_pause);
         let with_audio = |bitrate: u64| if bitrate > 0 { bitrate + audio_bitrate } else { 0 };
-        self.set_bitrates(key, with_audio(allocation.next_bitrate), allocation.best_bitrate + audio_bitrate);
+        self.set_bitrates(key, with_audio(allocation.next_bitrate), with_audio(allocation.best_bitrate));
         self.make_room(key, allocation.bitrate + audio_bitrate);
         for ((track, video), layer) in tracks.into_iter().zip(&videos).zip(allocation.layers) {
             let is_paused = layer.is_none() && !video.layers.is_empty();

@@ -119,6 +119,7 @@ impl Worker {
         }
         self.touch(transport_key);
         self.attach_signalled(key);
+        self.silence_free_sections(key);
         self.request_negotiation(key);
     }
 }
@@ -129,6 +130,11 @@ fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> 
     let restarts = std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
     let channels = std::mem::take(&mut transport.new_channels);
     let (has_channels, mut new_sections) = (!channels.is_empty(), Vec::new());
+    for section in peer.sections.iter().filter(|section| section.track.is_some()) {
+        if let Some(mid) = section.mid {
+            transport.add_sources(mid, section.has_retransmissions);
+        }
+    }
     let mut changes = transport.rtc().sdp_api();
     for channel in channels {
         changes.add_channel_with_config(channel);

@@ -76,6 +76,8 @@ pub struct Section {
     pub signalled: Option<TrackKey>,
     /// Whether the client can receive on it. In single mode it is its offer that says so.
     pub is_usable: bool,
+    /// Whether its sources have retransmissions, as the client negotiated it.
+    pub has_retransmissions: bool,
     /// Since when its track is to be sent; `None` once it has been attached.
     pub waits_since: Option<Instant>,
 }
@@ -114,7 +116,15 @@ pub struct OutstandingOffer {
 impl Section {
     /// Creates a section that carries nothing.
     pub fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
-        Self { mid, medium, track: None, signalled: None, is_usable: true, waits_since: None }
+        Self {
+            mid,
+            medium,
+            track: None,
+            signalled: None,
+            is_usable: true,
+            has_retransmissions: false,
+            waits_since: None,
+        }
     }
 
     /// Returns whether a track can be put on it: nothing is on it, and the client knows that.

@@ -47,6 +47,7 @@ impl Worker {
         self.keep_unclaimed(key, transport, sections);
         if is_single {
             self.attach_signalled(key);
+            self.silence_free_sections(key);
             self.ask_for_offer(key);
         }
     }

@@ -77,8 +77,21 @@ impl Worker {
         let Some(track) = section.track.take().and_then(|track| self.tracks.get_mut(track)) else { return };
         let Some(position) = track.downs.iter().position(|down| down.peer == key) else { return };
         let down = track.downs.swap_remove(position);
-        if let Some(transport) = self.transports.get_mut(down.transport) {
-            transport.renew_sources(down.mid);
+        if let Some(transport) = self.transports.get_mut(down.transport)
+            && let Some(has_retransmissions) = transport.remove_sources(down.mid)
+        {
+            section.has_retransmissions = has_retransmissions;
+        }
+    }
+
+    /// Takes the sources from the sections that carry nothing, so that no padding is sent on them. A negotiation has given them some.
+    pub(super) fn silence_free_sections(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
+        for section in peer.sections.iter_mut().filter(|section| section.track.is_none()) {
+            if let Some(has_retransmissions) = section.mid.and_then(|mid| transport.remove_sources(mid)) {
+                section.has_retransmissions = has_retransmissions;
+            }
         }
     }
 

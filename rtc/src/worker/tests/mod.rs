@@ -8,6 +8,7 @@ mod layers;
 mod messages;
 mod muted;
 mod negotiation;
+mod padding;
 mod reconnect;
 mod recorders;
 mod reports;
