@@ -44,6 +44,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readine
     config.app_data(web::Data::from(Arc::clone(readiness)));
     assets::configure(config);
     sign_in::configure(config, state);
+    route::configure(config, state, routes());
+}
+
+/// The pages and actions that need a session.
+fn routes() -> Vec<route::Route> {
     let routes = [
         sign_in::routes(),
         overview::routes(),
@@ -61,5 +66,5 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readine
         actors::routes(),
         server::routes(),
     ];
-    route::configure(config, state, routes.into_iter().flatten().collect());
+    routes.into_iter().flatten().collect()
 }

@@ -33,6 +33,13 @@ pub struct Route {
     handler: Handler,
 }
 
+impl Route {
+    /// The path, or its pattern, if it is that of a page.
+    pub fn page_path(&self) -> Option<&'static str> {
+        (self.method == Method::Get).then_some(self.path)
+    }
+}
+
 /// A page that is shown.
 pub fn page<F: Future<Output = Answer> + 'static>(path: &'static str, handler: fn(Visit) -> F) -> Route {
     Route { path, method: Method::Get, handler: Rc::new(move |visit| Box::pin(handler(visit))) }

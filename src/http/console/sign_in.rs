@@ -1,7 +1,8 @@
 //! Signing in and out.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use actix_web::dev::ResourceDef;
 use actix_web::http::StatusCode;
 use actix_web::http::header::SET_COOKIE;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -89,10 +90,17 @@ fn query(request: &HttpRequest, name: &str) -> String {
     pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// The page to show after signing in: one of this listener.
+/// The patterns of the console's pages.
+static PAGES: LazyLock<Vec<ResourceDef>> =
+    LazyLock::new(|| super::routes().iter().filter_map(Route::page_path).map(ResourceDef::new).collect());
+
+/// The page to show after signing in: one of the console. Browsers drop control characters of a url, and take a backslash for a
+/// slash; two slashes begin another host.
 fn next(asked: &str) -> String {
-    let is_path = asked.starts_with('/') && !asked.starts_with("//") && !asked.contains(['\\', '\r', '\n']);
-    if is_path { asked.to_owned() } else { "/".to_owned() }
+    let is_plain = asked.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !asked.starts_with("//");
+    let path = asked.split(['?', '#']).next().unwrap_or_default();
+    let is_page = is_plain && PAGES.iter().any(|page| page.is_match(path));
+    if is_page { asked.to_owned() } else { "/".to_owned() }
 }
 
 #[cfg(test)]
@@ -100,9 +108,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signing_in_leads_to_a_page_of_this_listener_only() {
-        assert_eq!(next("/projects/prj_1?x=1"), "/projects/prj_1?x=1");
-        for other in ["", "projects", "//example.org", "https://example.org", "/\\example.org", "/a\r\nb"] {
+    fn signing_in_leads_to_a_page_of_the_console_only() {
+        for page in ["/", "/projects/prj_1?x=1", "/actors/prj_1/room/a%20b", "/server"] {
+            assert_eq!(next(page), page);
+        }
+        let elsewhere = ["", "projects", "//example.org", "https://example.org", "/\\example.org", "/a\r\nb"];
+        let hidden =
+            ["/\t/example.org", "/\n/example.org", "/\u{b}/example.org", " //example.org", "/\u{7f}", "/\u{2028}/a"];
+        let no_pages = ["/metrics", "/sign-out", "/debug/events", "/%09/example.org", "/projects\t/a"];
+        for other in elsewhere.into_iter().chain(hidden).chain(no_pages) {
             assert_eq!(next(other), "/", "{other:?}");
         }
     }
