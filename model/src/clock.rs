@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use governor::nanos::Nanos;
 use tokio::sync::watch;
 
 use crate::Timestamp;
@@ -14,6 +15,18 @@ const LONGEST_NAP: Duration = Duration::from_secs(30);
 /// The source of the current time. Cheap to clone; all clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
+
+/// The steadily growing reading of a [`Clock`], as rate limiters take it.
+#[derive(Debug, Clone)]
+pub struct MonotonicClock(pub Clock);
+
+impl governor::clock::Clock for MonotonicClock {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(self.0.monotonic())
+    }
+}
 
 #[derive(Debug, Clone)]
 enum Source {
@@ -129,6 +142,11 @@ impl Clock {
     pub async fn sleep_until(&self, deadline: Timestamp) {
         self.sleep(self.alarm(deadline)).await;
     }
+
+    /// Sleeps until [`Clock::monotonic`] has reached `reading`, whatever the wall clock shows.
+    pub async fn sleep_until_reading(&self, reading: Duration) {
+        self.sleep(Alarm { at: Timestamp::from_millis(i64::MAX), latest: reading }).await;
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +156,22 @@ mod tests {
     /// Waits for a sleeper that has been woken.
     async fn woken(sleeper: tokio::task::JoinHandle<()>) {
         tokio::time::timeout(Duration::from_secs(10), sleeper).await.expect("it was woken").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_sleeper_by_the_monotonic_reading_is_not_woken_by_a_step() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000));
+        let reading = clock.monotonic() + Duration::from_secs(5);
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep_until_reading(reading).await }
+        });
+        tokio::task::yield_now().await;
+        clock.step(3_600_000);
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        clock.advance(Duration::from_secs(5));
+        woken(sleeper).await;
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ pub mod timestamp;
 pub mod usage;
 pub mod webhook;
 
-pub use clock::{Alarm, Clock};
+pub use clock::{Alarm, Clock, MonotonicClock};
 pub use error::{ErrorCode, Problem};
 pub use ids::*;
 pub use secret::Secret;

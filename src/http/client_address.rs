@@ -72,6 +72,12 @@ impl From<IpAddr> for Client {
     }
 }
 
+impl From<Client> for IpAddr {
+    fn from(Client(address): Client) -> Self {
+        address
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use conclave_model::key::{ApiKey, ApiKeyPrefix};
-use conclave_model::{Clock, ErrorCode, Problem};
+use conclave_model::{Clock, ErrorCode, MonotonicClock, Problem};
 use governor::clock::Clock as GovernorClock;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
@@ -21,19 +21,7 @@ use governor::{Quota, RateLimiter};
 use super::client_address::{Client, TrustedProxies};
 use super::spec::OpenRates;
 
-/// The injected clock, as the limiter reads it.
-#[derive(Clone)]
-struct Monotonic(Clock);
-
-impl GovernorClock for Monotonic {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Nanos::from(self.0.monotonic())
-    }
-}
-
-type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, Monotonic, NoOpMiddleware<Nanos>>;
+type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>;
 
 /// A sustained rate and a burst.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +53,7 @@ struct Lookups {
 
 /// The limiters of one server.
 pub struct Limits {
-    clock: Monotonic,
+    clock: MonotonicClock,
     keys: Keyed<ApiKeyPrefix>,
     addresses: Keyed<Client>,
     lookups: RwLock<Lookups>,
@@ -95,7 +83,7 @@ impl Limits {
     /// `trusted_proxies` the client's address is the one that the proxy forwards.
     #[must_use]
     pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: TrustedProxies) -> Self {
-        let clock = Monotonic(clock.clone());
+        let clock = MonotonicClock(clock.clone());
         Self {
             keys: keyed(calls, &clock),
             addresses: keyed(calls, &clock),
@@ -166,6 +154,11 @@ impl Limits {
         self.check_client(&self.addresses, request)
     }
 
+    /// Returns the address of the client, or its network, by which others count what it does.
+    pub fn address(&self, request: &HttpRequest) -> Option<IpAddr> {
+        self.trusted_proxies.client(request).map(IpAddr::from)
+    }
+
     /// Counts a WebRTC client that connects, or asks whether it may, by its address.
     ///
     /// # Errors
@@ -225,12 +218,12 @@ fn hash(secret: &str) -> SecretHash {
     blake3::hash(secret.as_bytes()).into()
 }
 
-fn keyed<K: Hash + Eq + Clone>(rate: Rate, clock: &Monotonic) -> Keyed<K> {
+fn keyed<K: Hash + Eq + Clone>(rate: Rate, clock: &MonotonicClock) -> Keyed<K> {
     let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
     RateLimiter::dashmap_with_clock(quota, clock.clone())
 }
 
-fn check<K: Hash + Eq + Clone>(clock: &Monotonic, limiter: &Keyed<K>, key: &K) -> Result<(), Problem> {
+fn check<K: Hash + Eq + Clone>(clock: &MonotonicClock, limiter: &Keyed<K>, key: &K) -> Result<(), Problem> {
     limiter.check_key(key).map_err(|until| {
         let wait: Duration = until.wait_time_from(clock.now());
         rate_limited(wait)
