@@ -41,7 +41,15 @@ pub(super) struct MediaTrack {
 
 /// Whom a publisher lets receive its tracks (`SubscriptionPermission`). The default is everyone.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct PublisherPermission(Option<Vec<ReceiverPermission>>);
+pub(super) struct PublisherPermission(Option<PermittedTracks>);
+
+/// The tracks that participants may receive, by the identity or the sid with which the publisher names them, so that the length of
+/// the list costs nothing when it is applied. `None` for all tracks.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct PermittedTracks {
+    by_identity: HashMap<String, Option<HashSet<String>>>,
+    by_sid: HashMap<String, Option<HashSet<String>>>,
+}
 
 /// What one participant may receive of a publisher.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,15 +65,33 @@ pub(super) struct ReceiverPermission {
 impl PublisherPermission {
     /// Permits the listed participants only.
     pub fn listed(list: Vec<ReceiverPermission>) -> Self {
-        Self(Some(list))
+        let mut permitted = PermittedTracks::default();
+        for ReceiverPermission { identity, sid, tracks } in list {
+            permit(&mut permitted.by_sid, sid, tracks.clone());
+            permit(&mut permitted.by_identity, identity, tracks);
+        }
+        Self(Some(permitted))
     }
 
     /// Returns whether a participant may receive a track.
     pub fn allows(&self, identity: &Identity, sid: &ParticipantSid, track: &TrackSid) -> bool {
-        let Some(list) = &self.0 else { return true };
-        let named = list.iter().filter(|entry| entry.identity == identity.as_str() || entry.sid == sid.as_str());
-        named.into_iter().any(|entry| entry.tracks.as_ref().is_none_or(|tracks| tracks.contains(track.as_str())))
+        let Some(permitted) = &self.0 else { return true };
+        let named = [permitted.by_identity.get(identity.as_str()), permitted.by_sid.get(sid.as_str())];
+        let mut named = named.into_iter().flatten();
+        named.any(|tracks| tracks.as_ref().is_none_or(|tracks| tracks.contains(track.as_str())))
     }
+}
+
+/// Permits tracks to a participant, besides those that are permitted to it already. An empty name is none.
+fn permit(permitted: &mut HashMap<String, Option<HashSet<String>>>, name: String, tracks: Option<HashSet<String>>) {
+    if name.is_empty() {
+        return;
+    }
+    let known = permitted.entry(name).or_insert_with(|| Some(HashSet::new()));
+    *known = known.take().zip(tracks).map(|(mut known, tracks)| {
+        known.extend(tracks);
+        known
+    });
 }
 
 /// What a client wants to receive, and receives.
@@ -91,6 +117,33 @@ pub(super) enum Audience {
     Unwanted,
 }
 
+/// The tracks whose subscriptions are brought into line.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scope<'a> {
+    /// All.
+    All,
+    /// Those of one publisher.
+    Publisher(&'a ParticipantSid),
+    /// Some, of any publisher.
+    Tracks(&'a HashSet<TrackSid>),
+}
+
+impl Scope<'_> {
+    /// Returns whether a publisher's tracks may be among them.
+    pub fn may_include(self, publisher: &ParticipantSid) -> bool {
+        if let Self::Publisher(of) = self { of == publisher } else { true }
+    }
+
+    /// Returns whether a track of a publisher is one of them.
+    pub fn includes(self, publisher: &ParticipantSid, track: &TrackSid) -> bool {
+        match self {
+            Self::All => true,
+            Self::Publisher(of) => of == publisher,
+            Self::Tracks(tracks) => tracks.contains(track),
+        }
+    }
+}
+
 /// How the subscriptions of a client have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SubscriptionChanges {
@@ -108,11 +161,10 @@ impl Subscriptions {
         Self { is_auto, ..Self::default() }
     }
 
-    /// Records that the client wants a track, or does not.
-    pub fn wish(&mut self, track: TrackSid, is_wanted: bool) {
-        if self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track) {
-            self.wishes.insert(track, is_wanted);
-        }
+    /// Records that the client wants a track, or does not. Returns whether that is new.
+    pub fn wish(&mut self, track: TrackSid, is_wanted: bool) -> bool {
+        let is_recorded = self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track);
+        is_recorded && self.wishes.insert(track, is_wanted) != Some(is_wanted)
     }
 
     /// Forgets that the client wants a track. Returns whether it did.
@@ -134,22 +186,21 @@ impl Subscriptions {
         self.current.values().any(|of| of == publisher)
     }
 
-    /// Brings the subscriptions to the tracks of one publisher, or of all, into line with what is `decided` about each of
-    /// them. A track about which nothing is decided does not exist any more.
+    /// Brings the subscriptions to some tracks into line with what is `decided` about each of them. A track about which nothing is
+    /// decided does not exist any more.
     pub fn apply(
         &mut self,
-        of: Option<&ParticipantSid>,
+        scope: Scope<'_>,
         decided: &HashMap<TrackSid, (ParticipantSid, Audience)>,
     ) -> SubscriptionChanges {
         let mut changes = SubscriptionChanges::default();
         let verdict = |track: &TrackSid| decided.get(track).map(|(_, audience)| *audience);
-        let concerned = |publisher: &ParticipantSid| of.is_none_or(|of| of == publisher);
         let ended = self
             .current
-            .extract_if(|track, publisher| concerned(publisher) && verdict(track) != Some(Audience::Subscribed));
+            .extract_if(|track, of| scope.includes(of, track) && verdict(track) != Some(Audience::Subscribed));
         changes.unsubscribed.extend(ended.map(|(track, _)| track));
         self.denied.retain(|track, publisher| {
-            let keeps = !concerned(publisher) || verdict(track) == Some(Audience::Denied);
+            let keeps = !scope.includes(publisher, track) || verdict(track) == Some(Audience::Denied);
             if !keeps && verdict(track).is_some() {
                 changes.permissions.push((track.clone(), publisher.clone(), true));
             }
@@ -189,13 +240,23 @@ mod tests {
     fn a_track_is_subscribed_once_and_unsubscribed_when_it_is_gone() {
         let mut subscriptions = Subscriptions::default();
         let publisher: ParticipantSid = "PA_1".parse().unwrap();
-        let changes = subscriptions.apply(None, &decided(&[("TR_1", Audience::Subscribed)]));
+        let changes = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
         assert_eq!(changes.subscribed, [(sid("TR_1"), publisher.clone())]);
-        let again = subscriptions.apply(None, &decided(&[("TR_1", Audience::Subscribed)]));
+        let again = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
         assert_eq!(again, SubscriptionChanges::default());
         let other = "PA_2".parse().unwrap();
-        assert_eq!(subscriptions.apply(Some(&other), &decided(&[])), SubscriptionChanges::default());
-        assert_eq!(subscriptions.apply(Some(&publisher), &decided(&[])).unsubscribed, [sid("TR_1")]);
+        assert_eq!(subscriptions.apply(Scope::Publisher(&other), &decided(&[])), SubscriptionChanges::default());
+        assert_eq!(subscriptions.apply(Scope::Publisher(&publisher), &decided(&[])).unsubscribed, [sid("TR_1")]);
+    }
+
+    #[test]
+    fn tracks_out_of_scope_stay_as_they_are() {
+        let mut subscriptions = Subscriptions::default();
+        let both = decided(&[("TR_1", Audience::Subscribed), ("TR_2", Audience::Subscribed)]);
+        subscriptions.apply(Scope::All, &both);
+        let one = HashSet::from([sid("TR_1")]);
+        let changes = subscriptions.apply(Scope::Tracks(&one), &decided(&[("TR_1", Audience::Unwanted)]));
+        assert_eq!(changes.unsubscribed, [sid("TR_1")]);
     }
 
     #[test]
@@ -204,10 +265,10 @@ mod tests {
         let permissions = |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
         let mut told = Vec::new();
         for audience in [Audience::Denied, Audience::Denied, Audience::Subscribed, Audience::Denied] {
-            told.extend(permissions(subscriptions.apply(None, &decided(&[("TR_1", audience)]))));
+            told.extend(permissions(subscriptions.apply(Scope::All, &decided(&[("TR_1", audience)]))));
         }
         assert_eq!(told, [false, true, false]);
-        assert!(subscriptions.apply(None, &decided(&[])).permissions.is_empty(), "the track has ended");
+        assert!(subscriptions.apply(Scope::All, &decided(&[])).permissions.is_empty(), "the track has ended");
     }
 
     #[test]
@@ -227,7 +288,7 @@ mod tests {
     #[test]
     fn what_a_client_says_of_a_track_overrides_its_automatic_subscription() {
         let mut subscriptions = Subscriptions::new(true);
-        subscriptions.wish(sid("TR_1"), false);
+        assert!(subscriptions.wish(sid("TR_1"), false) && !subscriptions.wish(sid("TR_1"), false));
         assert!(!subscriptions.wants(&sid("TR_1")) && subscriptions.wants(&sid("TR_2")));
     }
 }

@@ -1,12 +1,12 @@
 //! Who receives which track: the grants, the rules of roles, what publishers permit and what clients want.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::Command;
 
 use super::Machine;
-use crate::embedded::client::{Audience, PublisherPermission, SubscriptionChanges};
+use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::room::Room;
@@ -15,22 +15,24 @@ impl Machine {
     /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
     pub fn wish(&mut self, sid: &ParticipantSid, tracks: impl IntoIterator<Item = TrackSid>, is_wanted: bool) {
         let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) else { return };
-        for track in tracks {
-            client.subscriptions.wish(track, is_wanted);
+        let new: HashSet<_> =
+            tracks.into_iter().filter(|track| client.subscriptions.wish(track.clone(), is_wanted)).collect();
+        if !new.is_empty() {
+            self.refresh(sid, Scope::Tracks(&new));
         }
-        self.refresh_receiver(sid);
     }
 
-    /// Returns whether a participant of a room publishes a track.
-    pub fn is_published(&self, room: &NamespacedRoom, track: &TrackSid) -> bool {
-        let mut tracks = self.active_in(room).flat_map(|publisher| &publisher.participant().tracks);
-        tracks.any(|published| published.sid == *track)
+    /// Returns those of some tracks that no participant of a room publishes.
+    pub fn unpublished<'a>(&self, room: &NamespacedRoom, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
+        let published = self.active_in(room).flat_map(|publisher| &publisher.participant().tracks);
+        let published: HashSet<_> = published.map(|track| &track.sid).collect();
+        tracks.iter().filter(|track| !published.contains(track)).collect()
     }
 
     /// Withdraws the wish of a client for a track that is not published. Returns whether there was one.
     pub fn withdraw_wish(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
         let Ok(room) = self.present(sid).map(|local| local.room.clone()) else { return false };
-        let is_published = self.is_published(&room, track);
+        let is_published = self.unpublished(&room, std::slice::from_ref(track)).is_empty();
         let client = self.participants.get_mut(sid).and_then(|local| local.client.as_mut());
         client.is_some_and(|client| !is_published && client.subscriptions.withdraw(track))
     }
@@ -54,7 +56,7 @@ impl Machine {
     /// Updates what is forwarded to a participant. What is commanded for it before its transports are with the media workers
     /// is lost, so it is called once they are.
     pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
-        self.refresh(sid, None);
+        self.refresh(sid, Scope::All);
     }
 
     /// Updates to whom the tracks of a participant are forwarded.
@@ -67,14 +69,14 @@ impl Machine {
     /// Updates to whom the tracks of a publisher are forwarded, who may have left.
     pub(super) fn refresh_receivers_of(&mut self, room: &NamespacedRoom, publisher: &ParticipantSid) {
         for receiver in self.members_of(room) {
-            self.refresh(&receiver, Some(publisher));
+            self.refresh(&receiver, Scope::Publisher(publisher));
         }
     }
 
     /// Updates what is forwarded in a room.
     pub(super) fn refresh_room(&mut self, room: &NamespacedRoom) {
         for receiver in self.members_of(room) {
-            self.refresh(&receiver, None);
+            self.refresh(&receiver, Scope::All);
         }
     }
 
@@ -96,28 +98,25 @@ impl Machine {
         self.rooms.get(room).map(|room| room.members().cloned().collect()).unwrap_or_default()
     }
 
-    /// Updates what is forwarded to a participant, of one publisher or of all.
-    fn refresh(&mut self, receiver: &ParticipantSid, of: Option<&ParticipantSid>) {
-        let decided = self.decide(receiver, of);
+    /// Updates what is forwarded to a participant, of some tracks.
+    fn refresh(&mut self, receiver: &ParticipantSid, scope: Scope<'_>) {
+        let decided = self.decide(receiver, scope);
         let Some(local) = self.participants.get_mut(receiver) else { return };
         let Some(client) = local.client.as_mut() else { return };
-        let changes = client.subscriptions.apply(of, &decided);
+        let changes = client.subscriptions.apply(scope, &decided);
         let room = local.room.clone();
         self.carry_out(&room, receiver, changes);
     }
 
-    /// Decides about each track of one publisher, or of all, whether it is forwarded to a participant.
-    fn decide(
-        &self,
-        receiver: &ParticipantSid,
-        of: Option<&ParticipantSid>,
-    ) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+    /// Decides about each of some tracks whether it is forwarded to a participant.
+    fn decide(&self, receiver: &ParticipantSid, scope: Scope<'_>) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
         let mut decided = HashMap::new();
         let Some(local) = self.participants.get(receiver).filter(|p| p.is_present()) else { return decided };
         let (Some(client), Some(room)) = (&local.client, self.rooms.get(&local.room)) else { return decided };
-        let publishers = self.active_in(&local.room).filter(|p| of.is_none_or(|of| p.sid() == of));
+        let publishers = self.active_in(&local.room).filter(|p| scope.may_include(p.sid()));
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
-            for track in &publisher.participant().tracks {
+            let tracks = publisher.participant().tracks.iter();
+            for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
                 let audience = match client.subscriptions.wants(&track.sid) {
                     true if may_receive(room, local, publisher, &track.sid) => Audience::Subscribed,
                     true if local.grants.can_subscribe => Audience::Denied,
