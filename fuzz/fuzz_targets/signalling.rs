@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE;
 use conclave_fuzz::jwt::{KEY, SECRET};
 use conclave_fuzz::{records, seeds};
 use conclave_media::embedded::rtc::{Command, ConnectionMode};
-use conclave_media::embedded::{CommandSink, EmbeddedPlane, JoinParameters, SignalConnection, SignalFrame};
+use conclave_media::embedded::{CommandSink, ConnectRequest, EmbeddedPlane, SignalConnection, SignalFrame};
 use conclave_media::token::{Grants, TokenRequest, TokenSigner};
 use conclave_media::{MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::{Clock, NamespacedRoom, Secret, Timestamp};
@@ -61,15 +61,16 @@ async fn run(data: &[u8]) {
     let plane = EmbeddedPlane::new(clock, Arc::clone(&signer), "ws://127.0.0.1");
     plane.set_report_sink(Arc::new(Admit));
     plane.set_command_sink(Arc::new(NoWorkers));
-    let simple = JoinParameters::parse(ConnectionMode::Dual, "protocol=16", Some("Bearer x")).unwrap();
-    let mut alice = connect(&plane, &signer, "alice", simple.clone()).await.expect("nothing is wrong with this join");
+    let simple = (ConnectionMode::Dual, "protocol=16");
+    let mut alice = connect(&plane, &signer, "alice", simple).await.expect("nothing is wrong with this join");
     for mode in [ConnectionMode::Single, ConnectionMode::Dual] {
-        let join = JoinParameters::parse(mode, &query, Some("Bearer x")).unwrap_or_else(|_| simple.clone());
-        let Some(mut mallory) = connect(&plane, &signer, "mallory", join).await else { continue };
+        let joined = connect(&plane, &signer, "mallory", (mode, &query)).await;
+        let joined = if joined.is_none() { connect(&plane, &signer, "mallory", simple).await } else { joined };
+        let Some(mut mallory) = joined else { continue };
         for frame in records.clone().take(FRAMES) {
             // It is closed once the client has left.
             let _ = mallory.frames.send(signal_frame(frame)).await;
-            while mallory.replies.try_recv().is_ok() {}
+            while mallory.replies.try_recv().is_some() {}
         }
         tokio::task::yield_now().await;
     }
@@ -81,7 +82,7 @@ async fn connect(
     plane: &EmbeddedPlane,
     signer: &TokenSigner,
     identity: &str,
-    join: JoinParameters,
+    (mode, query): (ConnectionMode, &str),
 ) -> Option<SignalConnection> {
     let request = TokenRequest {
         room: ROOM.parse().unwrap(),
@@ -97,7 +98,8 @@ async fn connect(
         max_participants: None,
     };
     let token = signer.mint(&request, Timestamp::from_millis(NOW * 1_000)).unwrap().token;
-    plane.connect(JoinParameters { token, ..join }).await.ok()
+    let authorization = format!("Bearer {}", token.reveal());
+    plane.connect(ConnectRequest::new(mode, query, Some(&authorization)).ok()?).await.ok()
 }
 
 /// Returns whether a ping is answered.

@@ -34,6 +34,9 @@ pub struct RtcConfig {
     pub allow_networks: Vec<IpNet>,
     /// Number of media workers. 0 for one for each core.
     pub workers: usize,
+    /// Changes a second that a participant may make by signalling, sustained: mute toggles, new tracks, offers, permissions. Ten
+    /// times as many at once.
+    pub changes_per_second: u32,
     /// Section `media.rtc.turn`: TURN servers that clients are given.
     pub turn: TurnConfig,
 }
@@ -70,6 +73,7 @@ impl Default for RtcConfig {
             external_addresses: Vec::new(),
             allow_networks: Vec::new(),
             workers: 0,
+            changes_per_second: 20,
             turn: TurnConfig::default(),
         }
     }

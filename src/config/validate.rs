@@ -15,6 +15,8 @@ const PRESETS: [&str; 9] =
 const MAX_WORKERS: usize = 1_024;
 /// The fewest characters of the admin token, which gives access to everything.
 const MIN_ADMIN_TOKEN: usize = 16;
+/// The most changes a second that a participant may make.
+const MAX_CHANGES: u32 = 10_000;
 /// Largest rate, burst and failure count.
 const MAX_COUNT: u32 = 1_000_000;
 
@@ -153,6 +155,9 @@ impl Config {
         let media = &self.media;
         if media.rtc.workers > MAX_WORKERS {
             return invalid("media.rtc.workers", format!("must be 0 (one for each core) to {MAX_WORKERS}"));
+        }
+        if !(1..=MAX_CHANGES).contains(&media.rtc.changes_per_second) {
+            return invalid("media.rtc.changes_per_second", format!("must be 1 to {MAX_CHANGES}"));
         }
         validate_turn(&media.rtc.turn)?;
         validate_url("media.url", media.url.as_deref(), &["ws", "wss", "http", "https"])?;

@@ -4,6 +4,9 @@
 //! are the heads of later requests, bodies that no handler reads, and responses that the client does not read. They get one
 //! here: while no request is being handled, the client must send or read on within the timeout. Between two requests it may be
 //! silent for longer.
+//!
+//! Nothing that a client has sent is lost by the way in which its connection ends. actix-http drops what it has read if it then
+//! meets an error, so an error of reading is shown to it as the end of what the client sends, and one of writing only after that.
 
 use std::cell::Cell;
 use std::io;
@@ -28,6 +31,10 @@ pub struct ClientStream {
     timeouts: ClientTimeouts,
     /// Fires at the deadline or before it.
     timer: Pin<Box<Sleep>>,
+    /// Whether all that the client has sent was read.
+    has_read_all: bool,
+    /// Since when writing has failed. What is written from then on is dropped, until all that the client has sent was read.
+    unwritable_since: Option<Instant>,
     _permit: ConnectionPermit,
 }
 
@@ -120,7 +127,15 @@ impl ClientStream {
     #[must_use]
     pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
         let timer = Box::pin(sleep(timeouts.request));
-        Self { socket, activity: Activity::new(), timeouts, timer, _permit: permit }
+        Self {
+            socket,
+            activity: Activity::new(),
+            timeouts,
+            timer,
+            has_read_all: false,
+            unwritable_since: None,
+            _permit: permit,
+        }
     }
 
     /// The client's address.
@@ -140,7 +155,8 @@ impl ClientStream {
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         loop {
             ready!(self.timer.as_mut().poll(context));
-            let (deadline, now) = (self.activity.deadline(self.timeouts), Instant::now());
+            let unwritable = self.unwritable_since.map(|since| since + self.timeouts.request);
+            let (deadline, now) = (unwritable.unwrap_or_else(|| self.activity.deadline(self.timeouts)), Instant::now());
             if deadline <= now {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -148,6 +164,15 @@ impl ClientStream {
             let next = deadline.min(now + self.timeouts.request);
             self.timer.as_mut().reset(next);
         }
+    }
+
+    /// Writing has failed. Returns the error once all that the client has sent was read, and `dropped` before.
+    fn note_unwritable<T>(&mut self, error: io::Error, dropped: T) -> io::Result<T> {
+        if self.has_read_all {
+            return Err(error);
+        }
+        self.unwritable_since.get_or_insert_with(Instant::now);
+        Ok(dropped)
     }
 }
 
@@ -157,32 +182,40 @@ impl AsyncRead for ClientStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.socket).poll_read(context, buffer) {
-            Poll::Pending => self.poll_deadline(context),
-            ready @ Poll::Ready(_) => {
-                self.activity.end_idle_time();
-                ready
-            }
+        let before = buffer.filled().len();
+        // After an error nothing more can be read, as after an end.
+        if Pin::new(&mut self.socket).poll_read(context, buffer).is_pending() {
+            return self.poll_deadline(context);
         }
+        self.has_read_all |= buffer.filled().len() == before;
+        self.activity.end_idle_time();
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for ClientStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.unwritable_since.is_some() {
+            return Poll::Ready(self.note_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()));
+        }
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Pending => {
                 self.activity.end_idle_time();
                 self.poll_deadline(context)
             }
-            ready @ Poll::Ready(_) => {
+            Poll::Ready(written) => {
                 self.activity.note_progress();
-                ready
+                Poll::Ready(written.or_else(|error| self.note_unwritable(error, bytes.len())))
             }
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        if self.unwritable_since.is_some() {
+            return Poll::Ready(self.note_unwritable(io::ErrorKind::BrokenPipe.into(), ()));
+        }
+        let flushed = ready!(Pin::new(&mut self.socket).poll_flush(context));
+        Poll::Ready(flushed.or_else(|error| self.note_unwritable(error, ())))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,8 +1,12 @@
 //! `/rtc`: WebRTC clients are admitted or turned away before their websocket is opened. Their media is tested elsewhere.
 
+use std::io::Write;
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use flate2::write::GzEncoder;
 use livekit_protocol as proto;
 use prost::Message as _;
 use proto::signal_request::Message as SignalRequest;
@@ -73,6 +77,14 @@ impl TestApp {
     fn validate(&self, token: &str) -> Response {
         self.get(&format!("/rtc/validate{}", query(token))).anonymous().send()
     }
+
+    /// How many clients have exceeded a limit.
+    fn excesses(&self, limit: &str) -> u64 {
+        let metrics = self.admin("GET", "/metrics").send().text();
+        let name = format!("conclave_rtc_excesses_total{{limit=\"{limit}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.expect("the metric is shown before there is one").parse().unwrap()
+    }
 }
 
 #[test]
@@ -118,8 +130,133 @@ fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
         assert_eq!(status_of(&error), status);
     }
     assert_refused(&app.get("/rtc/v1/validate").anonymous().send(), 401, "no token");
-    assert_refused(&app.get("/rtc/v1/validate?access_token=a").anonymous().send(), 400, "join_request");
+    app.room("open");
+    let path = format!("/rtc/v1/validate?access_token={}", app.token("open", "alice", "host"));
+    assert_refused(&app.get(&path).anonymous().send(), 400, "join_request");
     assert_refused(&app.get("/rtc/v1").anonymous().send(), 404, "websockets");
+}
+
+/// Returns a join request for a url, with this many tracks.
+fn join_request(tracks: usize) -> String {
+    let client_info = Some(proto::ClientInfo { protocol: 16, ..Default::default() });
+    let add_track_requests = vec![proto::AddTrackRequest::default(); tracks];
+    let join = proto::JoinRequest { client_info, add_track_requests, ..Default::default() };
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&join.encode_to_vec()).unwrap();
+    let compression = proto::wrapped_join_request::Compression::Gzip.into();
+    let wrapped = proto::WrappedJoinRequest { compression, join_request: encoder.finish().unwrap() };
+    URL_SAFE_NO_PAD.encode(wrapped.encode_to_vec())
+}
+
+#[test]
+fn a_join_request_is_read_only_with_a_valid_token_and_refused_if_it_inflates_to_much() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let large = join_request(500_000);
+    assert!(large.len() < 2_000, "it is small in the url");
+    for path in ["/rtc", "/rtc/v1"] {
+        for (token, join, status, text) in [
+            ("not-a-token", large.as_str(), 401, "the token is malformed"),
+            ("not-a-token", "%21", 401, "the token is malformed"),
+            (token.as_str(), large.as_str(), 400, "join_request"),
+            (token.as_str(), "%21", 400, "join_request"),
+        ] {
+            let query = format!("access_token={token}&join_request={join}");
+            assert_refused(&app.get(&format!("{path}/validate?{query}")).anonymous().send(), status, text);
+            let error = Client::connect(&app, &format!("{path}?{query}")).err().unwrap();
+            assert_eq!(status_of(&error), status);
+        }
+        let query = format!("access_token={token}&join_request={}", join_request(3));
+        assert_eq!(app.get(&format!("{path}/validate?{query}")).anonymous().send().status, 200);
+    }
+}
+
+/// Sends messages until the server closes the websocket. Returns why, as `leave` and the Close frame say.
+fn sent_until_closed(client: &mut Client, message: &SignalRequest) -> (proto::DisconnectReason, String) {
+    let frame = proto::SignalRequest { message: Some(message.clone()) }.encode_to_vec();
+    let mut reason = None;
+    let end = Instant::now() + WAIT_LIMIT;
+    while Instant::now() < end {
+        // The server may have closed it already, or be busy with what it has got.
+        let _ = client.0.send(Message::binary(frame.clone()));
+        if let MaybeTlsStream::Plain(stream) = client.0.get_ref() {
+            stream.set_nonblocking(true).unwrap();
+        }
+        loop {
+            match client.0.read() {
+                Ok(Message::Binary(frame)) => {
+                    let message = proto::SignalResponse::decode(frame).unwrap().message;
+                    if let Some(SignalResponse::Leave(leave)) = message {
+                        assert_eq!(leave.action(), proto::leave_request::Action::Disconnect);
+                        reason = Some(leave.reason());
+                    }
+                }
+                Ok(Message::Close(Some(close))) => {
+                    assert_eq!(u16::from(close.code), 1_008);
+                    return (reason.expect("a leave before the end"), close.reason.to_string());
+                }
+                Ok(_) => {}
+                Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    panic!("the server closes it");
+}
+
+#[test]
+fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counted() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let mute = SignalRequest::Mute(proto::MuteTrackRequest { sid: "TR_1".into(), muted: true });
+    let offer = proto::SessionDescription { r#type: "offer".into(), sdp: "v=0".into(), ..Default::default() };
+    let entries = vec![proto::TrackPermission::default(); 100_000];
+    let permission = proto::SubscriptionPermission { track_permissions: entries, ..Default::default() };
+    let name = "n".repeat(100_000);
+    for (message, limit, reason) in [
+        (mute, "changes", "too many changes a second"),
+        (SignalRequest::Offer(offer), "changes", "too many changes a second"),
+        (SignalRequest::Ping(1), "messages", "too many messages a second"),
+        (SignalRequest::SubscriptionPermission(permission), "message_size", "a message is too large"),
+        (
+            SignalRequest::AddTrack(proto::AddTrackRequest { name, ..Default::default() }),
+            "message_size",
+            "a message is too large",
+        ),
+    ] {
+        let count = || app.excesses(limit);
+        let (before, token) = (count(), app.token("standup", "mallory", "host"));
+        let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+        let closed = sent_until_closed(&mut client, &message);
+        assert_eq!(closed, (proto::DisconnectReason::ParticipantRemoved, reason.to_owned()));
+        assert_eq!(count(), before + 1);
+    }
+    // Others are not concerned.
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    client.send(SignalRequest::Ping(1));
+    client.until(|response| matches!(response, SignalResponse::Pong(_)).then_some(()));
+}
+
+#[test]
+fn a_refusal_does_not_repeat_the_request() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    let metadata = "m".repeat(50_000);
+    client.send(SignalRequest::UpdateMetadata(proto::UpdateParticipantMetadata {
+        metadata,
+        request_id: 7,
+        ..Default::default()
+    }));
+    let refusal = client.until(|response| match response {
+        SignalResponse::RequestResponse(refusal) => Some(refusal),
+        _ => None,
+    });
+    assert_eq!((refusal.request_id, refusal.reason()), (7, proto::request_response::Reason::NotAllowed));
+    assert!(refusal.encoded_len() < 100);
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
 pub use rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
-pub use signal::{JoinError, JoinParameters, Refusal, SignalConnection, SignalFrame};
+pub use signal::{
+    ConnectRequest, Excess, FrameSender, JoinError, Refusal, Replies, SessionEnded, SignalConnection, SignalFrame,
+};
 pub use turn::{TurnCredentials, TurnServers};
 pub use whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};

@@ -28,6 +28,7 @@ use super::ingress_endpoint::{PublishUrls, RtmpAddress};
 use super::jobs::Jobs;
 use super::machine::Machine;
 use super::rtc_metrics::RtcMetrics;
+use super::signal::budget::Budgets;
 use super::signal::registry::{Input, Sessions};
 use super::stream_key_rates::StreamKeyRates;
 use super::turn::TurnServers;
@@ -73,6 +74,8 @@ pub(super) struct Inner {
     pub turn: OnceLock<Arc<TurnServers>>,
     /// Set if clients may simulate failures of the server.
     pub simulations: OnceLock<()>,
+    /// What clients may send.
+    pub budgets: OnceLock<Budgets>,
 }
 
 #[derive(Default)]
@@ -114,6 +117,7 @@ impl EmbeddedPlane {
             jobs: OnceLock::new(),
             turn: OnceLock::new(),
             simulations: OnceLock::new(),
+            budgets: OnceLock::new(),
         }))
     }
 
@@ -129,11 +133,6 @@ impl EmbeddedPlane {
 }
 
 impl Inner {
-    /// Returns whether clients may simulate failures of the server.
-    pub fn permits_simulations(&self) -> bool {
-        self.simulations.get().is_some()
-    }
-
     /// Makes a call on the machine and sends its reports, under one lock.
     pub fn call<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> (T, Vec<ReportAnswer>) {
         self.call_locked(&mut self.lock(), call)

@@ -9,6 +9,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, Error, GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
 
+use super::signal::Excess;
+
 /// Upper bounds of the buckets of the time to the first frame, in seconds.
 const BUCKETS: &[f64] = &[0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1., 2., 5., 10., 30.];
 
@@ -17,6 +19,7 @@ const BUCKETS: &[f64] = &[0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1., 2., 5., 10., 30.]
 pub struct RtcMetrics {
     joins: IntCounterVec,
     first_frame: Histogram,
+    excesses: IntCounterVec,
     workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>,
 }
 
@@ -55,13 +58,21 @@ impl RtcMetrics {
             "conclave_rtc_first_frame_seconds",
             "From the subscription of a published video to the first frame that is sent to the subscriber",
         );
+        let excesses = Opts::new(
+            "conclave_rtc_excesses_total",
+            "Clients that were disconnected for what they sent or left unread, by limit",
+        );
         let metrics = Self {
             joins: IntCounterVec::new(joins, &["outcome"])?,
             first_frame: Histogram::with_opts(first_frame.buckets(BUCKETS.to_vec()))?,
+            excesses: IntCounterVec::new(excesses, &["limit"])?,
             workers: Arc::default(),
         };
+        // Shown before there is one.
+        Excess::ALL.iter().for_each(|excess| drop(metrics.excesses.with_label_values(&[excess.label()])));
         registry.register(Box::new(metrics.joins.clone()))?;
         registry.register(Box::new(metrics.first_frame.clone()))?;
+        registry.register(Box::new(metrics.excesses.clone()))?;
         registry.register(Box::new(WorkerCollector::new(Arc::clone(&metrics.workers))?))?;
         Ok(metrics)
     }
@@ -74,6 +85,10 @@ impl RtcMetrics {
 
     pub(super) fn record_join(&self, outcome: JoinOutcome) {
         self.joins.with_label_values(&[outcome.label()]).inc();
+    }
+
+    pub(super) fn record_excess(&self, excess: Excess) {
+        self.excesses.with_label_values(&[excess.label()]).inc();
     }
 
     pub(super) fn record_first_frame(&self, after: Duration) {

@@ -4,6 +4,7 @@
 //! upgrade and ask `validate`, which repeats it. Every response may be read by pages of any origin: a token is sent on
 //! purpose, and no cookie counts. The token is in the url, which is therefore in no log and no message.
 
+mod fragments;
 mod response;
 mod socket;
 
@@ -14,7 +15,7 @@ use actix_web::http::header::{AUTHORIZATION, UPGRADE};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::rtc::ConnectionMode;
-use conclave_media::embedded::{EmbeddedPlane, JoinParameters, Refusal};
+use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, Refusal};
 
 use super::resource::no_such_route;
 use super::state::AppState;
@@ -76,7 +77,7 @@ async fn connect(
     if !is_upgrade(request) {
         return plain(StatusCode::NOT_FOUND, "this path takes websockets");
     }
-    let admitted = async { Ok::<_, Rejection>(plane.connect(parameters(state, mode, request)?).await?) };
+    let admitted = async { Ok::<_, Rejection>(plane.connect(connect_request(state, mode, request)?).await?) };
     match admitted.await {
         Ok(connection) => socket::open(request, payload, connection),
         Err(rejection) => rejection.into_http(),
@@ -90,18 +91,19 @@ async fn validate(
     mode: ConnectionMode,
     request: &HttpRequest,
 ) -> HttpResponse {
-    let validated = async { Ok::<_, Rejection>(plane.validate(&parameters(state, mode, request)?).await?) };
+    let validated = async { Ok::<_, Rejection>(plane.validate(&connect_request(state, mode, request)?).await?) };
     match validated.await {
         Ok(()) => plain(StatusCode::OK, "success"),
         Err(rejection) => rejection.into_http(),
     }
 }
 
-/// Counts the request by the client's address, and reads what it asks for.
-fn parameters(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<JoinParameters, Rejection> {
+/// Counts the request by the client's address, and reads its token. What else it asks for is read once that is verified.
+fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<ConnectRequest, Rejection> {
     state.limits.check_signalling(request).map_err(|problem| Rejection::OverRate(Box::new(problem)))?;
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    Ok(JoinParameters::parse(mode, request.query_string(), authorization).map_err(Refusal::from)?)
+    let read = ConnectRequest::new(mode, request.query_string(), authorization).map_err(Refusal::from)?;
+    Ok(read.from_address(state.limits.address(request)))
 }
 
 fn is_upgrade(request: &HttpRequest) -> bool {

@@ -94,9 +94,7 @@ impl Client {
 
     /// Loses the websocket.
     pub fn lose_signalling(&mut self) {
-        if let MaybeTlsStream::Plain(stream) = self.websocket.get_ref() {
-            stream.shutdown(std::net::Shutdown::Both).unwrap();
-        }
+        self.tcp().shutdown(std::net::Shutdown::Both).unwrap();
     }
 
     /// Leaves, and closes its transport.
@@ -108,6 +106,29 @@ impl Client {
     pub fn request(&mut self, message: Request) {
         let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
         self.websocket.send(Message::binary(frame)).unwrap();
+    }
+
+    /// Writes a request, which waits for [`Client::flush`].
+    pub fn write(&mut self, message: Request) {
+        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
+        self.websocket.write(Message::binary(frame)).unwrap();
+    }
+
+    pub fn flush(&mut self) {
+        self.websocket.flush().unwrap();
+    }
+
+    /// Writes a Close frame, and all that waits.
+    pub fn write_close(&mut self) {
+        self.websocket.close(None).unwrap();
+    }
+
+    /// The connection of its websocket.
+    pub fn tcp(&self) -> &TcpStream {
+        match self.websocket.get_ref() {
+            MaybeTlsStream::Plain(stream) => stream,
+            _ => panic!("the tests have no TLS"),
+        }
     }
 
     /// Says that it is there, as the answer to a ping of the websocket does.

@@ -5,6 +5,7 @@ mod client;
 #[path = "../../../rtc/tests/support/connection.rs"]
 mod connection;
 mod inspection;
+mod leaving;
 mod moderation;
 mod reconnects;
 mod recordings;

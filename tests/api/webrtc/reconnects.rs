@@ -61,6 +61,22 @@ fn a_client_that_only_answers_the_pings_of_its_websocket_keeps_it() {
 }
 
 #[test]
+fn a_step_of_the_clock_closes_no_websocket() {
+    let mut call = Call::start();
+    let alice = call.join("alice", "host");
+    for hours in [1, -2, 24] {
+        call.app.clock.step(hours * 3_600_000);
+        call.run(Duration::from_millis(200));
+        call.clients[alice].forget_responses();
+        call.clients[alice].request(Request::Ping(1));
+        call.wait("its ping is answered", |call| {
+            call.clients[alice].responses.iter().any(|response| matches!(response, Response::Pong(_)))
+        });
+        assert!(!call.clients[alice].is_closed);
+    }
+}
+
+#[test]
 fn numbers_go_on_when_another_participant_takes_a_section() {
     let mut call = Call::start();
     let bob = call.join("bob", "host");

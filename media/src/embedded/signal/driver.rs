@@ -2,20 +2,21 @@
 //! and the media workers.
 //!
 //! The lock of the machine is held during a call on it, and never across an await. Channels are bounded: a session that does
-//! not keep up loses its participant, and a client that does not read loses its websocket.
+//! not keep up loses its participant, and a client that does not read loses its websocket. A client that sends more than its
+//! [`budget`](super::budget) is disconnected.
 
 use std::sync::Arc;
 
-use conclave_model::ParticipantSid;
+use conclave_model::{ParticipantSid, Timestamp};
 use conclave_rtc::PeerEvent;
 use livekit_protocol as proto;
-use prost::Message as _;
 use proto::leave_request::Action;
-use proto::signal_response::Message;
 use tokio::sync::mpsc;
 
+use super::budget::{ClientBudget, Excess};
 use super::connection::{SignalConnection, SignalFrame, Socket, connection};
-use super::join::JoinParameters;
+use super::frames::{FrameError, decode, encode, is_change, is_snapshot};
+use super::join::{ConnectRequest, JoinParameters};
 use super::refusal::Refusal;
 use super::registry::Input;
 use super::session::{Session, Turn};
@@ -33,24 +34,11 @@ use crate::token::Claims;
 fn not_resumable() -> SignalConnection {
     let (connection, socket) = connection();
     let leave = messages::leave(proto::DisconnectReason::StateMismatch, Action::Reconnect);
-    // The channel is empty.
-    let _ = socket.replies.try_send(encode(leave, false));
-    connection
-}
-
-fn encode(message: Message, as_text: bool) -> SignalFrame {
-    let response = proto::SignalResponse { message: Some(message) };
-    // A response can always be written as JSON.
-    let text = as_text.then(|| serde_json::to_string(&response).ok()).flatten();
-    text.map_or_else(|| SignalFrame::Binary(response.encode_to_vec()), SignalFrame::Text)
-}
-
-/// Reads a frame of a client; `None` if it is no request.
-fn decode(frame: &SignalFrame) -> Option<proto::SignalRequest> {
-    match frame {
-        SignalFrame::Binary(bytes) => proto::SignalRequest::decode(bytes.as_slice()).ok(),
-        SignalFrame::Text(text) => serde_json::from_str(text).ok(),
+    if let Some(replies) = &socket.replies {
+        // The channel is empty.
+        let _ = replies.send(encode(leave, false), true);
     }
+    connection
 }
 
 impl EmbeddedPlane {
@@ -70,17 +58,24 @@ impl EmbeddedPlane {
     ///
     /// # Errors
     /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
-    pub async fn connect(&self, join: JoinParameters) -> Result<SignalConnection, Refusal> {
-        let is_new = join.resume.is_none();
-        let connected = self.join_or_resume(join).await;
+    pub async fn connect(&self, request: ConnectRequest) -> Result<SignalConnection, Refusal> {
+        let (is_new, connected) = match self.read_request(&request) {
+            Ok((claims, join)) => (join.resume.is_none(), self.join_or_resume(claims, join).await),
+            Err(refusal) => (true, Err(refusal)),
+        };
         if is_new && connected.is_err() {
             self.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
         }
         connected
     }
 
-    async fn join_or_resume(&self, join: JoinParameters) -> Result<SignalConnection, Refusal> {
-        let claims = self.inner().signer.verify(join.token.reveal(), self.inner().clock.now())?;
+    /// Verifies the token, and only then reads what the client asks for.
+    fn read_request(&self, request: &ConnectRequest) -> Result<(Claims, JoinParameters), Refusal> {
+        let claims = self.inner().signer.verify(request.token().reveal(), self.inner().clock.now())?;
+        Ok((claims, request.parameters()?))
+    }
+
+    async fn join_or_resume(&self, claims: Claims, join: JoinParameters) -> Result<SignalConnection, Refusal> {
         if let Some(sid) = join.resume.clone() {
             return Ok(self.inner().attach(&sid, &claims, join).unwrap_or_else(not_resumable));
         }
@@ -93,8 +88,8 @@ impl EmbeddedPlane {
     ///
     /// # Errors
     /// As [`EmbeddedPlane::connect`].
-    pub async fn validate(&self, join: &JoinParameters) -> Result<(), Refusal> {
-        let claims = self.inner().signer.verify(join.token.reveal(), self.inner().clock.now())?;
+    pub async fn validate(&self, request: &ConnectRequest) -> Result<(), Refusal> {
+        let (claims, join) = self.read_request(request)?;
         if join.resume.is_some() {
             return Ok(());
         }
@@ -126,7 +121,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     }
     // Before the participant is admitted, so that its session misses no notice.
     let inputs = inner.sessions.add(&sid, &room);
-    let session = Session::new(sid.clone(), (identity, room), join.mode, inner.clock.now());
+    let session = Session::new(sid.clone(), (identity, room), join.mode, inner.clock.monotonic());
     let mut session = session.with_turn(inner.turn.get().cloned());
     if inner.permits_simulations() {
         session.permit_simulations();
@@ -134,7 +129,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     let (admitted, _) = inner.call(|machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {
-            session.start(&mut Turn { machine, signer: &inner.signer, now }, &join);
+            session.start(&mut inner.turn(machine, now), &join);
         }
         admitted
     });
@@ -144,12 +139,26 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     }
     inner.watch_deadlines();
     let (connection, socket) = connection();
-    let task = SessionTask { inner, sid, session, socket: Some(socket), writes_text: false, was_connected: false };
+    let task = SessionTask {
+        budget: inner.budgets().client(join.address),
+        inner,
+        sid,
+        session,
+        socket: Some(socket),
+        writes_text: false,
+        was_connected: false,
+        has_exceeded: false,
+    };
     tokio::spawn(task.run(inputs));
     Ok(connection)
 }
 
 impl Inner {
+    /// Returns what a session works on during a call on the machine.
+    fn turn<'a>(&'a self, machine: &'a mut Machine, now: Timestamp) -> Turn<'a> {
+        Turn { machine, signer: &self.signer, now, reading: self.clock.monotonic() }
+    }
+
     /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
     fn attach(&self, sid: &ParticipantSid, claims: &Claims, join: JoinParameters) -> Option<SignalConnection> {
         let is_same = |machine: &Machine| {
@@ -173,6 +182,10 @@ struct SessionTask {
     writes_text: bool,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
+    /// What the client may send.
+    budget: ClientBudget,
+    /// Whether it has sent more, so that nothing more of it is handled.
+    has_exceeded: bool,
 }
 
 /// What woke a session.
@@ -188,10 +201,13 @@ impl SessionTask {
         self.flush();
         while !self.session.is_over() {
             let deadline = self.session.next_deadline();
+            // In this order: a client may leave right after its media is connected, and what it has sent counts before it is taken
+            // for silent.
             let wake = tokio::select! {
+                biased;
                 input = inputs.recv() => Wake::Input(input),
                 frame = next_frame(&mut self.socket) => Wake::Frame(frame),
-                () = self.inner.clock.sleep_until(deadline) => Wake::Deadline,
+                () = self.inner.clock.sleep_until_reading(deadline) => Wake::Deadline,
             };
             match wake {
                 Wake::Input(Some(input)) => self.handle_input(input),
@@ -201,12 +217,16 @@ impl SessionTask {
                     break;
                 }
                 Wake::Frame(Some(frame)) => self.handle_frame(&frame),
-                Wake::Frame(None) => self.detach(),
+                Wake::Frame(None) => {
+                    self.socket = None;
+                    self.detach();
+                }
                 Wake::Deadline => self.call(Session::tick),
             }
             self.flush();
         }
         self.inner.sessions.remove(&self.sid);
+        self.inner.budgets().forget_idle();
         if !self.was_connected {
             self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
         }
@@ -225,8 +245,8 @@ impl SessionTask {
             }
             Input::Attach(attached) => {
                 let (join, socket) = *attached;
-                self.socket = Some(socket);
-                self.writes_text = false;
+                self.replace_socket(socket);
+                self.budget.move_to(join.address);
                 self.call(|session, turn| session.resume(turn, join));
             }
             Input::Stop => self.session.shut_down(),
@@ -239,23 +259,61 @@ impl SessionTask {
         }
         let (inner, session) = (&self.inner, &mut self.session);
         let (is_joining, answers) =
-            inner.call(|machine, now| session.handle_media(&mut Turn { machine, signer: &inner.signer, now }, event));
+            inner.call(|machine, now| session.handle_media(&mut inner.turn(machine, now), event));
         if is_joining {
             self.was_connected = true;
             tokio::spawn(conclude(Arc::clone(inner), self.sid.clone(), answers));
         }
     }
 
+    /// Handles what has arrived on the websocket before, and goes on with another one.
+    fn replace_socket(&mut self, socket: Socket) {
+        if let Some(mut before) = self.socket.take() {
+            while let Some(frame) = before.frames.try_recv() {
+                self.handle_frame(&frame);
+            }
+        }
+        self.socket = Some(socket);
+        self.writes_text = false;
+    }
+
     /// Handles a frame of the client. One that is no request is ignored.
     fn handle_frame(&mut self, frame: &SignalFrame) {
+        if self.has_exceeded {
+            return;
+        }
         self.writes_text |= matches!(frame, SignalFrame::Text(_));
-        if let Some(request) = decode(frame) {
-            self.call(|session, turn| session.handle_request(turn, request));
+        match self.read_frame(frame) {
+            Ok(request) => self.call(|session, turn| session.handle_request(turn, request)),
+            Err(FrameError::Malformed) => {}
+            Err(FrameError::Exceeds(excess)) => {
+                self.has_exceeded = true;
+                self.note_excess(excess);
+                self.call(Session::exclude);
+            }
         }
     }
 
+    /// Counts a frame, and reads it if the client may send it.
+    fn read_frame(&self, frame: &SignalFrame) -> Result<proto::SignalRequest, FrameError> {
+        let budgets = self.inner.budgets();
+        let request = decode(frame, |weight| self.budget.take_message(budgets, weight))?;
+        if is_change(&request) {
+            self.budget.take_change(budgets)?;
+        }
+        Ok(request)
+    }
+
+    fn note_excess(&self, excess: Excess) {
+        self.inner.record(|metrics| metrics.record_excess(excess));
+        if let Some(replies) = self.socket.as_ref().and_then(|socket| socket.replies.as_ref()) {
+            replies.note_excess(excess);
+        }
+        log::debug!("participant {}: {excess}", self.sid);
+    }
+
+    /// The websocket is gone, or to be closed.
     fn detach(&mut self) {
-        self.socket = None;
         self.call(Session::detach);
         // The time to connect may be shorter now.
         self.inner.watch_deadlines();
@@ -263,25 +321,29 @@ impl SessionTask {
 
     fn call(&mut self, call: impl FnOnce(&mut Session, &mut Turn<'_>)) {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call(|machine, now| call(session, &mut Turn { machine, signer: &inner.signer, now }));
+        inner.call(|machine, now| call(session, &mut inner.turn(machine, now)));
     }
 
     /// Sends the session's messages. A client that does not read them loses its websocket.
     fn flush(&mut self) {
         for message in self.session.take_messages() {
-            let writes_text = self.writes_text;
-            let sent = self.socket.as_ref().map(|socket| socket.replies.try_send(encode(message, writes_text)));
-            if sent.is_some_and(|sent| sent.is_err()) {
+            let Some(replies) = self.socket.as_ref().and_then(|socket| socket.replies.as_ref()) else { break };
+            let is_snapshot = is_snapshot(&message);
+            if replies.send(encode(message, self.writes_text), is_snapshot).is_err() {
+                self.note_excess(Excess::Unread);
+                self.close_socket();
                 self.detach();
                 return;
             }
         }
-        if self.session.take_close() && self.socket.is_some() {
-            self.socket = None;
-            if !self.session.is_over() {
-                self.call(Session::detach);
-            }
+        if self.session.take_close() && self.close_socket() && !self.session.is_over() {
+            self.call(Session::detach);
         }
+    }
+
+    /// Lets the websocket be closed; what the client has sent until then is read on. Returns whether it was open.
+    fn close_socket(&mut self) -> bool {
+        self.socket.as_mut().is_some_and(|socket| socket.replies.take().is_some())
     }
 }
 

@@ -1,7 +1,10 @@
 //! What a client asks for when it connects: the query of `/rtc`, and the join request in that of `/rtc/v1`.
+//!
+//! Of a client whose token has not been verified, only the token is read.
 
 use std::fmt;
 use std::io::Read;
+use std::net::IpAddr;
 
 use base64::Engine;
 use base64::alphabet;
@@ -15,8 +18,8 @@ use proto::wrapped_join_request::Compression;
 use proto::{AddTrackRequest, ConnectionSettings, JoinRequest, SessionDescription, SyncState, WrappedJoinRequest};
 use url::form_urlencoded;
 
-/// The most bytes of an inflated join request.
-const MAX_JOIN_REQUEST: u64 = 1024 * 1024;
+use super::shape;
+
 /// The oldest version of the protocol that is spoken: clients since then ask for their connection quality, and resume.
 const OLDEST_PROTOCOL: i32 = 9;
 /// The most tracks that a join request announces; more are ignored.
@@ -51,11 +54,19 @@ pub enum JoinError {
     OwnMetadata,
 }
 
-/// What a client asks for when it connects. `Debug` shows no token.
+/// A request to connect, of which only the token is read so far. `Debug` shows no token.
+pub struct ConnectRequest {
+    token: Secret,
+    mode: ConnectionMode,
+    query: Query,
+    address: Option<IpAddr>,
+}
+
+/// What a client asks for when it connects.
 #[derive(Clone)]
 pub struct JoinParameters {
-    /// The room token.
-    pub token: Secret,
+    /// The address of the client, if it is known.
+    pub address: Option<IpAddr>,
     /// One or two peer connections.
     pub mode: ConnectionMode,
     /// The client's version of the protocol.
@@ -82,24 +93,49 @@ impl fmt::Debug for JoinParameters {
     }
 }
 
-impl JoinParameters {
-    /// Reads a query of a path whose clients have this mode. A client that sends a join request has one peer connection on
-    /// either path: LiveKit's SDK for Go sends it to `/rtc`. The token is that of the `authorization` header's value, if there
-    /// is one, or else in the query.
+impl fmt::Debug for ConnectRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectRequest").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl ConnectRequest {
+    /// Reads the token of a query of a path whose clients have this mode: that of the `authorization` header's value, if there
+    /// is one, or else that in the query.
     ///
     /// # Errors
-    /// See [`JoinError`].
-    pub fn parse(mode: ConnectionMode, query: &str, authorization: Option<&str>) -> Result<Self, JoinError> {
+    /// There is no token.
+    pub fn new(mode: ConnectionMode, query: &str, authorization: Option<&str>) -> Result<Self, JoinError> {
         let query = Query::parse(query);
         let bearer = authorization.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
         let token = bearer.or_else(|| query.text("access_token")).filter(|token| !token.is_empty());
-        let token = Secret::new(token.ok_or(JoinError::NoToken)?);
-        let has_join_request = query.text("join_request").is_some_and(|text| !text.is_empty());
-        let parameters = if mode == ConnectionMode::Single || has_join_request {
-            from_join_request(token, query.join_request()?)?
+        Ok(Self { token: Secret::new(token.ok_or(JoinError::NoToken)?), mode, query, address: None })
+    }
+
+    /// Sets the address of the client, whose clients share a budget.
+    #[must_use]
+    pub fn from_address(self, address: Option<IpAddr>) -> Self {
+        Self { address, ..self }
+    }
+
+    /// The room token.
+    pub(super) const fn token(&self) -> &Secret {
+        &self.token
+    }
+
+    /// Reads what the client asks for, once its token is verified. A client that sends a join request has one peer connection on
+    /// either path: LiveKit's SDK for Go sends it to `/rtc`.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub(super) fn parameters(&self) -> Result<JoinParameters, JoinError> {
+        let has_join_request = self.query.text("join_request").is_some_and(|text| !text.is_empty());
+        let parameters = if self.mode == ConnectionMode::Single || has_join_request {
+            from_join_request(self.query.join_request()?)?
         } else {
-            from_query(token, &query)?
+            from_query(&self.query)?
         };
+        let parameters = JoinParameters { address: self.address, ..parameters };
         if parameters.protocol < OLDEST_PROTOCOL { Err(JoinError::Protocol) } else { Ok(parameters) }
     }
 }
@@ -134,24 +170,27 @@ impl Query {
             Ok(Compression::Gzip) => inflate(&wrapped.join_request)?,
             Err(_) => return Err(JoinError::JoinRequest),
         };
+        // Before it is decoded, which takes memory for each entry of a list.
+        shape::JOIN.check(&bytes).map_err(|_| JoinError::JoinRequest)?;
         JoinRequest::decode(&*bytes).map_err(|_| JoinError::JoinRequest)
     }
 }
 
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, JoinError> {
+    let most = shape::JOIN.bytes();
     let mut inflated = Vec::new();
-    let mut limited = GzDecoder::new(bytes).take(MAX_JOIN_REQUEST + 1);
+    let mut limited = GzDecoder::new(bytes).take(most as u64 + 1);
     limited.read_to_end(&mut inflated).map_err(|_| JoinError::JoinRequest)?;
-    if inflated.len() as u64 > MAX_JOIN_REQUEST { Err(JoinError::JoinRequest) } else { Ok(inflated) }
+    if inflated.len() > most { Err(JoinError::JoinRequest) } else { Ok(inflated) }
 }
 
-fn from_join_request(token: Secret, request: JoinRequest) -> Result<JoinParameters, JoinError> {
+fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> {
     if !request.metadata.is_empty() || !request.participant_attributes.is_empty() {
         return Err(JoinError::OwnMetadata);
     }
     let client = request.client_info.unwrap_or_default();
     Ok(JoinParameters {
-        token,
+        address: None,
         mode: ConnectionMode::Single,
         protocol: client.protocol,
         client_protocol: client.client_protocol,
@@ -164,7 +203,7 @@ fn from_join_request(token: Secret, request: JoinRequest) -> Result<JoinParamete
     })
 }
 
-fn from_query(token: Secret, query: &Query) -> Result<JoinParameters, JoinError> {
+fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     if query.text("publish").is_some_and(|publish| !publish.is_empty()) {
         return Err(JoinError::PublishOnly);
     }
@@ -178,7 +217,7 @@ fn from_query(token: Secret, query: &Query) -> Result<JoinParameters, JoinError>
     let named = query.text("capabilities").unwrap_or_default();
     let is_resume = query.is_set("reconnect").unwrap_or_default();
     Ok(JoinParameters {
-        token,
+        address: None,
         mode: ConnectionMode::Dual,
         protocol: query.number("protocol"),
         client_protocol: query.number("client_protocol"),
@@ -233,8 +272,12 @@ mod tests {
         format!("access_token=jwt&join_request={text}")
     }
 
+    fn parse(mode: ConnectionMode, query: &str, authorization: Option<&str>) -> Result<JoinParameters, JoinError> {
+        ConnectRequest::new(mode, query, authorization)?.parameters()
+    }
+
     fn parse_v1(query: &str) -> Result<JoinParameters, JoinError> {
-        JoinParameters::parse(ConnectionMode::Single, query, None)
+        parse(ConnectionMode::Single, query, None)
     }
 
     #[test]
@@ -242,7 +285,7 @@ mod tests {
         let bytes = request().encode_to_vec();
         for query in [query(Compression::Gzip, gzip(&bytes)), query(Compression::None, bytes)] {
             let join = parse_v1(&query).unwrap();
-            assert_eq!((join.token.reveal(), join.protocol, join.client_protocol), ("jwt", 17, 1));
+            assert_eq!((join.protocol, join.client_protocol), (17, 1));
             assert!(join.settings.auto_subscribe && join.resume.is_none());
             assert_eq!(join.offer.unwrap().sdp, "v=0");
         }
@@ -252,9 +295,19 @@ mod tests {
     }
 
     #[test]
-    fn a_join_request_that_inflates_to_more_than_a_mebibyte_is_refused() {
-        let large = vec![0; 4 * 1024 * 1024];
+    fn a_join_request_that_inflates_to_more_than_it_may_or_has_too_many_entries_is_refused() {
+        let large = JoinRequest { participant_sid: "s".repeat(300 * 1024), ..request() }.encode_to_vec();
         assert_eq!(parse_v1(&query(Compression::Gzip, gzip(&large))).unwrap_err(), JoinError::JoinRequest);
+        let tracks = JoinRequest { add_track_requests: vec![AddTrackRequest::default(); 1_000], ..request() };
+        let state =
+            SyncState { publish_tracks: vec![proto::TrackPublishedResponse::default(); 1_000], ..SyncState::default() };
+        let state = JoinRequest { sync_state: Some(state), ..request() };
+        for long in [tracks, state] {
+            let bytes = long.encode_to_vec();
+            for query in [query(Compression::Gzip, gzip(&bytes)), query(Compression::None, bytes)] {
+                assert_eq!(parse_v1(&query).unwrap_err(), JoinError::JoinRequest);
+            }
+        }
     }
 
     #[test]
@@ -265,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_query_of_the_older_path_is_read_and_all_tracks_are_received_unless_it_says_otherwise() {
-        let parse = |query: &str| JoinParameters::parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
+        let parse = |query: &str| parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
         let join = parse("protocol=16&client_protocol=2&capabilities=1,2&adaptive_stream=1").unwrap();
         assert!(join.settings.auto_subscribe && join.settings.adaptive_stream && !join.settings.disable_ice_lite);
         assert_eq!((join.capabilities, join.settings.subscriber_allow_pause), (vec![1, 2], None));
@@ -275,13 +328,13 @@ mod tests {
         assert_eq!(parse("protocol=8").unwrap_err(), JoinError::Protocol);
         assert_eq!(parse("protocol=16&publish=1").unwrap_err(), JoinError::PublishOnly);
         assert_eq!(parse("protocol=16&reconnect=1").unwrap_err(), JoinError::Participant);
-        let bare = JoinParameters::parse(ConnectionMode::Dual, "protocol=16", None);
+        let bare = super::ConnectRequest::new(ConnectionMode::Dual, "protocol=16", None);
         assert_eq!(bare.unwrap_err(), JoinError::NoToken);
     }
 
     #[test]
     fn a_join_request_on_the_older_path_asks_for_one_peer_connection_too() {
-        let parse = |query: &str| JoinParameters::parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
+        let parse = |query: &str| parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
         let join = parse(&query(Compression::Gzip, gzip(&request().encode_to_vec()))).unwrap();
         assert_eq!((join.mode, join.protocol), (ConnectionMode::Single, 17));
         assert_eq!(join.offer.unwrap().sdp, "v=0");
@@ -291,8 +344,9 @@ mod tests {
 
     #[test]
     fn what_is_shown_of_a_join_contains_no_token() {
-        let join = parse_v1(&query(Compression::None, request().encode_to_vec())).unwrap();
-        assert!(!format!("{join:?}").contains("jwt"));
+        let request = ConnectRequest::new(ConnectionMode::Dual, "access_token=jwt", None).unwrap();
+        assert_eq!(request.token().reveal(), "jwt");
+        assert!(!format!("{request:?}").contains("jwt"));
     }
 
     proptest! {
@@ -301,7 +355,7 @@ mod tests {
             let _ = parse_v1(&query(Compression::Gzip, bytes.clone()));
             let _ = parse_v1(&query(Compression::Gzip, gzip(&bytes)));
             let _ = parse_v1(&query(Compression::None, bytes));
-            let _ = JoinParameters::parse(ConnectionMode::Dual, &text, None);
+            let _ = parse(ConnectionMode::Dual, &text, None);
             let _ = parse_v1(&format!("access_token=a&join_request={text}"));
         }
     }

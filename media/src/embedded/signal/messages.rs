@@ -78,7 +78,8 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
     Some(leave(reason, Action::Disconnect))
 }
 
-/// Returns the refusal of a request that carries an id, or of a track that was announced.
+/// Returns the refusal of a request that carries an id, or of a track that was announced. The request has nothing but what names
+/// it to the client.
 pub fn refusal(request_id: u32, reason: Reason, request: Request) -> Message {
     let request = Some(request);
     let response =

@@ -51,6 +51,8 @@ pub(super) struct Turn<'a> {
     pub signer: &'a TokenSigner,
     /// The time of the call.
     pub now: Timestamp,
+    /// The monotonic reading of the clock, which no step of the clock changes. The session's own deadlines are by it.
+    pub reading: Duration,
 }
 
 /// Whether the client can be reached.
@@ -73,15 +75,15 @@ pub(super) struct Session {
     mode: ConnectionMode,
     signal: Signal,
     /// When the client was last heard of.
-    heard_at: Timestamp,
+    heard_at: Duration,
     /// When its token is refreshed next.
-    refresh_at: Timestamp,
+    refresh_at: Duration,
     /// Until when the client may resume, if its media is dead.
-    resume_until: Option<Timestamp>,
+    resume_until: Option<Duration>,
     /// Whether the client has closed its transports, so that nothing is left to resume.
     has_closed_media: bool,
     /// Tracks that the client wants and that were not published then, each with the time until which they may be.
-    awaited: VecDeque<(Timestamp, TrackSid)>,
+    awaited: VecDeque<(Duration, TrackSid)>,
     /// Participants that left while no websocket was attached.
     missed_leaves: HashMap<String, ParticipantInfo>,
     /// The TURN servers that the client is given.
@@ -101,7 +103,7 @@ impl Session {
         sid: ParticipantSid,
         (identity, room): (Identity, NamespacedRoom),
         mode: ConnectionMode,
-        now: Timestamp,
+        reading: Duration,
     ) -> Self {
         Self {
             sid,
@@ -109,8 +111,8 @@ impl Session {
             room,
             mode,
             signal: Signal::Attached,
-            heard_at: now,
-            refresh_at: now.after(REFRESH_INTERVAL),
+            heard_at: reading,
+            refresh_at: reading + REFRESH_INTERVAL,
             resume_until: None,
             has_closed_media: false,
             awaited: VecDeque::new(),
@@ -161,24 +163,24 @@ impl Session {
         self.is_over
     }
 
-    /// Returns when [`Session::tick`] has to be called next.
-    pub fn next_deadline(&self) -> Timestamp {
-        let silence = (self.signal != Signal::Lost).then(|| self.heard_at.after(SILENCE));
+    /// Returns the monotonic reading at which [`Session::tick`] has to be called next.
+    pub fn next_deadline(&self) -> Duration {
+        let silence = (self.signal != Signal::Lost).then(|| self.heard_at + SILENCE);
         let awaited = self.awaited.front().map(|(until, _)| *until);
-        [silence, self.resume_until, awaited].into_iter().flatten().fold(self.refresh_at, Timestamp::min)
+        [silence, self.resume_until, awaited].into_iter().flatten().fold(self.refresh_at, Duration::min)
     }
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        if self.signal != Signal::Lost && self.heard_at.after(SILENCE) <= turn.now {
+        if self.signal != Signal::Lost && self.heard_at + SILENCE <= turn.reading {
             self.closes_socket = true;
             self.detach(turn);
         }
-        if self.refresh_at <= turn.now {
+        if self.refresh_at <= turn.reading {
             self.refresh_token(turn);
         }
         self.give_up_tracks(turn);
-        if self.resume_until.is_some_and(|until| until <= turn.now) {
+        if self.resume_until.is_some_and(|until| until <= turn.reading) {
             self.end(turn, false);
         }
     }
@@ -199,6 +201,13 @@ impl Session {
         self.closes_socket = true;
     }
 
+    /// Disconnects a client that sends more than it may. It is not to come back by itself.
+    pub fn exclude(&mut self, turn: &mut Turn<'_>) {
+        self.send(messages::leave(DisconnectReason::ParticipantRemoved, Action::Disconnect));
+        self.closes_socket = true;
+        self.end(turn, false);
+    }
+
     /// Ends the participant's stay. The notice of its end ends the session.
     pub fn end(&mut self, turn: &mut Turn<'_>, clean: bool) {
         // It has been disconnected already if this fails; the notice is on its way.
@@ -217,7 +226,7 @@ impl Session {
     }
 
     fn refresh_token(&mut self, turn: &mut Turn<'_>) {
-        self.refresh_at = turn.now.after(REFRESH_INTERVAL);
+        self.refresh_at = turn.reading + REFRESH_INTERVAL;
         let Ok(local) = turn.machine.present(&self.sid) else { return };
         // Signing fails for no token that is known.
         if let Ok(refreshed) = refreshed_token(turn.signer, local, turn.now) {

@@ -24,7 +24,7 @@ impl Session {
     /// ignored.
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, turn: &mut Turn<'_>, request: proto::SignalRequest) {
-        self.heard_at = turn.now;
+        self.heard_at = turn.reading;
         let Some(message) = request.message else { return };
         match message {
             signal_request::Message::Offer(offer) => self.offer(turn, offer.id, offer.sdp),
@@ -43,11 +43,13 @@ impl Session {
             signal_request::Message::PingReq(ping) => self.pong(turn, &ping),
             signal_request::Message::Simulate(request) => self.simulate(turn, request),
             signal_request::Message::UpdateMetadata(update) => {
-                let id = update.request_id;
-                self.send(messages::refusal(id, Reason::NotAllowed, Request::UpdateMetadata(update)));
+                let request_id = update.request_id;
+                let named = proto::UpdateParticipantMetadata { request_id, ..Default::default() };
+                self.send(messages::refusal(request_id, Reason::NotAllowed, Request::UpdateMetadata(named)));
             }
             signal_request::Message::PublishDataTrackRequest(request) => {
-                self.send(messages::refusal(0, Reason::UnsupportedType, Request::PublishDataTrack(request)));
+                let named = proto::PublishDataTrackRequest { pub_handle: request.pub_handle, ..Default::default() };
+                self.send(messages::refusal(0, Reason::UnsupportedType, Request::PublishDataTrack(named)));
             }
             // The server has its own candidates in the descriptions and needs none of the client's; the rest changes nothing.
             signal_request::Message::Trickle(_)
@@ -82,7 +84,10 @@ impl Session {
                 let cid = request.cid.clone();
                 Message::TrackPublished(proto::TrackPublishedResponse { cid, track: Some(track) })
             }
-            Err(error) => messages::refusal(0, messages::announce_reason(error), Request::AddTrack(request.clone())),
+            Err(error) => {
+                let named = proto::AddTrackRequest { cid: request.cid.clone(), ..Default::default() };
+                messages::refusal(0, messages::announce_reason(error), Request::AddTrack(named))
+            }
         };
         self.send(message);
     }
@@ -97,7 +102,7 @@ impl Session {
         let listed = wish.participant_tracks.into_iter().flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
         let unknown = if wish.subscribe { turn.machine.unpublished(&self.room, &tracks) } else { Vec::new() };
-        let until = turn.now.after(TRACK_TIMEOUT);
+        let until = turn.reading + TRACK_TIMEOUT;
         let room_for = MAX_LIST.saturating_sub(self.awaited.len());
         self.awaited.extend(unknown.into_iter().take(room_for).map(|track| (until, track.clone())));
         turn.machine.wish(&self.sid, tracks, wish.subscribe);
@@ -105,7 +110,7 @@ impl Session {
 
     /// Tells the client of the tracks that it wants and that were not published in time.
     pub(super) fn give_up_tracks(&mut self, turn: &mut Turn<'_>) {
-        while self.awaited.front().is_some_and(|(until, _)| *until <= turn.now) {
+        while self.awaited.front().is_some_and(|(until, _)| *until <= turn.reading) {
             let Some((_, track)) = self.awaited.pop_front() else { return };
             if turn.machine.withdraw_wish(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();

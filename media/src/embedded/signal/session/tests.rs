@@ -26,6 +26,7 @@ use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::inbox::Notice;
 use crate::embedded::machine::tests::{self as machine_tests, room};
 use crate::embedded::publish::NewTrack;
+use crate::embedded::signal::join::ConnectRequest;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};
 
@@ -53,8 +54,8 @@ fn claims(identity: &str, role: Option<&str>) -> Claims {
 }
 
 fn parameters(mode: ConnectionMode) -> JoinParameters {
-    let parsed = JoinParameters::parse(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt"));
-    JoinParameters { mode, ..parsed.unwrap() }
+    let request = ConnectRequest::new(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt")).unwrap();
+    JoinParameters { mode, ..request.parameters().unwrap() }
 }
 
 fn camera() -> AddTrackRequest {
@@ -64,6 +65,11 @@ fn camera() -> AddTrackRequest {
         source: proto::TrackSource::Camera.into(),
         ..AddTrackRequest::default()
     }
+}
+
+/// Returns the monotonic reading of a clock that was never set.
+fn reading(now: Timestamp) -> Duration {
+    now.since(START.before(Duration::from_secs(3_600)))
 }
 
 impl World {
@@ -88,9 +94,13 @@ impl World {
         let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
         let who = (claims.identity.clone(), claims.room.clone());
         let sid = self.machine.request_join(claims, client, self.now).unwrap();
-        let mut session = Session::new(sid.clone(), who, parameters.mode, self.now).with_turn(self.turn.clone());
+        let mut session =
+            Session::new(sid.clone(), who, parameters.mode, reading(self.now)).with_turn(self.turn.clone());
         self.machine.admit(&sid, self.now).unwrap();
-        session.start(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
+        session.start(
+            &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now, reading: reading(self.now) },
+            parameters,
+        );
         self.sessions.insert(sid.clone(), session);
         self.deliver();
         sid
@@ -122,7 +132,10 @@ impl World {
 
     fn call<T>(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Session, &mut Turn<'_>) -> T) -> T {
         let session = self.sessions.get_mut(sid).unwrap();
-        let result = call(session, &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now });
+        let result = call(
+            session,
+            &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now, reading: reading(self.now) },
+        );
         self.deliver();
         result
     }
@@ -165,8 +178,15 @@ impl World {
 
     fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         if let Some(session) = self.sessions.get_mut(to) {
-            session
-                .handle_notice(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, notice);
+            session.handle_notice(
+                &mut Turn {
+                    machine: &mut self.machine,
+                    signer: &self.signer,
+                    now: self.now,
+                    reading: reading(self.now),
+                },
+                notice,
+            );
         }
     }
 

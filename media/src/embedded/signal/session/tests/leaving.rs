@@ -40,7 +40,7 @@ fn a_client_whose_media_is_silent_may_resume_within_five_seconds() {
     world.media(&alice, PeerEvent::Failed(FailureReason::Silent));
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::ConnectionTimeout, Action::Resume)));
     world.call(&alice, Session::detach);
-    assert_eq!(world.sessions[&alice].next_deadline(), START.after(RESUME_TIMEOUT));
+    assert_eq!(world.sessions[&alice].next_deadline(), reading(START.after(RESUME_TIMEOUT)));
     world.now = START.after(RESUME_TIMEOUT);
     world.call(&alice, Session::tick);
     assert_eq!(world.event_names(), ["lost"]);

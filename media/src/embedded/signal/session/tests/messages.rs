@@ -11,7 +11,7 @@ fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_
     world.request(&alice, Request::PingReq(proto::Ping { timestamp: 42, rtt: 0 }));
     let messages = world.take(&alice);
     assert!(matches!(&messages[..], [Response::PongResp(pong)] if pong.last_ping_timestamp == 42));
-    assert_eq!(world.sessions[&alice].next_deadline(), START.after(Duration::from_secs(25)));
+    assert_eq!(world.sessions[&alice].next_deadline(), reading(START.after(Duration::from_secs(25))));
     world.now = START.after(Duration::from_secs(25));
     world.call(&alice, Session::tick);
     assert!(world.sessions.get_mut(&alice).unwrap().take_close());

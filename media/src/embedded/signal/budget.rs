@@ -1,0 +1,265 @@
+//! What clients may send: bytes, messages and changes, for each join and for each address.
+//!
+//! The rates are far above what a client sends that publishes 50 tracks at once, or receives 1,000 in a room of 500. A client
+//! that exceeds them is disconnected: it would only go on. Of an address, whoever sends next is.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use conclave_model::{Clock, MonotonicClock};
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::keyed::DashMapStateStore;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+
+/// Bytes a second, sustained. Descriptions of many tracks are large: a client with 1,000 sends one of a megabyte for each change.
+const BYTES_PER_SECOND: NonZeroU32 = nonzero(1024 * 1024);
+const BYTES_AT_ONCE: NonZeroU32 = nonzero(16 * 1024 * 1024);
+/// Messages a second, sustained. A long list counts as several, see [`Weight`].
+const MESSAGES_PER_SECOND: NonZeroU32 = nonzero(200);
+const MESSAGES_AT_ONCE: NonZeroU32 = nonzero(4_000);
+/// Changes a second, sustained, unless it is set otherwise.
+pub(super) const DEFAULT_CHANGES: NonZeroU32 = nonzero(20);
+/// Changes at once, as a multiple of those a second.
+const CHANGES_AT_ONCE: NonZeroU32 = nonzero(10);
+/// How many times of what one participant may send all those of an address may send.
+const ADDRESS_SHARE: NonZeroU32 = nonzero(20);
+/// The same of changes: in a room that fills, all those of an office make an offer for each one that comes.
+const ADDRESS_CHANGES: NonZeroU32 = nonzero(100);
+/// Number of addresses from which on those that have sent nothing of late are forgotten.
+const MANY_ADDRESSES: usize = 1_024;
+
+const fn nonzero(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => NonZeroU32::MIN,
+    }
+}
+
+/// What a client exceeds, by which it loses its websocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// Bytes a second.
+    #[error("too many bytes a second")]
+    Bytes,
+    /// Messages a second.
+    #[error("too many messages a second")]
+    Messages,
+    /// Changes a second.
+    #[error("too many changes a second")]
+    Changes,
+    /// The size of a message of its kind, or the length of a list in it.
+    #[error("a message is too large")]
+    MessageSize,
+    /// Bytes or messages that it does not read.
+    #[error("too much is left unread")]
+    Unread,
+}
+
+impl Excess {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::Bytes, Self::Messages, Self::Changes, Self::MessageSize, Self::Unread];
+
+    /// Its value of the label `limit` in the metrics.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Messages => "messages",
+            Self::Changes => "changes",
+            Self::MessageSize => "message_size",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+/// What a message counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Weight {
+    /// Its bytes.
+    pub bytes: usize,
+    /// The number of messages that take as long to handle: 1 and one more for every [`Weight::FIELDS`] fields.
+    pub messages: usize,
+}
+
+impl Weight {
+    /// The number of fields that take as long to handle as a message.
+    const FIELDS: usize = 64;
+
+    /// Returns the weight of a message with this number of fields.
+    pub fn new(bytes: usize, fields: usize) -> Self {
+        Self { bytes, messages: 1 + fields / Self::FIELDS }
+    }
+}
+
+type Direct = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Nanos>>;
+type Keyed = RateLimiter<IpAddr, DashMapStateStore<IpAddr>, MonotonicClock, NoOpMiddleware<Nanos>>;
+
+/// The rates of one client, or of addresses, which have a share of those of several clients.
+struct Rates<L> {
+    bytes: L,
+    messages: L,
+    changes: L,
+}
+
+impl<L> Rates<L> {
+    fn new(changes: NonZeroU32, share: NonZeroU32, limiter: impl Fn(Quota) -> L) -> Self {
+        let quota = |per_second: NonZeroU32, at_once: NonZeroU32| {
+            Quota::per_second(per_second.saturating_mul(share)).allow_burst(at_once.saturating_mul(share))
+        };
+        Self {
+            bytes: limiter(quota(BYTES_PER_SECOND, BYTES_AT_ONCE)),
+            messages: limiter(quota(MESSAGES_PER_SECOND, MESSAGES_AT_ONCE)),
+            changes: limiter(Quota::per_second(changes).allow_burst(changes.saturating_mul(CHANGES_AT_ONCE))),
+        }
+    }
+}
+
+/// The budgets of all addresses, from which those of clients are made.
+pub(in crate::embedded) struct Budgets {
+    clock: MonotonicClock,
+    changes_per_second: NonZeroU32,
+    addresses: Rates<Keyed>,
+}
+
+impl Budgets {
+    /// Creates the budgets. A participant may make this number of changes a second.
+    pub fn new(clock: &Clock, changes_per_second: NonZeroU32) -> Self {
+        let clock = MonotonicClock(clock.clone());
+        let keyed = |quota| RateLimiter::dashmap_with_clock(quota, clock.clone());
+        let of_address = changes_per_second.saturating_mul(ADDRESS_CHANGES);
+        Self { addresses: Rates::new(of_address, ADDRESS_SHARE, keyed), clock, changes_per_second }
+    }
+
+    /// Returns the budget of a join from this address.
+    pub fn client(&self, address: Option<IpAddr>) -> ClientBudget {
+        let direct = |quota| RateLimiter::direct_with_clock(quota, self.clock.clone());
+        ClientBudget { address, rates: Rates::new(self.changes_per_second, NonZeroU32::MIN, direct) }
+    }
+
+    /// Forgets addresses that have sent nothing of late, if there are many.
+    pub fn forget_idle(&self) {
+        for limiter in [&self.addresses.bytes, &self.addresses.messages, &self.addresses.changes] {
+            if limiter.len() >= MANY_ADDRESSES {
+                limiter.retain_recent();
+            }
+        }
+    }
+}
+
+/// What the client of one join may send.
+pub(in crate::embedded) struct ClientBudget {
+    /// The address of its websocket, if it is known.
+    address: Option<IpAddr>,
+    rates: Rates<Direct>,
+}
+
+impl ClientBudget {
+    /// The client goes on from another address.
+    pub fn move_to(&mut self, address: Option<IpAddr>) {
+        self.address = address;
+    }
+
+    /// Counts a message.
+    pub(super) fn take_message(&self, budgets: &Budgets, weight: Weight) -> Result<(), Excess> {
+        let of_address = &budgets.addresses;
+        if !self.take(&self.rates.bytes, &of_address.bytes, weight.bytes) {
+            return Err(Excess::Bytes);
+        }
+        let is_within = self.take(&self.rates.messages, &of_address.messages, weight.messages);
+        if is_within { Ok(()) } else { Err(Excess::Messages) }
+    }
+
+    /// Counts a change.
+    pub(super) fn take_change(&self, budgets: &Budgets) -> Result<(), Excess> {
+        let is_within = self.take(&self.rates.changes, &budgets.addresses.changes, 1);
+        if is_within { Ok(()) } else { Err(Excess::Changes) }
+    }
+
+    /// Takes something from the client's own rate and from that of its address. Returns whether there was enough.
+    fn take(&self, own: &Direct, of_address: &Keyed, number: usize) -> bool {
+        let Ok(number) = u32::try_from(number) else { return false };
+        let Some(number) = NonZeroU32::new(number) else { return true };
+        // More than is ever there at once is not within the rate either.
+        let is_within_own = own.check_n(number).is_ok_and(|checked| checked.is_ok());
+        is_within_own
+            && self
+                .address
+                .is_none_or(|address| of_address.check_key_n(&address, number).is_ok_and(|checked| checked.is_ok()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use conclave_model::Timestamp;
+
+    use super::*;
+
+    const MESSAGE: Weight = Weight { bytes: 100, messages: 1 };
+
+    fn budgets() -> (Clock, Budgets) {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let budgets = Budgets::new(&clock, nonzero(20));
+        (clock, budgets)
+    }
+
+    /// Takes as often as there is something, 100,000 times at most.
+    fn exhaust<E>(take: impl Fn() -> Result<(), E>) -> usize {
+        (0..100_000).take_while(|_| take().is_ok()).count()
+    }
+
+    #[test]
+    fn a_client_that_exceeds_a_rate_is_refused_until_time_has_passed() {
+        let (clock, budgets) = budgets();
+        let client = budgets.client(None);
+        assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
+        assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        assert_eq!(exhaust(|| client.take_change(&budgets)), 200);
+        assert_eq!(client.take_change(&budgets), Err(Excess::Changes));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 200);
+        assert_eq!(exhaust(|| client.take_change(&budgets)), 20);
+    }
+
+    #[test]
+    fn bytes_and_long_lists_count_and_so_does_a_step_of_the_clock_not() {
+        let (clock, budgets) = budgets();
+        let client = budgets.client(None);
+        assert_eq!(exhaust(|| client.take_message(&budgets, Weight::new(1024 * 1024, 0))), 16);
+        clock.step(3_600_000);
+        assert_eq!(client.take_message(&budgets, Weight::new(1024 * 1024, 0)), Err(Excess::Bytes));
+        let client = budgets.client(None);
+        assert_eq!(exhaust(|| client.take_message(&budgets, Weight::new(1, 6_400))), 4_000 / 101);
+    }
+
+    #[test]
+    fn clients_of_an_address_share_its_budget_and_those_elsewhere_have_their_own() {
+        let (clock, budgets) = budgets();
+        let address = Some("203.0.113.1".parse().unwrap());
+        for _ in 0..ADDRESS_SHARE.get() {
+            let client = budgets.client(address);
+            assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
+        }
+        assert_eq!(budgets.client(address).take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        let elsewhere = Some("203.0.113.2".parse().unwrap());
+        assert_eq!(budgets.client(elsewhere).take_message(&budgets, MESSAGE), Ok(()));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(budgets.client(address).take_message(&budgets, MESSAGE), Ok(()));
+        let changes = (0..ADDRESS_CHANGES.get() + 1).map(|_| exhaust(|| budgets.client(address).take_change(&budgets)));
+        assert_eq!(changes.sum::<usize>(), 20_000);
+    }
+
+    #[test]
+    fn addresses_that_have_sent_nothing_of_late_are_forgotten() {
+        let (clock, budgets) = budgets();
+        for number in 0..4_000_u32 {
+            let client = budgets.client(Some(IpAddr::from(number.to_be_bytes())));
+            client.take_message(&budgets, MESSAGE).unwrap();
+        }
+        clock.advance(Duration::from_secs(60));
+        budgets.forget_idle();
+        assert_eq!((budgets.addresses.bytes.len(), budgets.addresses.messages.len()), (0, 0));
+    }
+}

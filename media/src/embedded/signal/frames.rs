@@ -1,0 +1,140 @@
+//! Requests and responses as frames of a websocket.
+
+use livekit_protocol as proto;
+use prost::Message as _;
+use proto::signal_request::Message as Request;
+use proto::signal_response::Message;
+
+use super::budget::{Excess, Weight};
+use super::connection::SignalFrame;
+use super::shape::{REQUEST, ShapeError};
+
+/// The most bytes of a request in JSON, whose shape is not known before it is decoded.
+const MAX_TEXT: usize = 64 * 1024;
+/// The bytes of JSON that take as long to handle as a field.
+const TEXT_FIELD: usize = 16;
+
+/// Why a frame is not handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameError {
+    /// It is no request.
+    Malformed,
+    /// The client sends more than it may.
+    Exceeds(Excess),
+}
+
+impl From<Excess> for FrameError {
+    fn from(excess: Excess) -> Self {
+        Self::Exceeds(excess)
+    }
+}
+
+impl From<ShapeError> for FrameError {
+    fn from(error: ShapeError) -> Self {
+        match error {
+            ShapeError::Malformed => Self::Malformed,
+            ShapeError::TooLarge => Self::Exceeds(Excess::MessageSize),
+        }
+    }
+}
+
+/// Reads a frame of a client. Before it is decoded, its shape is checked and its weight `taken` from what the client may send.
+pub(super) fn decode(
+    frame: &SignalFrame,
+    taken: impl FnOnce(Weight) -> Result<(), Excess>,
+) -> Result<proto::SignalRequest, FrameError> {
+    match frame {
+        SignalFrame::Binary(bytes) => {
+            let shape = REQUEST.check(bytes);
+            taken(Weight::new(bytes.len(), shape.unwrap_or_default()))?;
+            shape?;
+            proto::SignalRequest::decode(bytes.as_slice()).map_err(|_| FrameError::Malformed)
+        }
+        SignalFrame::Text(text) => {
+            taken(Weight::new(text.len(), text.len() / TEXT_FIELD))?;
+            if text.len() > MAX_TEXT {
+                return Err(Excess::MessageSize.into());
+            }
+            serde_json::from_str(text).map_err(|_| FrameError::Malformed)
+        }
+    }
+}
+
+/// Returns whether a request changes something for others, or lets a media worker negotiate.
+pub(super) fn is_change(request: &proto::SignalRequest) -> bool {
+    matches!(
+        request.message,
+        Some(
+            Request::Offer(_)
+                | Request::AddTrack(_)
+                | Request::Mute(_)
+                | Request::SubscriptionPermission(_)
+                | Request::SyncState(_)
+                | Request::Simulate(_)
+                | Request::UpdateMetadata(_)
+                | Request::PublishDataTrackRequest(_)
+        )
+    )
+}
+
+/// Writes a response.
+pub(super) fn encode(message: Message, as_text: bool) -> SignalFrame {
+    let response = proto::SignalResponse { message: Some(message) };
+    // A response can always be written as JSON.
+    let text = as_text.then(|| serde_json::to_string(&response).ok()).flatten();
+    text.map_or_else(|| SignalFrame::Binary(response.encode_to_vec()), SignalFrame::Text)
+}
+
+/// Returns whether a response lists all participants, which it does once for each websocket. An update about one of them, of which
+/// there are many, does not.
+pub(super) fn is_snapshot(message: &Message) -> bool {
+    match message {
+        Message::Join(_) => true,
+        Message::Update(update) => update.participants.len() > 1,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(message: Request) -> Result<proto::SignalRequest, FrameError> {
+        let request = proto::SignalRequest { message: Some(message) };
+        decode(&SignalFrame::Binary(request.encode_to_vec()), |_| Ok(()))
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_for_its_kind_is_not_decoded() {
+        let permission = proto::SubscriptionPermission {
+            track_permissions: vec![proto::TrackPermission::default(); 900_000],
+            ..Default::default()
+        };
+        let exceeds = Err(FrameError::Exceeds(Excess::MessageSize));
+        assert_eq!(read(Request::SubscriptionPermission(permission)), exceeds);
+        let text = format!("{{\"ping\": \"1\"{}}}", " ".repeat(MAX_TEXT));
+        assert_eq!(decode(&SignalFrame::Text(text), |_| Ok(())), exceeds);
+        assert!(read(Request::Ping(1)).is_ok());
+    }
+
+    #[test]
+    fn a_frame_counts_whether_it_is_a_request_or_not() {
+        for bytes in [vec![], vec![0xff; 100], vec![0x72; 100]] {
+            let (mut counted, length) = (None, bytes.len());
+            let _ = decode(&SignalFrame::Binary(bytes), |weight| {
+                counted = Some(weight);
+                Ok(())
+            });
+            assert_eq!(counted, Some(Weight::new(length, 0)));
+        }
+    }
+
+    #[test]
+    fn what_others_notice_is_a_change_and_a_ping_is_none() {
+        let is_change = |message| is_change(&proto::SignalRequest { message: Some(message) });
+        assert!(is_change(Request::Mute(proto::MuteTrackRequest::default())));
+        assert!(
+            !is_change(Request::Ping(1)) && !is_change(Request::Subscription(proto::UpdateSubscription::default()))
+        );
+    }
+}

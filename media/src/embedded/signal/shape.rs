@@ -1,0 +1,210 @@
+//! The shape of messages in the wire format of protocol buffers: how large they may be, and how many fields and entries of lists
+//! they may have. It is checked before they are decoded, since an entry that takes two bytes may take hundreds in memory.
+//!
+//! The limits are what a client of 1,000 tracks needs, in a room of as many participants.
+
+/// What a message may have.
+#[derive(Debug)]
+pub struct Shape {
+    /// The most bytes.
+    bytes: usize,
+    /// The most fields, without those of the messages in it.
+    fields: usize,
+    /// The messages in it whose shapes are limited, too.
+    parts: &'static [Part],
+}
+
+/// A message in a message.
+#[derive(Debug)]
+struct Part {
+    field: u32,
+    /// How often it may be there.
+    max: usize,
+    shape: &'static Shape,
+}
+
+/// Why a message is not decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShapeError {
+    /// It is no message in the wire format.
+    Malformed,
+    /// It is larger, or has more fields or entries, than it may have.
+    TooLarge,
+}
+
+const KIB: usize = 1024;
+/// The tracks of a client, or participants of a room.
+const MANY: usize = 1_000;
+
+const fn part(field: u32, max: usize, shape: &'static Shape) -> Part {
+    Part { field, max, shape }
+}
+
+const fn flat(bytes: usize) -> Shape {
+    Shape { bytes, fields: 64, parts: &[] }
+}
+
+/// A message of few numbers and short texts.
+static SMALL: Shape = flat(4 * KIB);
+/// A session description, whose text is checked where it is parsed, and the ids of its tracks by section.
+static DESCRIPTION: Shape = Shape { bytes: 2 * KIB * KIB, fields: 2 * MANY + 8, parts: &[part(4, 2 * MANY, &SMALL)] };
+/// `SimulcastCodec`, with its layers.
+static CODEC: Shape = Shape { bytes: 4 * KIB, fields: 32, parts: &[part(4, 16, &SMALL)] };
+/// `AddTrackRequest`, with layers and codecs.
+static ADD_TRACK: Shape = Shape { bytes: 16 * KIB, fields: 64, parts: &[part(9, 16, &SMALL), part(10, 8, &CODEC)] };
+/// `ParticipantTracks` and the like: who, and a list of tracks.
+static TRACKS_OF: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
+/// `UpdateSubscription`: tracks are listed twice, alone and by participant.
+static SUBSCRIPTION: Shape = Shape { bytes: 128 * KIB, fields: 2 * MANY + 8, parts: &[part(3, MANY, &TRACKS_OF)] };
+/// `UpdateTrackSettings`.
+static TRACK_SETTINGS: Shape = Shape { bytes: 64 * KIB, fields: MANY + 16, parts: &[] };
+/// `SubscriptionPermission`, with an entry for each participant.
+static PERMISSION: Shape = Shape { bytes: 128 * KIB, fields: MANY + 8, parts: &[part(2, MANY, &TRACKS_OF)] };
+/// `LeaveRequest`, with the regions that a server may name.
+static LEAVE: Shape = Shape { bytes: 16 * KIB, fields: 16, parts: &[part(4, 4, &TRACKS_OF)] };
+/// `TrackPublishedResponse` with a `TrackInfo`, of which a client sends those of its own tracks.
+static PUBLISHED: Shape = Shape { bytes: 32 * KIB, fields: 8, parts: &[part(2, 1, &TRACK_INFO)] };
+static TRACK_INFO: Shape = Shape { bytes: 32 * KIB, fields: 64, parts: &[part(10, 16, &SMALL), part(13, 8, &CODEC)] };
+/// `SyncState`. Its descriptions are not used.
+static SYNC_STATE: Shape = Shape {
+    bytes: 2 * KIB * KIB,
+    fields: 3 * MANY,
+    parts: &[
+        part(1, 1, &DESCRIPTION),
+        part(2, 1, &SUBSCRIPTION),
+        part(3, 256, &PUBLISHED),
+        part(4, 16, &SMALL),
+        part(5, 1, &DESCRIPTION),
+        part(7, MANY, &SMALL),
+        part(8, 256, &SMALL),
+        part(9, 1, &TRACKS_OF),
+    ],
+};
+/// A message that is refused or ignored.
+static UNUSED: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
+
+/// `SignalRequest`: one message of a client, of any kind.
+pub static REQUEST: Shape = Shape {
+    bytes: 2 * KIB * KIB,
+    fields: 1,
+    parts: &[
+        part(1, 1, &DESCRIPTION),
+        part(2, 1, &DESCRIPTION),
+        part(3, 1, &SMALL),
+        part(4, 1, &ADD_TRACK),
+        part(5, 1, &SMALL),
+        part(6, 1, &SUBSCRIPTION),
+        part(7, 1, &TRACK_SETTINGS),
+        part(8, 1, &LEAVE),
+        part(10, 1, &CODEC),
+        part(11, 1, &PERMISSION),
+        part(12, 1, &SYNC_STATE),
+        part(13, 1, &SMALL),
+        part(15, 1, &UNUSED),
+        part(16, 1, &SMALL),
+        part(17, 1, &SMALL),
+        part(18, 1, &SMALL),
+        part(19, 1, &SMALL),
+        part(20, 1, &SMALL),
+        part(21, 1, &UNUSED),
+        part(22, 1, &UNUSED),
+        part(23, 1, &SMALL),
+    ],
+};
+
+/// `JoinRequest`, which comes in a url.
+pub static JOIN: Shape = Shape {
+    bytes: 256 * KIB,
+    fields: 256,
+    parts: &[
+        part(1, 1, &SMALL),
+        part(2, 1, &SMALL),
+        part(4, 64, &SMALL),
+        part(5, 64, &ADD_TRACK),
+        part(6, 1, &DESCRIPTION),
+        part(10, 1, &SYNC_STATE),
+    ],
+};
+
+impl Shape {
+    /// Returns the most bytes of a message.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Checks a message, without decoding it, and returns the number of its fields.
+    ///
+    /// # Errors
+    /// See [`ShapeError`].
+    pub fn check(&self, message: &[u8]) -> Result<usize, ShapeError> {
+        if message.len() > self.bytes {
+            return Err(ShapeError::TooLarge);
+        }
+        let (mut rest, mut fields, mut in_parts) = (message, 0, 0);
+        let mut seen = [0; MAX_PARTS];
+        while !rest.is_empty() {
+            let (number, content) = next_field(&mut rest)?;
+            fields += 1;
+            if fields > self.fields {
+                return Err(ShapeError::TooLarge);
+            }
+            let limited = self.parts.iter().zip(&mut seen).find(|(part, _)| part.field == number);
+            if let (Some((part, seen)), Some(content)) = (limited, content) {
+                *seen += 1;
+                if *seen > part.max {
+                    return Err(ShapeError::TooLarge);
+                }
+                in_parts += part.shape.check(content)?;
+            }
+        }
+        Ok(fields + in_parts)
+    }
+}
+
+/// The most parts of a shape.
+const MAX_PARTS: usize = 24;
+
+/// The kinds of fields in the wire format.
+const VARINT: u8 = 0;
+const FIXED_64: u8 = 1;
+const LENGTH_DELIMITED: u8 = 2;
+const FIXED_32: u8 = 5;
+
+/// Takes the next field: its number, and its content if that is delimited by its length.
+fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), ShapeError> {
+    let key = varint(rest)?;
+    let number = u32::try_from(key >> 3).map_err(|_| ShapeError::Malformed)?;
+    let content = match u8::try_from(key & 7).unwrap_or_default() {
+        VARINT => varint(rest).map(|_| None)?,
+        FIXED_64 => take(rest, 8).map(|_| None)?,
+        FIXED_32 => take(rest, 4).map(|_| None)?,
+        LENGTH_DELIMITED => {
+            let length = usize::try_from(varint(rest)?).map_err(|_| ShapeError::Malformed)?;
+            Some(take(rest, length)?)
+        }
+        // Groups are in no message.
+        _ => return Err(ShapeError::Malformed),
+    };
+    Ok((number, content))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], ShapeError> {
+    let (taken, after) = rest.split_at_checked(length).ok_or(ShapeError::Malformed)?;
+    *rest = after;
+    Ok(taken)
+}
+
+fn varint(rest: &mut &[u8]) -> Result<u64, ShapeError> {
+    let mut value = 0;
+    for shift in (0..70).step_by(7) {
+        let [byte] = *take(rest, 1)? else { return Err(ShapeError::Malformed) };
+        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or_default();
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(ShapeError::Malformed)
+}
+
+#[cfg(test)]
+mod tests;
