@@ -135,13 +135,22 @@ class Conclave:
             text = response.read()
         return json.loads(text) if text else None
 
-    def sessions(self, room):
-        """The sessions of a room, newest first."""
-        return self.request("GET", f"/v1/rooms/{room}/sessions?limit=100")["sessions"]
+    def listed(self, path, key, most):
+        """What a list of the API has, newest first; all of it, or so much."""
+        found, has_more = [], True
+        while has_more and len(found) < most:
+            page = self.request("GET", f"{path}?limit=100&offset={len(found)}")
+            found += page[key]
+            has_more = page["has_more"]
+        return found
 
-    def events(self, room):
-        """What happened last in a room, newest first."""
-        deliveries = self.request("GET", "/v1/webhook-deliveries?limit=100")["webhook_deliveries"]
+    def sessions(self, room, most=100):
+        """The sessions of a room, newest first."""
+        return self.listed(f"/v1/rooms/{room}/sessions", "sessions", most)
+
+    def events(self, room, most=100):
+        """What happened in a room, newest first, among so many events that happened last."""
+        deliveries = self.listed("/v1/webhook-deliveries", "webhook_deliveries", most)
         return [delivery["payload"] for delivery in deliveries if delivery["payload"]["room"] == room]
 
     def token(self, room, identity, role="host"):

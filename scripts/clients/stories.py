@@ -11,6 +11,10 @@ from telling import wait_for
 WATCH = 6
 # The heights of the best and the worst layer that the page publishes.
 BEST, WORST = 540, 180
+# So many leaves are looked up at once, among the last events.
+BATCH = 10
+# More events and sessions than a story has.
+ALL = 10_000
 # The least share of the sent frames that is decoded.
 DECODED = 0.95
 
@@ -36,15 +40,37 @@ class Call:
         return client.call("join", url=token["url"], token=token["token"], single=self.single[client], **options)
 
     def __exit__(self, failure, *_):
+        leaving = set() if failure else self.present(self.clients)
         for client in self.clients:
             client.call("leave")
+        self.wait_for_clean_leaves(leaving)
         self.conclave.request("DELETE", f"/v1/rooms/{self.room}")
         if not failure:
             wait_for("an end of each stay in the records", self.has_whole_records)
 
+    def present(self, clients):
+        """The participants that clients are now."""
+        names = {client.name for client in clients}
+        sessions = [session for session in self.conclave.sessions(self.room) if session["participant_identity"] in names]
+        newest = {session["participant_identity"]: session for session in reversed(sessions)}
+        return {session["participant_sid"] for session in newest.values() if "left_at" not in session}
+
+    def wait_for_clean_leaves(self, sids):
+        """Waits until participants whose clients have left have ended, and checks that no connection counts as lost."""
+        wait_for("an end of each that has left", lambda: len(self.ends(sids)) == len(sids))
+        ends = self.ends(sids)
+        lost = [sid for sid, kind in ends.items() if kind != "participant.left"]
+        assert not lost, f"{len(lost)} of {len(ends)} clients that left are recorded as lost"
+
+    def ends(self, sids):
+        """The types of the events by which participants have ended."""
+        types = {"participant.left", "participant.connection_aborted"}
+        events = (event for event in self.conclave.events(self.room) if event["type"] in types)
+        return {event["participant_sid"]: event["type"] for event in events if event["participant_sid"] in sids}
+
     def has_whole_records(self):
         """Whether each session has ended, and each of them and of its tracks has one event for the start and one for the end."""
-        events, sessions = self.conclave.events(self.room), self.conclave.sessions(self.room)
+        events, sessions = self.conclave.events(self.room, ALL), self.conclave.sessions(self.room, ALL)
         of = lambda key, *types: sorted(event[key] for event in events if event["type"] in types)
         joined, tracks = of("participant_sid", "participant.joined"), of("track_sid", "track.published")
         return (
@@ -131,6 +157,20 @@ def messages_arrive(call):
     assert [message["text"] for message in of("direct")] == ["for you"], of("direct")
     assert {message["from"] for message in received} == {one.name}
     return f"{len(received)} messages in order"
+
+
+def clients_leave_cleanly(call, leaves):
+    """Clients that leave and come back, again and again, have left each time: no connection counts as lost."""
+    for client in call.clients:
+        sid = next(iter(wait_for("its session in the records", lambda: call.present([client]))))
+        for begin in range(0, leaves, BATCH):
+            left = set()
+            for _ in range(min(BATCH, leaves - begin)):
+                left.add(sid)
+                client.call("leave")
+                sid = call.join(client)["sid"]
+            call.wait_for_clean_leaves(left)
+    return f"{leaves} times each"
 
 
 def the_server_sends(call):
