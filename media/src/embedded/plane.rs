@@ -65,7 +65,7 @@ pub(super) struct Inner {
     /// Where RTMP encoders connect, if they can.
     pub rtmp: OnceLock<RtmpAddress>,
     state: Mutex<State>,
-    sink: OnceLock<Arc<dyn ReportSink>>,
+    pub sink: OnceLock<Arc<dyn ReportSink>>,
     commands: OnceLock<Arc<dyn CommandSink>>,
     metrics: OnceLock<RtcMetrics>,
     /// The egresses that run with ffmpeg; without them, all egresses are simulated.
@@ -119,11 +119,6 @@ impl EmbeddedPlane {
             simulations: OnceLock::new(),
             budgets: OnceLock::new(),
         }))
-    }
-
-    /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
-    pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
-        self.0.sink.set(sink).is_ok()
     }
 
     /// The state that clones share.

@@ -20,7 +20,7 @@ const BYTES_AT_ONCE: NonZeroU32 = nonzero(16 * 1024 * 1024);
 const MESSAGES_PER_SECOND: NonZeroU32 = nonzero(200);
 const MESSAGES_AT_ONCE: NonZeroU32 = nonzero(4_000);
 /// Changes a second, sustained, unless it is set otherwise.
-pub(super) const DEFAULT_CHANGES: NonZeroU32 = nonzero(20);
+pub(in crate::embedded) const DEFAULT_CHANGES: NonZeroU32 = nonzero(20);
 /// Changes at once, as a multiple of those a second.
 const CHANGES_AT_ONCE: NonZeroU32 = nonzero(10);
 /// How many times of what one participant may send all those of an address may send.

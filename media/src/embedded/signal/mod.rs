@@ -18,7 +18,6 @@ mod messages;
 mod refusal;
 pub(super) mod registry;
 mod session;
-mod settings;
 mod shape;
 
 pub use budget::Excess;
