@@ -27,6 +27,8 @@ const CHANGES_AT_ONCE: NonZeroU32 = nonzero(10);
 const ADDRESS_SHARE: NonZeroU32 = nonzero(20);
 /// The same of changes: in a room that fills, all those of an office make an offer for each one that comes.
 const ADDRESS_CHANGES: NonZeroU32 = nonzero(100);
+/// The most offers that the server has asked for and that have not come.
+const MOST_AWAITED_OFFERS: u32 = 100;
 /// Number of addresses from which on those that have sent nothing of late are forgotten.
 const MANY_ADDRESSES: usize = 1_024;
 
@@ -134,7 +136,8 @@ impl Budgets {
     /// Returns the budget of a join from this address.
     pub fn client(&self, address: Option<IpAddr>) -> ClientBudget {
         let direct = |quota| RateLimiter::direct_with_clock(quota, self.clock.clone());
-        ClientBudget { address, rates: Rates::new(self.changes_per_second, NonZeroU32::MIN, direct) }
+        let rates = Rates::new(self.changes_per_second, NonZeroU32::MIN, direct);
+        ClientBudget { address, rates, awaited_offers: 0 }
     }
 
     /// Forgets addresses that have sent nothing of late, if there are many.
@@ -152,6 +155,8 @@ pub(in crate::embedded) struct ClientBudget {
     /// The address of its websocket, if it is known.
     address: Option<IpAddr>,
     rates: Rates<Direct>,
+    /// How many offers the server has asked for that have not come.
+    awaited_offers: u32,
 }
 
 impl ClientBudget {
@@ -174,6 +179,21 @@ impl ClientBudget {
     pub(super) fn take_change(&self, budgets: &Budgets) -> Result<(), Excess> {
         let is_within = self.take(&self.rates.changes, &budgets.addresses.changes, 1);
         if is_within { Ok(()) } else { Err(Excess::Changes) }
+    }
+
+    /// The server asks the client for an offer, which does not count as a change: in a room that fills, a client with one peer
+    /// connection makes one for each participant that comes.
+    pub fn ask_for_offer(&mut self) {
+        self.awaited_offers = (self.awaited_offers + 1).min(MOST_AWAITED_OFFERS);
+    }
+
+    /// Counts an offer.
+    pub(super) fn take_offer(&mut self, budgets: &Budgets) -> Result<(), Excess> {
+        if self.awaited_offers == 0 {
+            return self.take_change(budgets);
+        }
+        self.awaited_offers -= 1;
+        Ok(())
     }
 
     /// Takes something from the client's own rate and from that of its address. Returns whether there was enough.
@@ -221,6 +241,21 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 200);
         assert_eq!(exhaust(|| client.take_change(&budgets)), 20);
+    }
+
+    #[test]
+    fn offers_that_the_server_has_asked_for_are_no_changes() {
+        let (_clock, budgets) = budgets();
+        let mut client = budgets.client(None);
+        for _ in 0..1_000 {
+            client.ask_for_offer();
+            assert_eq!(client.take_offer(&budgets), Ok(()));
+        }
+        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets).is_ok()).count();
+        assert_eq!(offers, 200, "those of its own");
+        (0..1_000).for_each(|_| client.ask_for_offer());
+        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets).is_ok()).count();
+        assert_eq!(offers, 100, "a bounded number is awaited");
     }
 
     #[test]

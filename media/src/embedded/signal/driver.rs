@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::budget::{ClientBudget, Excess};
 use super::connection::{SignalConnection, SignalFrame, Socket, connection};
-use super::frames::{FrameError, decode, encode, is_change, is_snapshot};
+use super::frames::{Change, FrameError, asks_for_offer, change_of, decode, encode, is_snapshot};
 use super::join::{ConnectRequest, JoinParameters};
 use super::refusal::Refusal;
 use super::registry::Input;
@@ -295,11 +295,13 @@ impl SessionTask {
     }
 
     /// Counts a frame, and reads it if the client may send it.
-    fn read_frame(&self, frame: &SignalFrame) -> Result<proto::SignalRequest, FrameError> {
+    fn read_frame(&mut self, frame: &SignalFrame) -> Result<proto::SignalRequest, FrameError> {
         let budgets = self.inner.budgets();
         let request = decode(frame, |weight| self.budget.take_message(budgets, weight))?;
-        if is_change(&request) {
-            self.budget.take_change(budgets)?;
+        match change_of(&request) {
+            Some(Change::Offer) => self.budget.take_offer(budgets)?,
+            Some(Change::Other) => self.budget.take_change(budgets)?,
+            None => {}
         }
         Ok(request)
     }
@@ -329,6 +331,9 @@ impl SessionTask {
         for message in self.session.take_messages() {
             let Some(replies) = self.socket.as_ref().and_then(|socket| socket.replies.as_ref()) else { break };
             let is_snapshot = is_snapshot(&message);
+            if asks_for_offer(&message) {
+                self.budget.ask_for_offer();
+            }
             if replies.send(encode(message, self.writes_text), is_snapshot).is_err() {
                 self.note_excess(Excess::Unread);
                 self.close_socket();

@@ -60,21 +60,33 @@ pub(super) fn decode(
     }
 }
 
-/// Returns whether a request changes something for others, or lets a media worker negotiate.
-pub(super) fn is_change(request: &proto::SignalRequest) -> bool {
-    matches!(
-        request.message,
-        Some(
-            Request::Offer(_)
-                | Request::AddTrack(_)
-                | Request::Mute(_)
-                | Request::SubscriptionPermission(_)
-                | Request::SyncState(_)
-                | Request::Simulate(_)
-                | Request::UpdateMetadata(_)
-                | Request::PublishDataTrackRequest(_)
-        )
-    )
+/// What a request changes for others, or lets a media worker do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It negotiates media.
+    Offer,
+    /// It changes something else.
+    Other,
+}
+
+/// Returns what a request changes, if it does.
+pub(super) fn change_of(request: &proto::SignalRequest) -> Option<Change> {
+    match request.message.as_ref()? {
+        Request::Offer(_) => Some(Change::Offer),
+        Request::AddTrack(_)
+        | Request::Mute(_)
+        | Request::SubscriptionPermission(_)
+        | Request::SyncState(_)
+        | Request::Simulate(_)
+        | Request::UpdateMetadata(_)
+        | Request::PublishDataTrackRequest(_) => Some(Change::Other),
+        _ => None,
+    }
+}
+
+/// Returns whether the client is to answer a message by an offer.
+pub(super) const fn asks_for_offer(message: &Message) -> bool {
+    matches!(message, Message::MediaSectionsRequirement(_))
 }
 
 /// Writes a response.
@@ -131,10 +143,10 @@ mod tests {
 
     #[test]
     fn what_others_notice_is_a_change_and_a_ping_is_none() {
-        let is_change = |message| is_change(&proto::SignalRequest { message: Some(message) });
-        assert!(is_change(Request::Mute(proto::MuteTrackRequest::default())));
-        assert!(
-            !is_change(Request::Ping(1)) && !is_change(Request::Subscription(proto::UpdateSubscription::default()))
-        );
+        let change_of = |message| change_of(&proto::SignalRequest { message: Some(message) });
+        assert_eq!(change_of(Request::Mute(proto::MuteTrackRequest::default())), Some(Change::Other));
+        assert_eq!(change_of(Request::Offer(proto::SessionDescription::default())), Some(Change::Offer));
+        assert_eq!(change_of(Request::Ping(1)), None);
+        assert_eq!(change_of(Request::Subscription(proto::UpdateSubscription::default())), None);
     }
 }
