@@ -37,6 +37,11 @@ fn provoke(app: &TestApp, receiver: &Receiver) -> bool {
     if let Some(token) = token.filter(|token| token.status == 201) {
         is_done(app.admin("POST", "/sandbox/join").json(json!({"token": token.json()["token"]})));
     }
+    let recording = app.post("/v1/rooms/stage/recordings").json(json!({"type": "room_composite"})).try_send();
+    if let Some(recording) = recording.filter(|recording| recording.status == 201) {
+        let id = recording.json()["egress_id"].as_str().unwrap().to_owned();
+        is_done(app.admin("POST", &format!("/sandbox/egress/{id}")).json(json!({"status": "complete"})));
+    }
     is_done(app.admin("POST", "/sandbox/outage").json(json!({"seconds": 30})));
     // Which the media plane does not answer: an outage begins.
     is_done(app.get("/v1/rooms/stage/participants"));

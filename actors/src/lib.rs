@@ -32,6 +32,7 @@ pub mod debug;
 pub mod delivery;
 pub mod egress;
 mod error;
+mod flooders;
 mod follow;
 pub mod info;
 pub mod ingress;

@@ -12,11 +12,13 @@ use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
 use conclave_model::{EgressId, EndpointId, Identity, IngressId, ProjectId, RoomName};
 use ractor::{Actor, RpcReplyPort};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
 use crate::egress::EgressMsg;
 use crate::error::TreeError;
+use crate::flooders::Flooders;
 use crate::info::{ActorInfo, ActorKind};
 use crate::ingress::{CreatedIngress, IngressMsg};
 use crate::mailbox::Mailbox;
@@ -41,6 +43,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(45);
 pub struct Tree {
     system: Mailbox<SystemMsg>,
     projects: ProjectMailboxes,
+    flooders: Arc<Flooders>,
     context: Arc<ActorContext>,
 }
 
@@ -57,7 +60,14 @@ impl Tree {
         let system = Mailbox::new(actor, info);
         context.registry.register(system.info(), ActorStatus::Running(Arc::new(system.clone())));
         relay.connect(system.clone());
-        Ok(Self { system, projects, context })
+        let flooders = Flooders::new(Arc::clone(&context.media), context.clock.clone(), Handle::current());
+        let (root, reports) = (system.actor().clone(), context.reports.clone());
+        tokio::spawn(async move {
+            // No actor takes the reports that wait when the root has ended by itself. Without a timeout it cannot time out.
+            let _ = root.wait(None).await;
+            reports.clear();
+        });
+        Ok(Self { system, projects, flooders: Arc::new(flooders), context })
     }
 
     /// Stops every actor, children first, each after the message that it is handling.
@@ -274,7 +284,7 @@ impl Tree {
             Pushed::Refused(flooder) => {
                 self.context.metrics.reports_refused.inc();
                 if let Some(sid) = flooder {
-                    let _ = self.system.cast(SystemMsg::QueueFilled { room, sid });
+                    self.flooders.remove(room, sid);
                 }
             }
         }

@@ -24,6 +24,7 @@ pub mod context;
 pub mod description;
 pub mod egress_address;
 pub mod error;
+pub mod event_stream;
 pub mod frame;
 pub mod hosts;
 pub mod input;

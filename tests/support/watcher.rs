@@ -97,6 +97,9 @@ fn read(mut stream: BufReader<TcpStream>, lines: &mpsc::Sender<String>) -> Optio
         stream.read_line(&mut size).ok()?;
         let mut chunk = vec![0; usize::from_str_radix(size.trim_end(), 16).ok()? + 2];
         stream.read_exact(&mut chunk).ok()?;
+        if chunk.starts_with(b": alive\n") {
+            continue;
+        }
         for line in String::from_utf8_lossy(&chunk[..chunk.len() - 2]).lines() {
             lines.send(line.to_owned()).ok()?;
         }

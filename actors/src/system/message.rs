@@ -2,7 +2,7 @@
 
 use conclave_db::StoreError;
 use conclave_media::{MediaError, Report, ReportError, Survey};
-use conclave_model::{EndpointId, NamespacedRoom, ParticipantSid, ProjectId};
+use conclave_model::{EndpointId, NamespacedRoom, ProjectId};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
@@ -23,13 +23,6 @@ pub enum SystemMsg {
     },
     /// Reports of the media plane wait in the queue of a room.
     Reports(NamespacedRoom),
-    /// A participant fills the queue of its room: it is to be removed.
-    QueueFilled {
-        /// The room.
-        room: NamespacedRoom,
-        /// The participant.
-        sid: ParticipantSid,
-    },
     /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
     FollowedReport {
         /// The event that the media plane reports.
@@ -76,7 +69,6 @@ impl SystemMsg {
             Self::Project { .. } => "project",
             Self::Reports(_) => "report",
             Self::FollowedReport { .. } => "followed_report",
-            Self::QueueFilled { .. } => "queue_filled",
             Self::DeliveriesQueued { .. } => "deliveries_queued",
             Self::MediaReturned => "media_returned",
             Self::Restore(_) => "restore",

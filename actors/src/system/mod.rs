@@ -5,7 +5,6 @@
 //!
 //! - [`message`]: the messages.
 //! - [`projects`]: how projects are started, fail and are rebuilt.
-//! - [`flooders`]: participants that fill the queues of their rooms.
 //! - [`survey`]: what is live on the media plane.
 //!
 //! Limits: expired records are deleted every 10 minutes; a heartbeat is written each minute.
@@ -13,7 +12,6 @@
 //! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
 //! rebuilds projects that fail, and stops all actors when the server stops.
 
-mod flooders;
 mod message;
 mod projects;
 mod survey;
@@ -65,8 +63,6 @@ pub struct SystemState {
     housekeeping: Option<Timer>,
     heartbeat: Option<Timer>,
     survey: Option<Timer>,
-    /// The monotonic time of the last line in the log about a participant that fills its room's queue.
-    warned_at: Option<Duration>,
 }
 
 impl SystemActor {
@@ -166,7 +162,6 @@ impl Actor for SystemActor {
                 let (project, room) = room.split();
                 self.send(&me, state, project, ProjectMsg::Reports(room));
             }
-            SystemMsg::QueueFilled { room, sid } => self.remove_flooder(state, room, sid),
             SystemMsg::FollowedReport { report, answer } => {
                 let (project, _) = report.room.split();
                 self.send(&me, state, project, ProjectMsg::FollowedReport { report, answer });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::ConnectionType;
-use actix_web::http::header::{Accept, CACHE_CONTROL, Header, Quality};
+use actix_web::http::header::{Accept, Header, Quality};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_actors::ActorKind;
 use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
@@ -21,6 +21,7 @@ use utoipa::IntoParams;
 
 use crate::http::client_stream::Handling;
 use crate::http::error::ApiError;
+use crate::http::event_stream;
 use crate::http::input::{FromQuery, Paged};
 use crate::http::resource::single_method_resource;
 use crate::http::spec::Method;
@@ -157,12 +158,8 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let EventQuery { project } = EventQuery::from_query(request.query_string())?;
     let Ok(place) = Arc::clone(&state.event_streams).try_acquire_owned() else { return Ok(too_many_streams(&state)) };
     let watched = state.relay.watch();
-    // The first bytes open the stream, so that a watcher knows from when on it sees everything.
-    let opening = stream::once(async { Ok::<_, actix_web::Error>(web::Bytes::from_static(b": watching\n\n")) });
     let watch = Watch { events: watched, project, _handling: Handling::begin(&request), _place: place };
-    let stream = stream::unfold(watch, next_event);
-    let body = futures_util::StreamExt::chain(opening, stream);
-    Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-store")).streaming(body))
+    Ok(event_stream::response(stream::unfold(watch, next_event)))
 }
 
 /// A stream of events.
@@ -185,7 +182,7 @@ fn too_many_streams(state: &AppState) -> HttpResponse {
     response
 }
 
-async fn next_event(mut watch: Watch) -> Option<(Result<web::Bytes, actix_web::Error>, Watch)> {
+async fn next_event(mut watch: Watch) -> Option<(String, Watch)> {
     loop {
         let text = match watch.events.recv().await {
             Ok(event) if watch.project.as_ref().is_some_and(|project| *project != event.project_id) => continue,
@@ -193,6 +190,6 @@ async fn next_event(mut watch: Watch) -> Option<(Result<web::Bytes, actix_web::E
             Err(RecvError::Lagged(missed)) => format!(": {missed} events were missed\n\n"),
             Err(RecvError::Closed) => return None,
         };
-        return Some((Ok(text.into()), watch));
+        return Some((text, watch));
     }
 }

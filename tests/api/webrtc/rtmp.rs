@@ -31,6 +31,12 @@ pub struct RtmpEncoder {
     has_b_pictures: bool,
 }
 
+/// What x264 writes for pictures of 640x360.
+const SPS: [u8; 26] = [
+    0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00, 0x03, 0x00, 0x01, 0x00, 0x00,
+    0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
+];
+
 impl RtmpEncoder {
     /// Connects and asks to publish with a stream key.
     fn connect(app: &TestApp, key: &str) -> Self {
@@ -65,7 +71,9 @@ impl RtmpEncoder {
     fn publish(app: &TestApp, ingress: &Value) -> Self {
         let mut encoder = Self::connect(app, ingress["stream_key"].as_str().unwrap());
         encoder.wait_for("it may publish", |event| matches!(event, ClientSessionEvent::PublishRequestAccepted));
-        encoder.send_video(&[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, 77, 9, 1, 0, 2, 0x68, 8]);
+        encoder.send_video(
+            &[&[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 26], &SPS[..], &[1, 0, 2, 0x68, 8]].concat(),
+        );
         encoder
     }
 

@@ -90,7 +90,7 @@ impl Transcoding {
         };
         match announced {
             Announced::Refused => Err(TranscodeError(
-                "the pictures are larger, or need more reference frames, than level 5.2 allows".into(),
+                "the pictures are larger, or need more reference frames, than level 5.2 allows, or do not say how large they are".into(),
             )),
             Announced::Nothing | Announced::Size(..) => Ok(()),
         }

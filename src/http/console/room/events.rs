@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use actix_web::http::header::CACHE_CONTROL;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpRequest;
 use conclave_db::CommittedEvent;
 use conclave_model::ProjectId;
-use futures_util::{StreamExt, stream};
+use futures_util::stream;
 use maud::{Markup, html};
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
@@ -17,6 +16,7 @@ use crate::http::client_stream::Handling;
 use crate::http::console::json::Fields;
 use crate::http::console::parts::time;
 use crate::http::console::visit::{Answer, Visit};
+use crate::http::event_stream;
 use crate::http::state::AppState;
 
 /// Events that the page keeps.
@@ -61,12 +61,10 @@ pub async fn stream(visit: Visit) -> Answer {
         state: visit.state,
         request: visit.request,
     };
-    let opening = stream::once(async { Ok::<_, actix_web::Error>(web::Bytes::from_static(b": watching\n\n")) });
-    let body = opening.chain(stream::unfold(watch, next));
-    Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-store")).streaming(body))
+    Ok(event_stream::response(stream::unfold(watch, next)))
 }
 
-async fn next(mut watch: Watch) -> Option<(Result<web::Bytes, actix_web::Error>, Watch)> {
+async fn next(mut watch: Watch) -> Option<(String, Watch)> {
     loop {
         let event = match watch.events.recv().await {
             Ok(event) if event.project_id == watch.project => event,
@@ -80,7 +78,7 @@ async fn next(mut watch: Watch) -> Option<(Result<web::Bytes, actix_web::Error>,
         watch.state.console.operator(&watch.request)?;
         // A line of server-sent events ends at a line break.
         let line = line(&event).into_string().replace(['\r', '\n'], " ");
-        return Some((Ok(format!("event: event\ndata: {line}\n\n").into()), watch));
+        return Some((format!("event: event\ndata: {line}\n\n"), watch));
     }
 }
 
