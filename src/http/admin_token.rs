@@ -69,7 +69,7 @@ impl AdminToken {
             let address = client.map(|client| client.to_string()).unwrap_or_default();
             log::warn!(client = address.as_str(); "a wrong admin token was sent; further ones are logged in a minute");
         }
-        Err(Problem::new(ErrorCode::Unauthorized, "the admin token is wrong"))
+        Err(Problem::new(ErrorCode::Unauthorized, "the token is wrong; it is admin.token of the settings"))
     }
 }
 
