@@ -14,7 +14,7 @@ use conclave_fuzz::{records, seeds};
 use conclave_media::embedded::rtc::{Command, ConnectionMode};
 use conclave_media::embedded::{CommandSink, ConnectRequest, EmbeddedPlane, SignalConnection, SignalFrame};
 use conclave_media::token::{Grants, TokenRequest, TokenSigner};
-use conclave_media::{MediaPlane, Report, ReportAnswer, ReportSink};
+use conclave_media::{Report, ReportAnswer, ReportSink};
 use conclave_model::{Clock, NamespacedRoom, Secret, Timestamp};
 use libfuzzer_sys::fuzz_target;
 use livekit_protocol as proto;
