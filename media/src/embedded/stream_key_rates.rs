@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use conclave_model::Clock;
 use conclave_model::ingress::StreamKeyHash;
-use governor::clock::Clock as GovernorClock;
+use conclave_model::{Clock, MonotonicClock};
+use governor::clock::Clock as _;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::keyed::DashMapStateStore;
@@ -22,23 +22,11 @@ const MOST_KEPT: usize = 10_000;
 /// The bits of an IPv6 address that name its network. A client has the rest of the address for itself.
 const IPV6_NETWORK: u128 = u128::MAX << 64;
 
-/// The injected clock, as the limiter reads it.
-#[derive(Clone)]
-struct Monotonic(Clock);
-
-impl GovernorClock for Monotonic {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Nanos::from(self.0.monotonic())
-    }
-}
-
-type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, Monotonic, NoOpMiddleware<Nanos>>;
+type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>;
 
 /// The rates of a server.
 pub struct StreamKeyRates {
-    clock: Monotonic,
+    clock: MonotonicClock,
     addresses: Keyed<IpAddr>,
     keys: Keyed<[u8; 32]>,
 }
@@ -46,7 +34,7 @@ pub struct StreamKeyRates {
 impl StreamKeyRates {
     /// Nothing has been tried.
     pub fn new(clock: Clock) -> Self {
-        let clock = Monotonic(clock);
+        let clock = MonotonicClock(clock);
         let addresses = RateLimiter::dashmap_with_clock(ADDRESS, clock.clone());
         Self { addresses, keys: RateLimiter::dashmap_with_clock(KEY, clock.clone()), clock }
     }
