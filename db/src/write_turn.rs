@@ -149,7 +149,7 @@ impl Wait<'_> {
                 Err(TryLockError::Error(_)) => return false,
             }
             let waited = self.begun.elapsed();
-            // Its own name says only that nobody has written since.
+            // Its own name says only that no other process has written since.
             if waited >= UNNOTICED / 2 && self.before.as_deref().is_none_or(|before| before == self.own) {
                 self.before = Some(read_name(self.turn));
             }

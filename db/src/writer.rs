@@ -39,7 +39,7 @@ const BATCH_TIME: Duration = Duration::from_millis(2);
 /// The longest time that jobs are added to a batch: a disk that has hung for seconds does not make the next batch as long.
 const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
 
-/// How often, and how long after one another, the log is to be emptied at the end while somebody reads from it.
+/// How often, and how long after one another, the log is to be emptied at the end while another connection reads from it.
 const END_TRIES: u32 = 25;
 const END_PAUSE: Duration = Duration::from_millis(2);
 
@@ -275,7 +275,7 @@ impl Thread {
             let turn = self.turn.take();
             let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
             drop(turn);
-            // The first column says whether somebody was in the way.
+            // The first column says whether another connection prevented it.
             if !matches!(emptied, Ok(true)) {
                 return;
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use conclave_model::ProjectId;
 
-/// How long a project counts as asking after it was refused: three times as long as it is told to wait.
+/// How long a project counts as asking after it was refused: three times its `Retry-After`.
 const ASKS: Duration = Duration::from_secs(90);
 
 /// The places of egresses that encode. Clones share them.

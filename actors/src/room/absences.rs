@@ -27,7 +27,7 @@ impl Absences {
         lost
     }
 
-    /// Returns when the first of those who are absent has been so for `grace`; `None` if nobody is absent.
+    /// Returns when the participant that is absent for longest has been so for `grace`; `None` if no participant is absent.
     pub fn next_verdict(&self, grace: Duration) -> Option<Timestamp> {
         self.0.values().min().map(|since| since.after(grace))
     }

@@ -7,7 +7,7 @@ use rml_rtmp::rml_amf0::{Amf0Value, deserialize};
 /// Bytes of the largest command that is read, and the objects and arrays in it, and so their depth.
 const MAX_COMMAND: usize = 64 * 1024;
 const MAX_CONTAINERS: usize = 512;
-/// Characters of a code that are told.
+/// The most characters of a receiver's code in a message.
 const MAX_CODE: usize = 64;
 
 /// The values of a command or of data that is sent.

@@ -110,7 +110,7 @@ fn skip_matrix(bits: &mut Bits<'_>, size: u32) -> Option<()> {
     Some(())
 }
 
-/// Skips how the order of pictures is told.
+/// Skips the fields of the picture order count.
 fn skip_order(bits: &mut Bits<'_>) -> Option<()> {
     match bits.number()? {
         0 => bits.number().map(drop),

@@ -46,7 +46,7 @@ impl MonitoredPlane {
 impl Inner {
     /// Waits until the health has to be checked. Returns whether a call has failed.
     async fn wait_for_check(&self) -> bool {
-        // A plane in this process has no circuit breaker, and no outage that nobody notices.
+        // A plane in this process has no circuit breaker, and no outage without a failed call.
         if self.breaker.is_none() {
             self.health_check.notified().await;
             return true;

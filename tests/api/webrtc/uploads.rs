@@ -115,7 +115,7 @@ fn an_upload_that_hangs_keeps_no_state_of_the_database() {
     let id = recorded.record("a.ogg");
     recorded.stop(&id);
     eventually(|| recorded.storage.counts().2 == 1);
-    // Kept, it is in the way of whoever empties the log, which each command does at its end.
+    // Kept, it prevents that the log is emptied, which each command does at its end.
     let database = Connection::open(recorded.call.app.data().join("conclave.db")).unwrap();
     database.busy_timeout(Duration::ZERO).unwrap();
     recorded.call.app.room("retro");

@@ -53,7 +53,7 @@ async fn no_snapshot_is_held_while_nothing_is_read() {
     wait_until_unread(&other).await;
 }
 
-/// Waits until the log can be emptied, which nobody prevents who has ended reading.
+/// Waits until the log can be emptied: no connection reads from it any more.
 async fn wait_until_unread(other: &Connection) {
     // Waiting in SQLite would block the thread that ends the snapshot.
     other.busy_timeout(Duration::ZERO).unwrap();

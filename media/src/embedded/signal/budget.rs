@@ -1,7 +1,7 @@
 //! What clients may send: bytes, messages and changes, for each join and for each address.
 //!
 //! The rates are far above what a client sends that publishes 50 tracks at once, or receives 1,000 in a room of 500. A client
-//! that exceeds them is disconnected: it would only go on. Of an address, whoever sends next is.
+//! that exceeds them is disconnected: it would only go on. Of an address, the client that sends next is disconnected.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! What somebody with a room token does.
+//! The attacks of a participant, who has a room token.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

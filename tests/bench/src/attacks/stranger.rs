@@ -1,4 +1,4 @@
-//! What somebody without credentials does.
+//! The attacks of a stranger, who has no credentials.
 
 use std::io::Write;
 use std::net::SocketAddr;
