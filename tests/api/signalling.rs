@@ -172,6 +172,17 @@ fn a_join_request_is_read_only_with_a_valid_token_and_refused_if_it_inflates_to_
     }
 }
 
+/// Returns an offer that the server answers: it disconnects a client whose offer it cannot read.
+fn data_channel_offer() -> String {
+    let fingerprint = ["00"; 32].join(":");
+    format!(
+        "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\
+         m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:abcd\r\n\
+         a=ice-pwd:0123456789012345678901\r\na=fingerprint:sha-256 {fingerprint}\r\na=setup:actpass\r\n\
+         a=mid:0\r\na=sctp-port:5000\r\na=max-message-size:262144\r\n"
+    )
+}
+
 /// Sends messages until the server closes the websocket. Returns why, as `leave` and the Close frame say.
 fn sent_until_closed(client: &mut Client, message: &SignalRequest) -> (proto::DisconnectReason, String) {
     let frame = proto::SignalRequest { message: Some(message.clone()) }.encode_to_vec();
@@ -210,7 +221,7 @@ fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counte
     let app = TestApp::start_with_webrtc();
     app.room("standup");
     let mute = SignalRequest::Mute(proto::MuteTrackRequest { sid: "TR_1".into(), muted: true });
-    let offer = proto::SessionDescription { r#type: "offer".into(), sdp: "v=0".into(), ..Default::default() };
+    let offer = proto::SessionDescription { r#type: "offer".into(), sdp: data_channel_offer(), ..Default::default() };
     let entries = vec![proto::TrackPermission::default(); 100_000];
     let permission = proto::SubscriptionPermission { track_permissions: entries, ..Default::default() };
     let name = "n".repeat(100_000);
