@@ -7,7 +7,7 @@
 mod messages;
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conclave_model::faults::{Fault, arm, left};
 use messages::messages_of;
@@ -15,16 +15,10 @@ use serde_json::json;
 
 use crate::support::{Receiver, Request, TestApp, eventually};
 
-/// An answer that never comes takes longer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Sends a request to a server that may have ended. Returns whether it was acknowledged.
 #[track_caller]
 fn is_done(request: Request) -> bool {
-    let sent = Instant::now();
-    let answer = request.try_send();
-    assert!(sent.elapsed() < PATIENCE, "a call hangs");
-    answer.is_some_and(|answer| answer.status < 300)
+    request.try_send().is_some_and(|answer| answer.status < 300)
 }
 
 /// Lets the root get every message, until it has failed. Returns whether the room was acknowledged.

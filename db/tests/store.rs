@@ -255,6 +255,28 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
 }
 
 #[actix::test]
+async fn the_deliveries_of_a_deleted_endpoint_are_purged_in_small_steps_so_that_no_write_waits_for_all() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (store, _) = open(&dir, &clock);
+    let project = create_project(&store).await;
+    let url = "http://example.com/".to_owned();
+    let endpoint = store.create_webhook_endpoint(project.clone(), url, Secret::new("whsec_x"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
+    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1198)
+                INSERT INTO webhook_deliveries
+                    (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, next_attempt_at, created_at)
+                SELECT randomblob(16), project_id, endpoint_id, endpoint_url, event_id, event_type, 'pending', created_at,
+                       created_at
+                FROM (SELECT * FROM webhook_deliveries LIMIT 1), n";
+    rusqlite::Connection::open(dir.path().join("conclave.db")).unwrap().execute_batch(many).unwrap();
+    store.delete_webhook_endpoint(project, endpoint.id).await.unwrap();
+    for deleted in [500, 500, 200, 1, 0] {
+        assert_eq!(store.purge_deleted_endpoint().await.unwrap(), deleted);
+    }
+}
+
+#[actix::test]
 async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     use IngressStatus as S;
     let (dir, clock) = (tempfile::tempdir().unwrap(), clock());

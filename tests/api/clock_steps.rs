@@ -32,7 +32,8 @@ fn within_minutes(app: &TestApp, minutes: u32, mut holds: impl FnMut() -> bool) 
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
-    panic!("waited in vain for {minutes} min");
+    // No more time passes, but a busy machine may need some for what was due.
+    eventually(holds);
 }
 
 fn one_event(app: &TestApp, room: &str) {

@@ -311,13 +311,10 @@ fn billing_unavailable(_: &TestApp) -> Response {
 #[test]
 fn every_code_is_produced_with_its_status() {
     let app = TestApp::start();
-    // In parallel, since some of them wait.
-    std::thread::scope(|scope| {
-        for (code, scenario) in SCENARIOS {
-            let app = &app;
-            scope.spawn(move || yields(*code, &scenario(app)));
-        }
-    });
+    // One after the other: on a busy machine, requests of one project that wait for each other are refused after a while.
+    for (code, scenario) in SCENARIOS {
+        yields(*code, &scenario(&app));
+    }
 }
 
 #[track_caller]

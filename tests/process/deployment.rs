@@ -124,12 +124,11 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// Sends SIGTERM and waits for the exit. Returns the exit code and the duration.
-    pub fn terminate(&mut self) -> (Option<i32>, Duration) {
-        let requested = Instant::now();
+    /// Sends SIGTERM and waits for the exit. Returns the exit code.
+    pub fn terminate(&mut self) -> Option<i32> {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        (self.wait_for_exit(), requested.elapsed())
+        self.wait_for_exit()
     }
 
     /// Waits until the process has ended by itself. Returns the exit code.

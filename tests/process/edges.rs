@@ -83,7 +83,7 @@ fn a_malformed_request_is_logged_for_debugging_only() {
             let _ = send(&running.api, malformed).read_to_string(&mut answer);
             assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
         }
-        assert_eq!(running.terminate().0, Some(0));
+        assert_eq!(running.terminate(), Some(0));
         let log = deployment.log();
         assert!(!log.contains("ERROR"), "{log}");
         assert_eq!(log.contains("DEBUG actix_http"), is_logged, "{log}");

@@ -142,7 +142,7 @@ fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     for file in files {
         secrets.assert_absent_from(&file.display().to_string(), &fs::read(&file).unwrap());
     }
-    assert_eq!(running.terminate().0, Some(0));
+    assert_eq!(running.terminate(), Some(0));
     let log = deployment.log();
     assert!(log.contains("TRACE") && log.contains("DEBUG"), "the log contains all levels");
     secrets.assert_absent_from("the debug endpoints", shown.as_bytes());

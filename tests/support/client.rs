@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::WAIT_LIMIT;
+
 /// A request that is being built.
 #[derive(Clone)]
 pub struct Request {
@@ -81,17 +83,21 @@ impl Request {
         self.try_send().expect("an answer")
     }
 
-    /// Sends the request; `None` if the server is gone.
+    /// Sends the request; `None` if the server is gone. Fails if the call hangs.
+    #[track_caller]
     pub fn try_send(self) -> Option<Response> {
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+        let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+        let agent: ureq::Agent = config.timeout_global(Some(WAIT_LIMIT)).build().into();
         let mut request = ureq::http::Request::builder().method(self.method.as_str()).uri(&self.url);
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
         let request = request.body(self.body).expect("a request that can be sent");
         let config = agent.configure_request(request).allow_non_standard_methods(true).build();
-        let mut response = agent.run(config).ok()?;
+        let mut response = match agent.run(config) {
+            Err(error @ ureq::Error::Timeout(_)) => panic!("a call hangs: {error}"),
+            answer => answer.ok()?,
+        };
         let headers = response.headers().iter();
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("").to_owned()));
         Some(Response {

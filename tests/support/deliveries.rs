@@ -22,6 +22,13 @@ impl TestApp {
         eventually(|| self.is_armed());
     }
 
+    /// The same, for one webhook endpoint of the project, while posts to others are in progress.
+    #[track_caller]
+    pub fn wait_until_endpoint_armed(&self, id: &str) {
+        let path = format!("/{}/webhook/{id}", self.project);
+        eventually(|| !self.actors(&path)["timers"].as_array().unwrap().is_empty());
+    }
+
     /// Moves the clock by one tick and waits until every due delivery has been posted and recorded.
     #[track_caller]
     pub fn deliver(&self) {

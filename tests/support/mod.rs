@@ -19,7 +19,7 @@ mod sandbox;
 pub mod tls;
 mod watcher;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -42,7 +42,10 @@ pub use watcher::{Watched, Watcher};
 pub const START: &str = "2026-03-01T12:00:00Z";
 
 /// How long a test waits for a state, in real time. Far longer than needed on a busy machine.
-pub const WAIT_LIMIT: Duration = Duration::from_secs(20);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// A timeout that no test waits for: a test fails at [`WAIT_LIMIT`] if it waits for what ends at this one.
+pub const NEVER: Duration = Duration::from_secs(600);
 
 /// A running app.
 pub struct TestApp {
@@ -217,6 +220,11 @@ impl TestApp {
                 stopped.expect("the app stops well");
             }
         }
+    }
+
+    /// Waits until this server accepts no connections: it has begun to stop. For another thread than that which stops it.
+    pub fn stop_begins(api: &str) {
+        eventually(|| TcpStream::connect(api.trim_start_matches("http://")).is_err());
     }
 
     /// Advances the clock.

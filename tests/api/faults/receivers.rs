@@ -2,11 +2,12 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Hanging, Receiver, TestApp};
+use crate::support::{Hanging, NEVER, Receiver, TestApp};
 
 /// Starts a receiver that treats each request so. Returns its url.
 fn receiver(treat: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
@@ -25,11 +26,11 @@ fn resetting() -> String {
     url
 }
 
-/// Writes a byte at a time, over and over, until the sender is gone.
-fn drip(mut stream: TcpStream) {
+/// Writes a byte at a time, over and over, until the sender or the test is gone.
+fn drip(mut stream: TcpStream, test: &Weak<()>) {
     let head = b"HTTP/1.1 200 OK\r\nx-padding: ".iter().chain(std::iter::repeat(&b'x'));
     for byte in head {
-        if stream.write_all(&[*byte]).is_err() {
+        if stream.write_all(&[*byte]).is_err() || test.strong_count() == 0 {
             return;
         }
         std::thread::park_timeout(Duration::from_millis(50));
@@ -42,37 +43,69 @@ fn endless(mut stream: TcpStream) {
     while stream.write_all(&[b'x'; 65_536]).is_ok() {}
 }
 
-#[test]
-fn receivers_that_misbehave_in_any_way_delay_no_other_and_are_tried_again() {
-    let app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_secs(1));
-    let (healthy, hanging) = (Receiver::start(), Hanging::start());
-    let garbage = receiver(|mut stream| drop(stream.write_all(b"\x16\x03\x01 220 no HTTP\r\n\r\n")));
-    let endless_head = receiver(|mut stream| while stream.write_all(b"HTTP/1.1 200 OK\r\nx: y\r\n").is_ok() {});
-    let faults = [
-        (resetting(), "connection closed before an answer"),
-        (receiver(drip), "timed out after 1s"),
-        (hanging.url.clone(), "timed out after 1s"),
-        (garbage, "the answer is not valid HTTP"),
-        (endless_head, "the answer is not valid HTTP"),
-        (receiver(endless), ""),
-    ];
-    let ids = faults.each_ref().map(|(url, _)| app.endpoint(url)["id"].clone());
-    app.endpoint(&healthy.url);
-    for room in ["one", "two"] {
-        app.room(room);
-        app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
-        app.tick();
-        let ticked = Instant::now();
-        assert_eq!(healthy.types(1), ["room.finished"]);
-        assert!(ticked.elapsed() < Duration::from_millis(900), "{:?}", ticked.elapsed());
-        app.settle();
+/// Receivers that misbehave, each in another way, until this is dropped.
+struct Misbehaving {
+    /// Their urls, and the error that a delivery to each has after a timeout of a second; empty if it is delivered.
+    faults: [(String, &'static str); 6],
+    _hanging: Hanging,
+    _dripping: Arc<()>,
+}
+
+impl Misbehaving {
+    fn start() -> Self {
+        let (hanging, dripping) = (Hanging::start(), Arc::new(()));
+        let test = Arc::downgrade(&dripping);
+        let garbage = receiver(|mut stream| drop(stream.write_all(b"\x16\x03\x01 220 no HTTP\r\n\r\n")));
+        let endless_head = receiver(|mut stream| while stream.write_all(b"HTTP/1.1 200 OK\r\nx: y\r\n").is_ok() {});
+        let faults = [
+            (resetting(), "connection closed before an answer"),
+            (receiver(move |stream| drip(stream, &test)), "timed out after 1s"),
+            (hanging.url.clone(), "timed out after 1s"),
+            (garbage, "the answer is not valid HTTP"),
+            (endless_head, "the answer is not valid HTTP"),
+            (receiver(endless), ""),
+        ];
+        Self { faults, _hanging: hanging, _dripping: dripping }
     }
-    for ((url, error), id) in faults.iter().zip(&ids) {
+}
+
+fn end_room(app: &TestApp, room: &str) {
+    app.room(room);
+    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+}
+
+#[test]
+fn receivers_that_misbehave_in_any_way_delay_no_other() {
+    let app = TestApp::start_with(|config| config.webhooks.timeout = NEVER);
+    let (healthy, misbehaving) = (Receiver::start(), Misbehaving::start());
+    for (url, _) in &misbehaving.faults {
+        app.endpoint(url);
+    }
+    let id = app.endpoint(&healthy.url)["id"].as_str().unwrap().to_owned();
+    for room in ["one", "two"] {
+        end_room(&app, room);
+        app.wait_until_endpoint_armed(&id);
+        app.advance(Duration::from_secs(5));
+        assert_eq!(healthy.next().json()["room"], room);
+    }
+}
+
+#[test]
+fn deliveries_to_receivers_that_misbehave_in_any_way_end_and_are_tried_again() {
+    let app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_secs(1));
+    let misbehaving = Misbehaving::start();
+    let ids = misbehaving.faults.each_ref().map(|(url, _)| app.endpoint(url)["id"].clone());
+    for room in ["one", "two"] {
+        end_room(&app, room);
+        app.deliver();
+    }
+    for ((url, error), id) in misbehaving.faults.iter().zip(&ids) {
         let deliveries = app.deliveries(&format!("endpoint_id={}", id.as_str().unwrap()));
         assert_eq!(deliveries.len(), 2, "{url}");
         for delivery in deliveries {
             let status = if error.is_empty() { "delivered" } else { "pending" };
             assert_eq!((&delivery["status"], &delivery["last_error"]), (&json!(status), &json!(error)), "{delivery}");
+            assert!(delivery.get("next_attempt_at").is_some() != error.is_empty(), "{delivery}");
         }
     }
     app.admin("GET", "/readyz").send().expect(200);

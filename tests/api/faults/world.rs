@@ -8,9 +8,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Receiver, Request, Response, TestApp, WAIT_LIMIT};
 
-/// How long a call may wait for an actor that is rebuilt. An answer that never comes takes longer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 pub struct World {
     pub app: TestApp,
     pub receiver: Receiver,
@@ -33,7 +30,7 @@ impl World {
             if let Ok(answer) = answer.recv_timeout(Duration::from_millis(50)) {
                 return answer;
             }
-            assert!(started.elapsed() < PATIENCE, "a call hangs");
+            assert!(started.elapsed() < WAIT_LIMIT, "a call hangs");
             self.app.advance(Duration::from_millis(100));
         }
     }
@@ -119,7 +116,7 @@ impl World {
         let started = Instant::now();
         // A room that fails at the question refuses the client.
         while answer.recv_timeout(Duration::from_millis(50)).is_err() {
-            assert!(started.elapsed() < PATIENCE, "a client hangs");
+            assert!(started.elapsed() < WAIT_LIMIT, "a client hangs");
             self.app.advance(Duration::from_millis(100));
         }
     }

@@ -1,12 +1,12 @@
 //! Receivers that never answer delay neither the calls to LiveKit nor the webhooks of other projects.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use livekit_double::Joining;
 use serde_json::{Value, json};
 
-use super::{livekit, room};
-use crate::support::{Hanging, Receiver, Request, TestApp, eventually};
+use super::{livekit_with, room};
+use crate::support::{Hanging, NEVER, Receiver, Request, TestApp, eventually};
 use crate::tools::other_project;
 
 /// More than the threads that the whole process once had for blocking work.
@@ -21,7 +21,9 @@ fn armed(app: &TestApp) -> usize {
 
 #[test]
 fn hanging_receivers_delay_neither_livekit_nor_another_project() {
-    let ((app, double), hanging, receiver) = (livekit(), Hanging::start(), Receiver::start());
+    // What waited for a hanging receiver would not be done before the test gives up.
+    let (app, double) = livekit_with(|config| config.webhooks.timeout = NEVER);
+    let (hanging, receiver) = (Hanging::start(), Receiver::start());
     let other = other_project(&app, "self_hosted");
     let room = room(&app);
     for n in 0..HANGING {
@@ -32,9 +34,6 @@ fn hanging_receivers_delay_neither_livekit_nor_another_project() {
     eventually(|| armed(&app) == HANGING);
     app.advance(Duration::from_secs(5));
     eventually(|| hanging.held() >= 100);
-    let started = Instant::now();
-    eventually(|| started.elapsed() > Duration::from_millis(300));
-    assert!(hanging.held() < HANGING, "{} posts run at once", hanging.held());
 
     let as_other = |method: &str, path: &str| Request::new(method, format!("{}{path}", app.api)).bearer(&other.key);
     as_other("POST", "/v1/webhook-endpoints").json(json!({"url": receiver.url})).send().expect(201);
@@ -42,14 +41,12 @@ fn hanging_receivers_delay_neither_livekit_nor_another_project() {
     as_other("DELETE", "/v1/rooms/theirs").send().expect_empty(204);
     let path = format!("?kind=webhook_endpoint&project={}", other.project);
     eventually(|| app.actors(&path)["actors"][0]["timers"].as_array().is_some_and(|timers| !timers.is_empty()));
-    let ticked = Instant::now();
     app.advance(Duration::from_secs(5));
     assert_eq!(receiver.next().json()["room"], "theirs");
-    assert!(ticked.elapsed() < Duration::from_secs(1), "{:?}", ticked.elapsed());
 
     double.join(&room, &Joining::participant("alice"));
-    let asked = Instant::now();
     let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(listed["participants"][0]["identity"], "alice");
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    // The 600 were due long before the event of the other project.
+    assert!(hanging.held() < HANGING, "{} posts run at once", hanging.held());
 }

@@ -39,8 +39,13 @@ fn livekit_app_with(double: &Double, change: impl FnOnce(&mut Config)) -> TestAp
 
 /// The same, and the double reports to it.
 pub fn livekit() -> (TestApp, Double) {
+    livekit_with(|_| {})
+}
+
+/// The same, with some settings changed.
+fn livekit_with(change: impl FnOnce(&mut Config)) -> (TestApp, Double) {
     let double = Double::start();
-    let app = livekit_app(&double);
+    let app = livekit_app_with(&double, change);
     double.send_to(&format!("{}/media/livekit/webhook", app.api));
     (app, double)
 }

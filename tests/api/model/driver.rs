@@ -9,7 +9,7 @@ use super::reference::{CODE_LIFE, Call, Model, Room, SPEAKERS};
 use crate::support::{Receiver, Response, TestApp};
 
 /// How long records that a timer changes may take to be as the model says, in real time.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The app, the model, and the names that the app has given.
 pub struct Driver {

@@ -155,6 +155,6 @@ fn a_role_that_may_not_publish_is_refused_and_its_packets_are_not_forwarded() {
     assert!(call.clients[alice].publications.is_empty());
     call.wait("channels are open", |call| call.clients[alice].transport.connection.channels.len() >= 2);
     call.clients[alice].send_data("hello", &[]);
-    call.run(super::ENFORCEMENT);
+    call.run(super::SILENCE);
     assert!(call.clients[1].messages().is_empty(), "data is publishing too");
 }
