@@ -54,5 +54,6 @@ def program():
     """Returns the program to check, which is built unless CONCLAVE_BIN names one."""
     if given := os.environ.get("CONCLAVE_BIN"):
         return Path(given).resolve()
-    subprocess.run(["cargo", "build", "--quiet", "--bin", "conclave"], cwd=ROOT, check=True)
+    # The whole workspace, as the tests do: dependencies that are built for one package have other features.
+    subprocess.run(["cargo", "build", "--quiet", "--workspace", "--bins"], cwd=ROOT, check=True)
     return target_directory() / "debug" / "conclave"

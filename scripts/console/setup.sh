@@ -16,7 +16,7 @@ if [[ ! -e $TOOLS/installed ]]; then
     touch "$TOOLS/installed"
 fi
 if [[ -z ${CONCLAVE_BIN:-} ]]; then
-    cargo build --quiet --bin conclave
+    cargo build --quiet --workspace --bins
     CONCLAVE_BIN=$target/debug/conclave
 fi
 CONCLAVE_BIN=$(realpath "$CONCLAVE_BIN")
