@@ -26,7 +26,7 @@ class Walk {
 
   // An action has been done when the page says so.
   async says(text) {
-    await this.page.getByText(text).first().waitFor({ timeout: 15_000 }).catch(async () => {
+    await this.page.getByText(text).first().waitFor({ timeout: 60_000 }).catch(async () => {
       const main = await this.page.locator('main').innerText();
       throw new Error(`${this.page.url()} does not say ${JSON.stringify(text)}, but: ${main.slice(0, 600)}`);
     });
@@ -87,12 +87,12 @@ class Walk {
     await keyboard.press(this.button('Open room'));
     await this.says('The room is open.');
     const path = new URL(this.page.url()).pathname;
-    await this.open(path);
-    await this.page.waitForTimeout(500);
+    // Events are shown from when their stream is answered.
+    await Promise.all([this.page.waitForResponse((answer) => answer.url().endsWith(`${path}/events`)), this.open(path)]);
     await server.join(name, 'alice', 'guest', [['audio', 'microphone']]);
     await this.page.locator('.events').getByText('participant.joined').waitFor();
     this.done += 1;
-    await this.page.locator('[aria-label="Mute the microphone of alice"]').waitFor({ timeout: 15_000 });
+    await this.page.locator('[aria-label="Mute the microphone of alice"]').waitFor({ timeout: 60_000 });
     await keyboard.press('[aria-label="Mute the microphone of alice"]');
     await this.says('The track was muted or unmuted.');
     await keyboard.choose('#role-alice', 'host');

@@ -10,7 +10,7 @@ export class Keyboard {
   // Goes to a control with Tab alone. What cannot be reached in this way fails.
   async reach(selector) {
     const wanted = this.page.locator(selector).first();
-    await wanted.waitFor({ state: 'visible', timeout: 10_000 });
+    await wanted.waitFor({ state: 'visible', timeout: 60_000 });
     const isThere = () => wanted.evaluate((control) => document.activeElement === control);
     for (let stop = 0; stop < MOST_STOPS; stop += 1) {
       if (await isThere()) {

@@ -61,7 +61,7 @@ async function open(browser, options) {
   const { width = 1440, ...rest } = options;
   // axe-core is put into the page by the check; the policy of the pages stays in force for all else.
   const context = await browser.newContext({ viewport: { width, height: 900 }, ...rest });
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(60_000);
   return context;
 }
 

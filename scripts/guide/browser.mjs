@@ -27,7 +27,7 @@ export class Windows {
     const args = camera ? [...ARGUMENTS, `--use-file-for-fake-video-capture=${camera}`] : ARGUMENTS;
     const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args });
     const page = await browser.newPage({ viewport: SIZE });
-    page.setDefaultTimeout(30_000);
+    page.setDefaultTimeout(60_000);
     await page.goto(link);
     const window = { browser, page, name };
     this.windows.push(window);

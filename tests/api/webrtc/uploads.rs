@@ -202,8 +202,7 @@ fn an_upload_that_a_crash_interrupts_is_made_by_the_next_start_and_what_was_begu
     recorded.stop(&id);
     eventually(|| recorded.storage.counts().2 == 1);
     assert_eq!(status(&recorded.call.app, &id), "ending");
-    let path = format!("{}/egress/{id}", recorded.call.app.project);
-    let debug = recorded.call.app.admin("GET", &format!("/debug/actors/{path}")).send().expect(200);
+    let debug = recorded.call.app.actors(&format!("/{}/egress/{id}", recorded.call.app.project));
     assert_eq!(
         (&debug["state"]["upload"]["phase"], &debug["state"]["upload"]["sent_bytes"]),
         (&json!("running"), &json!(0))
@@ -301,8 +300,7 @@ fn a_storage_that_was_away_for_long_gets_the_file_once_it_is_back() {
         recorded.call.app.advance(Duration::from_secs(300));
         status(&recorded.call.app, &id) == "failed"
     });
-    let path = format!("/debug/actors/{}/egress/{id}", recorded.call.app.project);
-    let debug = recorded.call.app.admin("GET", &path).send().expect(200);
+    let debug = recorded.call.app.actors(&format!("/{}/egress/{id}", recorded.call.app.project));
     assert_eq!(
         (&debug["state"]["upload"]["phase"], &debug["timers"][0]["name"]),
         (&json!("waiting"), &json!("upload"))

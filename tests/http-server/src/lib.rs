@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use object_storage::{Fault, ObjectStorage};
 
 /// How long a client may take to send its request.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

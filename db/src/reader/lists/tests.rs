@@ -14,7 +14,7 @@ use crate::commit_count::CommitCount;
 use crate::reader::Readers;
 use crate::sql::Sql;
 
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(60);
 /// A query that never ends.
 const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 

@@ -40,7 +40,7 @@ async fn a_commit_of_this_process_is_read_at_once_and_one_of_another_process_soo
     // Reads that never pause renew the snapshot, too.
     while count(&readers).await == 100 {
         reads += 1;
-        assert!(since.elapsed() < Duration::from_secs(10), "{reads} reads did not see it");
+        assert!(since.elapsed() < Duration::from_secs(60), "{reads} reads did not see it");
     }
 }
 
@@ -60,7 +60,7 @@ async fn wait_until_unread(other: &Connection) {
     let since = Instant::now();
     let is_busy = || other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0)).unwrap();
     while is_busy() {
-        assert!(since.elapsed() < Duration::from_secs(10));
+        assert!(since.elapsed() < Duration::from_secs(60));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

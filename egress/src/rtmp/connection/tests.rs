@@ -11,7 +11,7 @@ use crate::flv::TagKind;
 use crate::rtmp::double::{Behaviour, KEY, Receiver, tag};
 
 /// How long something may take that comes at once.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn loopback() -> AddressFilter {
     AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()])
