@@ -24,7 +24,7 @@ mod plane;
 mod rooms;
 mod signal_connection;
 mod subscriptions;
-mod transport_error;
+mod transport;
 mod twirp;
 mod webhook;
 

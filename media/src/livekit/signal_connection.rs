@@ -1,23 +1,26 @@
 //! The websocket by which clients join a LiveKit room. LiveKit lists a participant as soon as the handshake is complete, so
-//! this module sends and reads nothing after it.
+//! this module sends and reads nothing after it: it makes the handshake by HTTP and keeps the connection.
 
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use conclave_model::Secret;
+use conclave_model::secret::{BASE62, random_text};
+use sha1::{Digest, Sha1};
 use thiserror::Error;
-use tungstenite::client::uri_mode;
-use tungstenite::http::Uri;
-use tungstenite::stream::{MaybeTlsStream, Mode};
-use tungstenite::{ClientRequestBuilder, Error, HandshakeError, WebSocket};
+use ureq::Agent;
+use ureq::http::{HeaderValue, StatusCode};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport};
 
-use super::transport_error::describe_io;
+use super::transport::{config, describe_http, http_url};
+
+/// What a server hashes with the key of a handshake (RFC 6455, section 1.3).
+const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// An open signal connection. The participant leaves when it is dropped.
-pub(super) struct SignalConnection(
-    #[expect(dead_code, reason = "held open, not used")] WebSocket<MaybeTlsStream<TcpStream>>,
-);
+pub(super) struct SignalConnection(#[expect(dead_code, reason = "held open, not used")] Slot);
 
 /// Why no signal connection could be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -38,74 +41,156 @@ pub(super) async fn connect(url: &str, token: Secret, timeout: Duration) -> Resu
 }
 
 fn connect_blocking(signal_url: &str, token: &Secret, timeout: Duration) -> Result<SignalConnection, ConnectError> {
-    let failed = |description: &str| ConnectError::Failed(description.into());
-    let io_failed = |error: &io::Error| ConnectError::Failed(describe_io(error, timeout));
-    let uri: Uri = signal_url.parse().map_err(|_| failed("media.url is no address: check it"))?;
-    let stream = open_stream(&uri, timeout).map_err(|error| io_failed(&error))?;
-    let request = ClientRequestBuilder::new(uri).with_header("Authorization", format!("Bearer {}", token.reveal()));
-    match tungstenite::client_tls(request, stream) {
-        Ok((socket, _)) => Ok(SignalConnection(socket)),
-        Err(HandshakeError::Failure(Error::Http(response))) => Err(ConnectError::Status(response.status().as_u16())),
-        Err(HandshakeError::Failure(Error::Io(error))) => Err(io_failed(&error)),
-        Err(HandshakeError::Failure(Error::Tls(error))) => {
-            Err(ConnectError::Failed(format!("TLS with LiveKit failed: {error}")))
+    let slot = Slot::default();
+    let connector = DefaultConnector::default().chain(Keeper(Arc::clone(&slot)));
+    let config = config().timeout_global(Some(timeout)).build();
+    let key = BASE64_STANDARD.encode(random_text(16, BASE62));
+    let request = Agent::with_parts(config, connector, DefaultResolver::default())
+        .get(signal_url)
+        .header("Authorization", format!("Bearer {}", token.reveal()))
+        .header("Connection", "Upgrade")
+        .header("Upgrade", "websocket")
+        .header("Sec-WebSocket-Version", "13")
+        .header("Sec-WebSocket-Key", &key);
+    let response = request.call().map_err(|error| ConnectError::Failed(describe_http(&error, timeout)))?;
+    let accepted = response.headers().get("Sec-WebSocket-Accept").map(HeaderValue::as_bytes);
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS if accepted == Some(accept(&key).as_bytes()) => Ok(SignalConnection(slot)),
+        StatusCode::SWITCHING_PROTOCOLS => {
+            Err(ConnectError::Failed("what answers at media.url speaks no websocket".into()))
         }
-        Err(HandshakeError::Failure(_)) => Err(failed("what answers at media.url speaks no websocket")),
-        // The read timeout of the stream expired.
-        Err(HandshakeError::Interrupted(_)) => Err(io_failed(&io::ErrorKind::TimedOut.into())),
+        status => Err(ConnectError::Status(status.as_u16())),
     }
 }
 
-/// Opens a TCP connection to the first address of the host that accepts one.
-fn open_stream(uri: &Uri, timeout: Duration) -> io::Result<TcpStream> {
-    let default_port = match uri_mode(uri) {
-        Ok(Mode::Tls) => 443,
-        _ => 80,
-    };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let mut last_error = io::ErrorKind::AddrNotAvailable.into();
-    for address in (host, uri.port_u16().unwrap_or(default_port)).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))?;
-                return Ok(stream);
-            }
-            Err(error) => last_error = error,
-        }
-    }
-    Err(last_error)
+/// Returns how a server answers this key.
+fn accept(key: &str) -> String {
+    BASE64_STANDARD.encode(Sha1::new().chain_update(key).chain_update(ACCEPTED_WITH).finalize())
 }
 
-/// Returns the websocket url of the server at `url`: `wss://host/rtc` for `https://host/`. Every version of LiveKit
+/// Returns the url of the websocket on the server at `url`: `https://host/rtc` for `wss://host/`. Every version of LiveKit
 /// supports protocol 9.
 fn signal_url(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("ws", url));
-    let scheme = match scheme {
-        "http" => "ws",
-        "https" => "wss",
-        other => other,
-    };
-    format!("{scheme}://{}/rtc?protocol=9&auto_subscribe=0", rest.trim_end_matches('/'))
+    format!("{}/rtc?protocol=9&auto_subscribe=0", http_url(url))
+}
+
+/// Where a connection is put that its client drops: after a response that switches protocols, it is open and not used.
+type Slot = Arc<Mutex<Option<Box<dyn Transport>>>>;
+
+/// Gives the connections of a client to a slot.
+#[derive(Debug)]
+struct Keeper(Slot);
+
+impl Connector<Box<dyn Transport>> for Keeper {
+    type Out = Kept;
+
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        opened: Option<Box<dyn Transport>>,
+    ) -> Result<Option<Kept>, ureq::Error> {
+        Ok(opened.map(|transport| Kept { transport, slot: Arc::clone(&self.0) }))
+    }
+}
+
+/// A connection that goes to the slot when it is dropped.
+#[derive(Debug)]
+struct Kept {
+    transport: Box<dyn Transport>,
+    slot: Slot,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let transport = std::mem::replace(&mut self.transport, Box::new(()));
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(transport);
+    }
+}
+
+impl Transport for Kept {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.transport.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        self.transport.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        self.transport.await_input(timeout)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.transport.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.transport.is_tls()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
     #[test]
     fn the_signal_url_is_derived_from_an_api_url() {
-        assert_eq!(signal_url("http://127.0.0.1:7880"), "ws://127.0.0.1:7880/rtc?protocol=9&auto_subscribe=0");
-        assert_eq!(signal_url("https://example.org/lk/"), "wss://example.org/lk/rtc?protocol=9&auto_subscribe=0");
-        assert_eq!(signal_url("wss://example.org"), "wss://example.org/rtc?protocol=9&auto_subscribe=0");
+        assert_eq!(signal_url("http://127.0.0.1:7880"), "http://127.0.0.1:7880/rtc?protocol=9&auto_subscribe=0");
+        assert_eq!(signal_url("https://example.org/lk/"), "https://example.org/lk/rtc?protocol=9&auto_subscribe=0");
+        assert_eq!(signal_url("wss://example.org"), "https://example.org/rtc?protocol=9&auto_subscribe=0");
+    }
+
+    #[test]
+    fn a_server_answers_a_key_as_the_standard_says() {
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    /// Connects to a server that answers with this head, and returns its end of the connection beside the result.
+    fn answered(head: &'static str) -> (Result<SignalConnection, ConnectError>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = signal_url(&format!("ws://{}", listener.local_addr().unwrap()));
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let read = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..read]).into_owned();
+            let key = request.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).unwrap();
+            write!(stream, "{}\r\n\r\n", head.replace("ACCEPT", &accept(key))).unwrap();
+            stream
+        });
+        (connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)), server.join().unwrap())
+    }
+
+    #[test]
+    fn the_connection_is_open_until_it_is_dropped() {
+        let switched = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                        Sec-WebSocket-Accept: ACCEPT";
+        let (connection, mut server) = answered(switched);
+        let connection = connection.unwrap();
+        server.set_nonblocking(true).unwrap();
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        server.set_nonblocking(false).unwrap();
+        drop(connection);
+        assert_eq!(server.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn connecting_fails_if_the_server_does_not_switch_to_websockets() {
+        let other_key = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                         Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+        let (connected, _) = answered(other_key);
+        assert!(matches!(connected, Err(ConnectError::Failed(text)) if text.contains("speaks no websocket")));
+        let (connected, _) = answered("HTTP/1.1 404 Not Found\r\nContent-Length: 0");
+        assert!(matches!(connected, Err(ConnectError::Status(404))));
     }
 
     #[test]
     fn connecting_fails_if_the_server_closes_during_the_tls_handshake() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("wss://{}/rtc", listener.local_addr().unwrap());
+        let url = signal_url(&format!("wss://{}", listener.local_addr().unwrap()));
         let server = std::thread::spawn(move || drop(listener.accept()));
         let connected = connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)).map(drop);
         assert!(matches!(connected, Err(ConnectError::Failed(_))), "{connected:?}");
@@ -115,7 +200,7 @@ mod tests {
     #[test]
     fn connecting_fails_after_the_timeout_if_the_server_does_not_answer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("ws://{}/rtc", listener.local_addr().unwrap());
+        let url = signal_url(&format!("ws://{}", listener.local_addr().unwrap()));
         let connected = connect_blocking(&url, &Secret::new("t"), Duration::from_millis(50)).map(drop);
         assert_eq!(connected, Err(ConnectError::Failed("LiveKit did not answer within 50ms".into())));
     }

@@ -15,7 +15,7 @@ use ureq::http::header::CONTENT_TYPE;
 use super::access_token::api_token;
 use super::call_error::CallError;
 use super::calls::{Call, CallTimeout};
-use super::transport_error::describe_http;
+use super::transport::{config, describe_http, http_url};
 use crate::token::TokenSigner;
 
 /// Calls that may run at once. Moderation is rare and LiveKit is near, so more than these mean an outage that has not been
@@ -58,15 +58,16 @@ struct HttpRequest {
 impl TwirpClient {
     /// Creates a client of the server at `url`, which may be the websocket url that participants use.
     pub fn new(url: &str, timeout: Duration, signer: Arc<TokenSigner>, clock: Clock) -> Self {
-        let config = Agent::config_builder()
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
-            .max_idle_age(MAX_IDLE)
-            .build();
+        let config = config().max_idle_age(MAX_IDLE).build();
         let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
-        Self { agent: config.into(), base_url: base_url(url), timeout, signer, clock, permits }
+        Self {
+            agent: config.into(),
+            base_url: format!("{}/twirp/livekit.", http_url(url)),
+            timeout,
+            signer,
+            clock,
+            permits,
+        }
     }
 
     /// Makes a call and decodes its response.
@@ -120,28 +121,5 @@ fn send(agent: &Agent, request: &HttpRequest) -> Result<Vec<u8>, CallError> {
         200 if is_protobuf => Ok(body),
         200 => Err(CallError::Unavailable("what answers at media.url is not LiveKit's API".into())),
         _ => Err(CallError::from_response(status, &body)),
-    }
-}
-
-/// Returns the base url of the API: `http://host:7880/twirp/livekit.` for `ws://host:7880/`.
-fn base_url(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let scheme = match scheme {
-        "ws" => "http",
-        "wss" => "https",
-        other => other,
-    };
-    format!("{scheme}://{}/twirp/livekit.", rest.trim_end_matches('/'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_api_url_is_derived_from_a_websocket_url() {
-        assert_eq!(base_url("ws://127.0.0.1:7880"), "http://127.0.0.1:7880/twirp/livekit.");
-        assert_eq!(base_url("wss://live.example.org/"), "https://live.example.org/twirp/livekit.");
-        assert_eq!(base_url("https://example.org/lk/"), "https://example.org/lk/twirp/livekit.");
     }
 }

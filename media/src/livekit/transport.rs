@@ -1,7 +1,32 @@
-//! Descriptions of network errors for the operator, shared by the API client and the websocket connection.
+//! What the API client and the websocket connection share: how they call, and their descriptions of network errors for the
+//! operator.
 
 use std::io;
 use std::time::Duration;
+
+use ureq::Agent;
+use ureq::config::ConfigBuilder;
+use ureq::typestate::AgentScope;
+
+/// Returns how LiveKit is called.
+pub(super) fn config() -> ConfigBuilder<AgentScope> {
+    Agent::config_builder()
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .proxy(None)
+        .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
+}
+
+/// Returns where the server at `url` is called: `http://host:7880` for `ws://host:7880/`.
+pub(super) fn http_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let scheme = match scheme {
+        "ws" => "http",
+        "wss" => "https",
+        other => other,
+    };
+    format!("{scheme}://{}", rest.trim_end_matches('/'))
+}
 
 /// Describes why an HTTP request to LiveKit failed.
 pub(super) fn describe_http(error: &ureq::Error, timeout: Duration) -> String {
@@ -19,7 +44,7 @@ pub(super) fn describe_http(error: &ureq::Error, timeout: Duration) -> String {
 }
 
 /// Describes why a connection to LiveKit failed.
-pub(super) fn describe_io(error: &io::Error, timeout: Duration) -> String {
+fn describe_io(error: &io::Error, timeout: Duration) -> String {
     use io::ErrorKind as Kind;
     match error.kind() {
         Kind::TimedOut | Kind::WouldBlock => timed_out(timeout),
@@ -37,4 +62,16 @@ pub(super) fn describe_io(error: &io::Error, timeout: Duration) -> String {
 
 fn timed_out(timeout: Duration) -> String {
     format!("LiveKit did not answer within {timeout:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_of_calls_is_derived_from_a_websocket_url() {
+        assert_eq!(http_url("ws://127.0.0.1:7880"), "http://127.0.0.1:7880");
+        assert_eq!(http_url("wss://live.example.org/"), "https://live.example.org");
+        assert_eq!(http_url("https://example.org/lk/"), "https://example.org/lk");
+    }
 }
