@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use conclave_model::usage::BillingVerdict;
 use conclave_model::{Clock, ProjectId, Secret};
+use rustls::crypto::aws_lc_rs;
 use serde::Deserialize;
 use ureq::Agent;
+use ureq::tls::TlsConfig;
 use url::Url;
 
 /// Limit for the whole request, from name resolution to the last byte of the body.
@@ -73,7 +75,9 @@ impl BillingClient {
     /// Creates a client of the service at `url`, which sends `token` as a bearer token.
     #[must_use]
     pub fn new(url: Url, token: Option<Secret>, clock: Clock) -> Self {
+        let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = Agent::config_builder()
+            .tls_config(tls.build())
             .timeout_global(Some(TIMEOUT))
             .max_redirects(0)
             .http_status_as_error(false)
@@ -201,6 +205,17 @@ mod tests {
         let at = |millis: u64| Duration::from_millis(100_000 + millis);
         assert_eq!((verdict.is_fresh(at(29_999)), verdict.is_fresh(at(30_000))), (true, false));
         assert_eq!((failure.is_fresh(at(999)), failure.is_fresh(at(1_000))), (true, false));
+    }
+
+    #[test]
+    fn a_service_that_ends_the_handshake_of_tls_is_unreachable() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || drop(listener.accept()));
+        let billing = BillingClient::new(url.parse().unwrap(), None, Clock::system());
+        let verdict = billing.service.fetch_verdict(&"prj_5f2a9c01be34".parse().unwrap());
+        assert!(matches!(verdict, Err(BillingError::Unreachable(_))), "{verdict:?}");
+        server.join().unwrap();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::io::AsyncWriteExt;
@@ -28,7 +28,7 @@ impl TlsAcceptor {
     /// # Errors
     /// The library was built without the versions of the protocol.
     pub fn new(certificates: Certificates, challenges: Challenges) -> Result<Self, rustls::Error> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
         let mut config = builder.with_cert_resolver(Arc::new(Resolver { certificates, challenges }));
         config.alpn_protocols = vec![b"http/1.1".to_vec(), ACME_TLS.to_vec()];

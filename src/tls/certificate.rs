@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use conclave_model::Timestamp;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -34,7 +34,7 @@ pub enum CertificateError {
     #[error("no private key in PEM")]
     NoKey,
     /// The key is of a kind that is not supported.
-    #[error("the private key is not RSA, ECDSA (P-256, P-384) or Ed25519")]
+    #[error("the private key is not RSA, ECDSA (P-256, P-384, P-521) or Ed25519")]
     UnsupportedKey,
     /// The key does not belong to the certificate.
     #[error("the private key does not belong to the certificate")]
@@ -53,7 +53,7 @@ impl Certificate {
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let ([not_before, not_after], names) = validity_and_names(first)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
-        let key = ring::sign::any_supported_type(&key).map_err(|_| CertificateError::UnsupportedKey)?;
+        let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|_| CertificateError::UnsupportedKey)?;
         let certified = CertifiedKey::new(chain, key);
         certified.keys_match().map_err(|_| CertificateError::KeyMismatch)?;
         Ok(Self { key: Arc::new(certified), not_after, not_before, names })
@@ -112,6 +112,8 @@ impl Certificates {
 
 #[cfg(test)]
 mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
     use super::*;
 
     fn pem(names: &[&str]) -> (String, String) {
@@ -128,6 +130,20 @@ mod tests {
         // The defaults of rcgen.
         assert_eq!(certificate.not_before.to_string()[..4], *"1975");
         assert_eq!(certificate.not_after.to_string()[..4], *"4096");
+    }
+
+    #[test]
+    fn keys_of_each_kind_are_accepted() {
+        use rcgen::{
+            PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_ED25519, PKCS_RSA_SHA256,
+        };
+        let kinds = [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ECDSA_P521_SHA512, &PKCS_ED25519];
+        for kind in kinds.into_iter().chain([&PKCS_RSA_SHA256]) {
+            let key = KeyPair::generate_for(kind).unwrap();
+            let chain = CertificateParams::new(["a.example".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+            let made = Certificate::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes());
+            assert!(made.is_ok(), "{kind:?}: {made:?}");
+        }
     }
 
     #[test]

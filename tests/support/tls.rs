@@ -30,7 +30,7 @@ impl TimeProvider for Standing {
 pub fn connect(port: u16, name: &str, trusted: &[u8], now: Timestamp) -> io::Result<Connection> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_details(provider, Arc::new(Standing(now)));
     let config = config.with_safe_default_protocol_versions().unwrap();
     shake_hands(([127, 0, 0, 1], port).into(), name, config.with_root_certificates(roots).with_no_client_auth())

@@ -11,11 +11,14 @@
 
 use std::cell::Cell;
 use std::io::{self, Read as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::address::AddressFilter;
 use conclave_model::{DeliveryId, Secret, Timestamp};
+use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
+use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
@@ -154,7 +157,9 @@ impl Sender {
 
 /// Returns a client that keeps up to this many idle connections, in all and to one host.
 fn agent(resolver: impl Resolver, timeout: Duration, (in_all, to_host): (usize, usize)) -> Agent {
+    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = Agent::config_builder()
+        .tls_config(tls.build())
         .timeout_global(Some(timeout))
         .max_redirects(0)
         .http_status_as_error(false)

@@ -11,9 +11,11 @@ use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
+use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::http::uri::Scheme;
 use ureq::http::{Method, Request, Response};
+use ureq::tls::TlsConfig;
 use ureq::unversioned::transport::DefaultConnector;
 
 use super::UploadFailure;
@@ -42,7 +44,9 @@ pub(super) struct Connector {
 impl Connector {
     /// Returns a client that dials only addresses that `filter` permits.
     pub fn new(filter: AddressFilter) -> Self {
+        let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = Agent::config_builder()
+            .tls_config(tls.build())
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_send_body(Some(PART_TIMEOUT))
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
@@ -156,6 +160,17 @@ mod tests {
 
     fn response(status: u16, body: &str) -> Response<Vec<u8>> {
         Response::builder().status(status).body(body.into()).unwrap()
+    }
+
+    #[test]
+    fn a_storage_that_ends_the_handshake_of_tls_is_tried_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || drop(listener.accept()));
+        let connector = Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]));
+        let error = connector.send(Request::get(url).body(Bytes::new()).unwrap()).unwrap_err();
+        assert!(matches!(failure(&error), UploadFailure::Interrupted(_)), "{error}");
+        server.join().unwrap();
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Dialler {
                 trusted.add(certificate).map_err(|error| error.to_string())?;
             }
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let tls = tls.map_err(|error| error.to_string())?.with_root_certificates(trusted).with_no_client_auth();
         Ok(Self { filter, tls: Arc::new(tls), resolve: Arc::new(system) })

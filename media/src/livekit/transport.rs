@@ -2,15 +2,20 @@
 //! operator.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::config::ConfigBuilder;
+use ureq::tls::TlsConfig;
 use ureq::typestate::AgentScope;
 
 /// Returns how LiveKit is called.
 pub(super) fn config() -> ConfigBuilder<AgentScope> {
+    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
+        .tls_config(tls.build())
         .max_redirects(0)
         .http_status_as_error(false)
         .proxy(None)

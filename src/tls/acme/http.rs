@@ -2,12 +2,14 @@
 
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::Bytes;
 use http_body_util::{BodyExt, Collected};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::Agent;
@@ -39,6 +41,7 @@ impl AcmeHttp {
     /// The file cannot be read or has no root certificate.
     pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
         let roots = config.root.as_deref().map_or(Ok(RootCerts::WebPki), read_roots)?;
+        let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = Agent::config_builder()
             .https_only(true)
             .timeout_global(Some(TIMEOUT))
@@ -48,7 +51,7 @@ impl AcmeHttp {
             .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
             .max_response_header_size(MAX_HEADER_BYTES)
             .max_idle_age(MAX_IDLE)
-            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .tls_config(tls.root_certs(roots).build())
             .build();
         Ok(Self(config.into()))
     }

@@ -10,7 +10,7 @@ use instant_acme::{
     NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::CertifiedKey;
 
@@ -230,6 +230,6 @@ fn challenge_certificate(domain: &str, digest: &[u8]) -> Result<CertifiedKey, St
     };
     let (certificate, key) = make().map_err(|error| error.to_string())?;
     let key = PrivateKeyDer::try_from(key.serialize_der())?;
-    let key = ring::sign::any_supported_type(&key).map_err(|error| error.to_string())?;
+    let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|error| error.to_string())?;
     Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }

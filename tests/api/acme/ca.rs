@@ -153,7 +153,7 @@ impl Ca {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &self.0.issuer);
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let chain = vec![certificate.unwrap().der().clone()];
         Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap())

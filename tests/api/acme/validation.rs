@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ pub fn validate_http(address: SocketAddr, domain: &str, token: &str, text: &str)
 
 /// Shakes hands with the protocol of the challenge and looks at the certificate.
 pub fn validate_tls_alpn(address: SocketAddr, domain: &str, text: &str) -> Result<(), String> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let config = config.unwrap().dangerous().with_custom_certificate_verifier(Arc::new(TrustAll(provider)));
     let mut config = config.with_no_client_auth();

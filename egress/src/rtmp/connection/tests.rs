@@ -45,7 +45,7 @@ fn settled(connection: &Connection) -> ConnectionState {
 fn encrypted(name: &str) -> (Arc<ServerConfig>, String) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
     (Arc::new(config), cert.pem())
