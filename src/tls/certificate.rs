@@ -7,7 +7,9 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 /// A certificate with its private key.
 #[derive(Debug, Clone)]
@@ -67,21 +69,23 @@ impl Certificate {
 }
 
 fn validity_and_names(certificate: &CertificateDer<'_>) -> Result<([Timestamp; 2], Vec<String>), CertificateError> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::Malformed)?;
+    let parsed = x509_cert::Certificate::from_der(certificate).map_err(|_| CertificateError::Malformed)?;
+    let parsed = parsed.tbs_certificate();
     let validity = parsed.validity();
-    let limits = [&validity.not_before, &validity.not_after];
-    let limits = limits.map(|time| Timestamp::from_millis(time.timestamp().saturating_mul(1000)));
-    let alternatives = parsed.subject_alternative_name().map_err(|_| CertificateError::Malformed)?;
-    let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
+    let limits = [validity.not_before, validity.not_after];
+    let limits = limits.map(|time| Timestamp::from_millis(0).after(time.to_unix_duration()));
+    let alternatives = parsed.get_extension::<SubjectAltName>().map_err(|_| CertificateError::Malformed)?;
+    let names = alternatives.iter().flat_map(|(_, names)| &names.0);
     Ok((limits, names.filter_map(host_name).collect()))
 }
 
 fn host_name(name: &GeneralName<'_>) -> Option<String> {
     match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => {
-            let v4 = <[u8; 4]>::try_from(*bytes).map(std::net::IpAddr::from);
-            v4.or_else(|_| <[u8; 16]>::try_from(*bytes).map(std::net::IpAddr::from)).map(|ip| ip.to_string()).ok()
+        GeneralName::DnsName(name) => Some(name.to_string()),
+        GeneralName::IpAddress(bytes) => {
+            let bytes = bytes.as_bytes();
+            let v4 = <[u8; 4]>::try_from(bytes).map(std::net::IpAddr::from);
+            v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(std::net::IpAddr::from)).map(|ip| ip.to_string()).ok()
         }
         _ => None,
     }

@@ -11,12 +11,21 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use conclave_model::{Clock, Timestamp};
-use rcgen::{BasicConstraints, CertificateParams, CertificateSigningRequestParams, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData,
+    SignatureAlgorithm,
+};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use test_http_server::{Request, Response};
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::request::{CertReq, ExtensionReq};
 
 use super::validation::{validate_http, validate_tls_alpn};
 use crate::support::TestApp;
@@ -153,7 +162,7 @@ impl Ca {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &self.0.issuer);
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let chain = vec![certificate.unwrap().der().clone()];
         Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap())
@@ -301,11 +310,12 @@ impl Ca {
 
     fn issue(&self, index: usize, payload: &Value) -> Response {
         let csr = BASE64.decode(payload["csr"].as_str().unwrap()).unwrap();
-        let mut csr = CertificateSigningRequestParams::from_der(&csr.into()).unwrap();
+        let (names, key) = read_request(&csr);
+        let mut params = CertificateParams::new(names).unwrap();
         let now = self.0.clock.now();
         let date = |at: Timestamp| rcgen::date_time_ymd(1970, 1, 1) + at.since(Timestamp::from_millis(0));
-        (csr.params.not_before, csr.params.not_after) = (date(now), date(now.after(LIFETIME)));
-        let chain = csr.signed_by(&self.0.issuer).unwrap().pem() + &self.0.root;
+        (params.not_before, params.not_after) = (date(now), date(now.after(LIFETIME)));
+        let chain = params.signed_by(&key, &self.0.issuer).unwrap().pem() + &self.0.root;
         let was_validated = self.state(|state| {
             let order = &mut state.orders[index];
             order.certificate = order.validated.as_ref().map(|_| chain);
@@ -313,6 +323,37 @@ impl Ca {
         });
         if was_validated { answer(200, &self.shown(index)) } else { refuse("orderNotReady") }
     }
+}
+
+/// The key that a certificate is requested for.
+struct RequestedKey(Vec<u8>);
+
+impl PublicKeyData for RequestedKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+/// Returns the names and the key of a request, which has to be signed with that key.
+fn read_request(der: &[u8]) -> (Vec<String>, RequestedKey) {
+    let request = CertReq::from_der(der).unwrap();
+    let key = request.info.public_key.subject_public_key.raw_bytes();
+    let (message, signature) = (request.info.to_der().unwrap(), request.signature.raw_bytes());
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+    assert!(algorithms.iter().any(|with| with.verify_signature(key, &message, signature).is_ok()));
+    let attribute = request.info.attributes.iter().find(|attribute| attribute.oid == ExtensionReq::OID).unwrap();
+    let ExtensionReq(extensions) = attribute.values.get(0).unwrap().decode_as().unwrap();
+    let names = extensions.iter().find(|extension| extension.extn_id == SubjectAltName::OID).unwrap();
+    let SubjectAltName(names) = SubjectAltName::from_der(names.extn_value.as_bytes()).unwrap();
+    let names = names.iter().map(|name| match name {
+        GeneralName::DnsName(name) => name.to_string(),
+        other => panic!("{other:?}"),
+    });
+    (names.collect(), RequestedKey(key.to_vec()))
 }
 
 fn answer(status: u16, body: &Value) -> Response {

@@ -9,8 +9,10 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
-use x509_parser::oid_registry::asn1_rs::oid;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::support::Request;
 use crate::support::tls::shake_hands;
@@ -38,14 +40,17 @@ pub fn validate_tls_alpn(address: SocketAddr, domain: &str, text: &str) -> Resul
 }
 
 fn check(certificate: &CertificateDer<'_>, domain: &str, text: &str) -> Result<(), String> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
-    let names = parsed.subject_alternative_name().unwrap().unwrap();
-    assert_eq!(names.value.general_names, [GeneralName::DNSName(domain)]);
-    let identifier = parsed.get_extension_unique(&oid!(1.3.6.1.5.5.7.1.31)).unwrap().ok_or("no acmeIdentifier")?;
+    let parsed = Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+    let parsed = parsed.tbs_certificate();
+    let (_, SubjectAltName(names)) = parsed.get_extension().unwrap().unwrap();
+    assert!(matches!(&names[..], [GeneralName::DnsName(name)] if name.to_string() == domain), "{names:?}");
+    let identifiers = parsed.extensions().into_iter().flatten();
+    let identifiers: Vec<_> = identifiers.filter(|found| found.extn_id.to_string() == "1.3.6.1.5.5.7.1.31").collect();
+    let [identifier] = identifiers[..] else { return Err("no acmeIdentifier".into()) };
     assert!(identifier.critical);
     // An OCTET STRING of 32 bytes.
     let expected = [&[4, 32], Sha256::digest(text).as_slice()].concat();
-    if identifier.value == expected { Ok(()) } else { Err("the digest is another one".into()) }
+    if identifier.extn_value.as_bytes() == expected { Ok(()) } else { Err("the digest is another one".into()) }
 }
 
 /// Trusts every certificate. The library would refuse the extension of the challenge.
