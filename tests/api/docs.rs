@@ -1,6 +1,9 @@
 //! `/docs` on the admin listener: the viewer of the description, with all its files served by this program.
 
+use std::io::Read as _;
+
 use conclave_model::Secret;
+use flate2::read::GzDecoder;
 
 use crate::support::{Response, TestApp};
 
@@ -12,6 +15,19 @@ fn named(page: &str, attribute: &str) -> Vec<String> {
 
 fn page(app: &TestApp) -> Response {
     app.admin("GET", "/docs").anonymous().send()
+}
+
+/// The file that was sent, which gzip compresses if the answer says so. Its checksum is verified.
+fn content(answer: &Response) -> Vec<u8> {
+    match answer.headers.get("content-encoding") {
+        Some(encoding) => {
+            assert_eq!(encoding, "gzip");
+            let mut content = Vec::new();
+            GzDecoder::new(&answer.body[..]).read_to_end(&mut content).unwrap();
+            content
+        }
+        None => answer.body.clone(),
+    }
 }
 
 fn kind(answer: &Response) -> &str {
@@ -33,7 +49,7 @@ fn the_page_and_every_file_it_names_are_served_with_their_types() {
             _ => "image/png",
         };
         assert_eq!((answer.status, kind(&answer)), (200, expected), "{file}");
-        assert!(answer.body.len() > 100, "{file}");
+        assert!(content(&answer).len() > 100, "{file}");
         assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{file}");
     }
 }
@@ -72,7 +88,9 @@ fn no_file_is_loaded_from_another_host() {
     let scripts = policy.split("; ").find(|directive| directive.starts_with("script-src")).unwrap();
     assert_eq!(scripts, "script-src 'self'");
     for sheet in ["swagger-ui.css", "index.css"] {
-        let sheet = app.admin("GET", &format!("/docs/{sheet}")).anonymous().send().text();
+        let sheet = content(&app.admin("GET", &format!("/docs/{sheet}")).anonymous().send());
+        let sheet = String::from_utf8(sheet).unwrap();
+        assert!(sheet.contains("box-sizing"), "{sheet}");
         let loaded = sheet.split("url(").skip(1).map(|rest| rest.trim_start_matches(['"', '\'']));
         for place in loaded {
             assert!(place.starts_with("data:"), "{}", &place[..place.len().min(60)]);
@@ -93,7 +111,7 @@ fn a_browser_can_open_it_although_the_admin_listener_requires_a_token() {
 #[test]
 fn unknown_files_are_not_found() {
     let app = TestApp::start();
-    for file in ["nothing.js", "..%2fmod.rs", "%2e%2e%2fCargo.toml"] {
+    for file in ["nothing.js", "index.html", "..%2fmod.rs", "%2e%2e%2fCargo.toml", "..%2fsrc%2fstyle%2fmain.css"] {
         app.admin("GET", &format!("/docs/{file}")).send().expect_error(404, "not_found", None);
     }
     // The API listener has no pages.

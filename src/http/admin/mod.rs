@@ -6,6 +6,7 @@ mod docs;
 mod health;
 mod metrics;
 mod sandbox;
+mod viewer;
 
 use std::sync::Arc;
 
