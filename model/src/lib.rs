@@ -8,6 +8,7 @@
 
 pub mod address;
 pub mod bounded;
+pub mod client_address;
 pub mod clock;
 pub mod code;
 pub mod destination;
@@ -40,6 +41,7 @@ pub mod timestamp;
 pub mod usage;
 pub mod webhook;
 
+pub use client_address::ClientAddress;
 pub use clock::{Alarm, Clock, MonotonicClock};
 pub use error::{ErrorCode, Problem};
 pub use ids::*;

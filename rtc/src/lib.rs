@@ -17,7 +17,6 @@
 #[cfg(test)]
 extern crate self as conclave_rtc;
 
-mod address;
 pub mod command;
 pub mod config;
 mod data;

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use conclave_model::ClientAddress;
 use conclave_model::address::AddressFilter;
 use slotmap::new_key_type;
 use str0m::bwe::Bitrate;
@@ -108,8 +109,8 @@ pub struct Transport {
     pub credentials: VecDeque<IceCreds>,
     /// The sources that are bound to it.
     pub sources: VecDeque<Source>,
-    /// The client's address while the handshake with it is counted.
-    pub handshake_with: Option<IpAddr>,
+    /// The client while the handshake with it is counted.
+    pub handshake_with: Option<ClientAddress>,
     /// The sources seen, by SSRC; `None` for those that no track claims.
     pub ingress: HashMap<Ssrc, Option<Ingress>>,
     /// The tracks that arrive on it, by section.

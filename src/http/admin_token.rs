@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use conclave_model::{Clock, ErrorCode, Problem, Secret};
+use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Secret};
 use subtle::ConstantTimeEq;
 
-use super::client_address::{Client, TrustedProxies};
+use super::client_address::TrustedProxies;
 
 /// Wrong tokens that an address may send within [`TRY_WINDOW`].
 pub const MOST_TRIES: usize = 5;
@@ -24,7 +24,7 @@ pub struct AdminToken {
     expected: Secret,
     clock: Clock,
     proxies: TrustedProxies,
-    guesses: Mutex<HashMap<Option<Client>, Guesses>>,
+    guesses: Mutex<HashMap<Option<ClientAddress>, Guesses>>,
 }
 
 /// The wrong tokens of an address.
@@ -97,7 +97,7 @@ impl Guesses {
     }
 }
 
-fn make_room(guesses: &mut HashMap<Option<Client>, Guesses>, client: Option<Client>) {
+fn make_room(guesses: &mut HashMap<Option<ClientAddress>, Guesses>, client: Option<ClientAddress>) {
     if guesses.len() < MOST_ADDRESSES || guesses.contains_key(&client) {
         return;
     }
@@ -158,6 +158,6 @@ mod tests {
         }
         let kept = token.guesses.lock().unwrap();
         assert_eq!(kept.len(), MOST_ADDRESSES);
-        assert!(!kept.contains_key(&Some(Client::from(std::net::IpAddr::from([10, 0, 0, 0])))));
+        assert!(!kept.contains_key(&Some(ClientAddress::from(std::net::IpAddr::from([10, 0, 0, 0])))));
     }
 }

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use conclave_model::ClientAddress;
 use prometheus::IntCounterVec;
 
-use super::client_address::{Client, TrustedProxies};
+use super::client_address::TrustedProxies;
 
 /// The most connections of one client that is neither this machine nor a trusted proxy.
 pub const MAX_PER_CLIENT: usize = 1_024;
@@ -27,7 +28,7 @@ pub struct Connections {
 #[derive(Debug, Default)]
 struct Open {
     total: usize,
-    by_client: HashMap<Client, usize>,
+    by_client: HashMap<ClientAddress, usize>,
     warned: Option<Instant>,
 }
 
@@ -36,7 +37,7 @@ struct Open {
 pub struct ConnectionPermit {
     connections: Arc<Connections>,
     /// The client that it counts for; none for this machine and for trusted proxies.
-    client: Option<Client>,
+    client: Option<ClientAddress>,
 }
 
 /// The limit that a connection would exceed.
@@ -80,12 +81,12 @@ impl Connections {
         Ok(ConnectionPermit { connections: Arc::clone(self), client })
     }
 
-    fn counted_client(&self, peer: IpAddr) -> Option<Client> {
+    fn counted_client(&self, peer: IpAddr) -> Option<ClientAddress> {
         let exempt = peer.is_loopback() || self.trusted_proxies.contains(peer);
-        (!exempt).then(|| Client::from(peer))
+        (!exempt).then(|| ClientAddress::from(peer))
     }
 
-    fn count(&self, client: Option<Client>) -> Result<(), ConnectionLimit> {
+    fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
         let mut open = self.open();
         let of_client = client.and_then(|client| open.by_client.get(&client)).copied().unwrap_or(0);
         if open.total >= self.max {
@@ -115,7 +116,7 @@ impl Open {
         }
     }
 
-    fn close(&mut self, client: Option<Client>) {
+    fn close(&mut self, client: Option<ClientAddress>) {
         self.total -= 1;
         let Some(client) = client else { return };
         let left = self.by_client.get(&client).map_or(0, |count| count.saturating_sub(1));

@@ -4,21 +4,20 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use conclave_model::key::{ApiKey, ApiKeyPrefix};
-use conclave_model::{Clock, ErrorCode, MonotonicClock, Problem};
+use conclave_model::{ClientAddress, Clock, ErrorCode, MonotonicClock, Problem};
 use governor::clock::Clock as GovernorClock;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use super::client_address::{Client, TrustedProxies};
+use super::client_address::TrustedProxies;
 use super::spec::OpenRates;
 
 type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>;
@@ -37,7 +36,7 @@ type SecretHash = [u8; 32];
 
 /// The limiters of the open operations with one of [`OpenRates`].
 struct OpenLimits {
-    addresses: Keyed<Client>,
+    addresses: Keyed<ClientAddress>,
     secrets: Keyed<SecretHash>,
 }
 
@@ -48,17 +47,17 @@ struct Lookups {
     /// Not more than there are in the database.
     valid: HashSet<SecretHash>,
     /// Clients over their rate that sent a key that was not valid, and until when, by the monotonic clock.
-    refused: HashMap<Client, Duration>,
+    refused: HashMap<ClientAddress, Duration>,
 }
 
 /// The limiters of one server.
 pub struct Limits {
     clock: MonotonicClock,
     keys: Keyed<ApiKeyPrefix>,
-    addresses: Keyed<Client>,
+    addresses: Keyed<ClientAddress>,
     lookups: RwLock<Lookups>,
     exchange: OpenLimits,
-    signalling: Keyed<Client>,
+    signalling: Keyed<ClientAddress>,
     trusted_proxies: TrustedProxies,
 }
 
@@ -154,11 +153,6 @@ impl Limits {
         self.check_client(&self.addresses, request)
     }
 
-    /// Returns the address of the client, or its network, by which others count what it does.
-    pub fn address(&self, request: &HttpRequest) -> Option<IpAddr> {
-        self.trusted_proxies.client(request).map(IpAddr::from)
-    }
-
     /// Counts a WebRTC client that connects, or asks whether it may, by its address.
     ///
     /// # Errors
@@ -169,8 +163,8 @@ impl Limits {
 
     /// Returns the client's address, as far as it is known.
     #[must_use]
-    pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
-        self.trusted_proxies.client(request).map(Client::address)
+    pub fn client_address(&self, request: &HttpRequest) -> Option<ClientAddress> {
+        self.trusted_proxies.client(request)
     }
 
     /// Counts a request for an open operation by the client's address.
@@ -189,7 +183,7 @@ impl Limits {
         check(&self.clock, &self.open(rates).secrets, &hash(secret))
     }
 
-    fn check_client(&self, limiter: &Keyed<Client>, request: &HttpRequest) -> Result<(), Problem> {
+    fn check_client(&self, limiter: &Keyed<ClientAddress>, request: &HttpRequest) -> Result<(), Problem> {
         match self.trusted_proxies.client(request) {
             Some(client) => check(&self.clock, limiter, &client),
             None => Ok(()),

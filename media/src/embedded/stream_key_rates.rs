@@ -1,12 +1,11 @@
 //! How often encoders may try a stream key, by RTMP and WHIP together: each address, and each key from wherever it comes.
 
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use conclave_model::ingress::StreamKeyHash;
-use conclave_model::{Clock, MonotonicClock};
+use conclave_model::{ClientAddress, Clock, MonotonicClock};
 use governor::clock::Clock as _;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
@@ -19,15 +18,13 @@ const ADDRESS: Quota = quota(2, 64);
 const KEY: Quota = quota(1, 10);
 /// Entries beyond which those that have their full burst again are dropped.
 const MOST_KEPT: usize = 10_000;
-/// The bits of an IPv6 address that name its network. A client has the rest of the address for itself.
-const IPV6_NETWORK: u128 = u128::MAX << 64;
 
 type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>;
 
 /// The rates of a server.
 pub struct StreamKeyRates {
     clock: MonotonicClock,
-    addresses: Keyed<IpAddr>,
+    addresses: Keyed<ClientAddress>,
     keys: Keyed<[u8; 32]>,
 }
 
@@ -43,8 +40,8 @@ impl StreamKeyRates {
     ///
     /// # Errors
     /// How long to wait. The key must not be looked up.
-    pub fn check(&self, address: IpAddr, StreamKeyHash(key): &StreamKeyHash) -> Result<(), Duration> {
-        self.count(&self.addresses, &network(address))?;
+    pub fn check(&self, address: ClientAddress, StreamKeyHash(key): &StreamKeyHash) -> Result<(), Duration> {
+        self.count(&self.addresses, &address)?;
         self.count(&self.keys, key)
     }
 
@@ -67,16 +64,10 @@ const fn nonzero(number: u32) -> NonZeroU32 {
     }
 }
 
-/// Returns what counts as one address: an IPv4 address, or the /64 network of an IPv6 address.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & IPV6_NETWORK).into(),
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use conclave_model::Timestamp;
 
     use super::*;
@@ -93,7 +84,7 @@ mod tests {
     #[test]
     fn an_address_that_guesses_is_refused_and_others_are_not() {
         let (rates, clock) = rates();
-        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let address = |text: &str| ClientAddress::from(text.parse::<IpAddr>().unwrap());
         let taken = (0..1_000).filter(|guess| rates.check(address("2001:db8::1"), &key(*guess)).is_ok()).count();
         assert_eq!(taken, 64);
         assert!(rates.check(address("2001:db8::2"), &key(2_000)).is_err(), "of the same network");
@@ -108,7 +99,7 @@ mod tests {
     fn a_key_is_tried_at_its_rate_from_all_addresses_together() {
         let (rates, clock) = rates();
         let tries = |of: usize| {
-            let addresses = (0..100_u8).map(|host| IpAddr::from([203, 0, 113, host]));
+            let addresses = (0..100_u8).map(|host| IpAddr::from([203, 0, 113, host]).into());
             addresses.filter(|address| rates.check(*address, &key(of)).is_ok()).count()
         };
         assert_eq!(tries(1), 10);
@@ -123,7 +114,7 @@ mod tests {
         for guess in 0..3 * MOST_KEPT {
             clock.advance(Duration::from_secs(1));
             let address = IpAddr::from(u32::try_from(guess).unwrap().to_be_bytes());
-            rates.check(address, &key(guess)).unwrap();
+            rates.check(address.into(), &key(guess)).unwrap();
         }
         assert!(rates.keys.len() <= MOST_KEPT + 1 && rates.addresses.len() <= MOST_KEPT + 1);
     }

@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
+use conclave_model::ClientAddress;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connection::TcpConnection;
 use super::udp::normalize;
-use crate::address::client_network;
 use crate::config::Limits;
 
 /// The first token of a connection; those below are of listeners and UDP sockets.
@@ -22,7 +22,7 @@ const FIRST_TOKEN: usize = 1024;
 pub struct TcpConnections {
     by_token: HashMap<Token, TcpConnection>,
     by_peer: HashMap<SocketAddr, Token>,
-    by_network: HashMap<IpAddr, usize>,
+    by_client: HashMap<ClientAddress, usize>,
     next_token: usize,
     /// The connections that may have something to read, in the order of their turns.
     readable: VecDeque<Token>,
@@ -79,9 +79,9 @@ impl TcpConnections {
     }
 
     fn add(&mut self, mut connection: TcpConnection, registry: &Registry, limits: &Limits) -> io::Result<()> {
-        let network = client_network(connection.peer.ip());
-        let of_network = self.by_network.get(&network).copied().unwrap_or_default();
-        if self.by_token.len() >= limits.tcp_connections || of_network >= limits.tcp_connections_per_address {
+        let client = ClientAddress::from(connection.peer.ip());
+        let of_client = self.by_client.get(&client).copied().unwrap_or_default();
+        if self.by_token.len() >= limits.tcp_connections || of_client >= limits.tcp_connections_per_address {
             return Ok(());
         }
         connection.stream.set_nodelay(true)?;
@@ -89,7 +89,7 @@ impl TcpConnections {
         self.next_token += 1;
         registry.register(&mut connection.stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.by_peer.insert(connection.peer, token);
-        *self.by_network.entry(network).or_default() += 1;
+        *self.by_client.entry(client).or_default() += 1;
         self.by_token.insert(token, connection);
         Ok(())
     }
@@ -135,11 +135,11 @@ impl TcpConnections {
         if self.by_peer.get(&connection.peer) == Some(&token) {
             self.by_peer.remove(&connection.peer);
         }
-        let network = client_network(connection.peer.ip());
-        if let Some(count) = self.by_network.get_mut(&network) {
+        let client = ClientAddress::from(connection.peer.ip());
+        if let Some(count) = self.by_client.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
-                self.by_network.remove(&network);
+                self.by_client.remove(&client);
             }
         }
         Some(connection.peer)

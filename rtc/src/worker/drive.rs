@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use conclave_model::ClientAddress;
 use str0m::bwe::BweKind;
 use str0m::ice::StunMessage;
 use str0m::net::{Protocol, Receive};
@@ -84,15 +85,15 @@ impl Worker {
     /// Counts the handshake of a connection with a client; `None` if too many clients of its address are in theirs.
     fn count_handshake(&mut self, key: TransportKey, source: Source) -> Option<()> {
         let transport = self.transports.get_mut(key)?;
-        let address = source.address.ip();
+        let client = ClientAddress::from(source.address.ip());
         if transport.is_connected || transport.handshake_with.is_some() {
             return Some(());
         }
-        if self.demux.handshakes(address) >= self.limits.handshakes_per_address {
+        if self.demux.handshakes(client) >= self.limits.handshakes_per_address {
             return None;
         }
-        self.demux.begin_handshake(address);
-        transport.handshake_with = Some(address);
+        self.demux.begin_handshake(client);
+        transport.handshake_with = Some(client);
         Some(())
     }
 
@@ -228,9 +229,9 @@ impl Worker {
 
     /// Ends the count of a connection's handshake.
     pub(super) fn end_handshake(&mut self, key: TransportKey) {
-        let address = self.transports.get_mut(key).and_then(|transport| transport.handshake_with.take());
-        if let Some(address) = address {
-            self.demux.end_handshake(address);
+        let client = self.transports.get_mut(key).and_then(|transport| transport.handshake_with.take());
+        if let Some(client) = client {
+            self.demux.end_handshake(client);
         }
     }
 

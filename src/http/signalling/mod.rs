@@ -103,7 +103,7 @@ fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest
     state.limits.check_signalling(request).map_err(|problem| Rejection::OverRate(Box::new(problem)))?;
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let read = ConnectRequest::new(mode, request.query_string(), authorization).map_err(Refusal::from)?;
-    Ok(read.from_address(state.limits.address(request)))
+    Ok(read.from_address(state.limits.client_address(request)))
 }
 
 fn is_upgrade(request: &HttpRequest) -> bool {

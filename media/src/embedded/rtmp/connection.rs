@@ -1,10 +1,10 @@
 //! One connection of an RTMP encoder: its socket, its session, and its participant.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use conclave_model::ClientAddress;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_rtc::{Codec, PeerEvent, SourcePacket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -71,7 +71,7 @@ pub(super) struct Connection {
     plane: EmbeddedPlane,
     stream: Box<dyn EncoderStream>,
     /// Where the encoder is.
-    address: IpAddr,
+    address: ClientAddress,
     session: RtmpSession,
     media: MediaStream,
     publisher: Option<(RtmpPublisher, mpsc::Receiver<Input>)>,
@@ -98,7 +98,7 @@ enum Wake {
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(plane: EmbeddedPlane, stream: Box<dyn EncoderStream>, address: IpAddr) -> Self {
+    pub fn new(plane: EmbeddedPlane, stream: Box<dyn EncoderStream>, address: ClientAddress) -> Self {
         Self {
             plane,
             stream,
@@ -341,7 +341,7 @@ async fn next_input(publisher: &mut Option<(RtmpPublisher, mpsc::Receiver<Input>
 async fn admit(
     inner: &Arc<Inner>,
     key: &StreamKeyHash,
-    address: IpAddr,
+    address: ClientAddress,
 ) -> Result<(RtmpPublisher, mpsc::Receiver<Input>), EncoderRefusal> {
     inner.stream_key_rates.check(address, key).map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
     let (requested, answers) = inner.call(|machine, now| machine.request_encoder(key, InputType::Rtmp, now));

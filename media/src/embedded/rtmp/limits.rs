@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::embedded::stream_key_rates::network;
+use conclave_model::ClientAddress;
 
 /// The most connections.
 const CONNECTIONS: usize = 512;
@@ -13,29 +13,29 @@ const CONNECTIONS_PER_ADDRESS: usize = 16;
 
 /// Counts connections.
 #[derive(Debug, Clone, Default)]
-pub struct ConnectionLimits(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub struct ConnectionLimits(Arc<Mutex<HashMap<ClientAddress, usize>>>);
 
 /// A connection that is counted until this is dropped.
 #[derive(Debug)]
 pub struct Permit {
     limits: ConnectionLimits,
-    network: IpAddr,
+    client: ClientAddress,
 }
 
 impl ConnectionLimits {
     /// Counts a connection; `None` if there are too many.
     pub fn admit(&self, address: IpAddr) -> Option<Permit> {
-        let (network, is_local) = (network(address), address.to_canonical().is_loopback());
+        let (client, is_local) = (ClientAddress::from(address), address.to_canonical().is_loopback());
         let mut counts = self.lock();
-        let from_there = counts.get(&network).copied().unwrap_or_default();
+        let from_there = counts.get(&client).copied().unwrap_or_default();
         if counts.values().sum::<usize>() >= CONNECTIONS || (from_there >= CONNECTIONS_PER_ADDRESS && !is_local) {
             return None;
         }
-        counts.insert(network, from_there + 1);
-        Some(Permit { limits: self.clone(), network })
+        counts.insert(client, from_there + 1);
+        Some(Permit { limits: self.clone(), client })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClientAddress, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -43,11 +43,11 @@ impl ConnectionLimits {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut counts = self.limits.lock();
-        let remaining = counts.get(&self.network).copied().unwrap_or_default().saturating_sub(1);
+        let remaining = counts.get(&self.client).copied().unwrap_or_default().saturating_sub(1);
         if remaining == 0 {
-            counts.remove(&self.network);
+            counts.remove(&self.client);
         } else {
-            counts.insert(self.network, remaining);
+            counts.insert(self.client, remaining);
         }
     }
 }

@@ -72,7 +72,7 @@ async fn accept(plane: EmbeddedPlane, listener: TcpListener, tls: Option<RtmpTls
             let _permit = permit;
             // One that does not speak TLS, or not in time, is closed.
             if let Some(stream) = open(stream, tls).await {
-                Connection::new(plane, stream, address.ip()).run().await;
+                Connection::new(plane, stream, address.ip().into()).run().await;
             }
         });
     }

@@ -3,10 +3,9 @@
 //! The rates are far above what a client sends that publishes 50 tracks at once, or receives 1,000 in a room of 500. A client
 //! that exceeds them is disconnected: it would only go on. Of an address, the client that sends next is disconnected.
 
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use conclave_model::{Clock, MonotonicClock};
+use conclave_model::{ClientAddress, Clock, MonotonicClock};
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::keyed::DashMapStateStore;
@@ -95,7 +94,7 @@ impl Weight {
 }
 
 type Direct = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Nanos>>;
-type Keyed = RateLimiter<IpAddr, DashMapStateStore<IpAddr>, MonotonicClock, NoOpMiddleware<Nanos>>;
+type Keyed = RateLimiter<ClientAddress, DashMapStateStore<ClientAddress>, MonotonicClock, NoOpMiddleware<Nanos>>;
 
 /// The rates of one client, or of addresses, which have a share of those of several clients.
 struct Rates<L> {
@@ -134,7 +133,7 @@ impl Budgets {
     }
 
     /// Returns the budget of a join from this address.
-    pub fn client(&self, address: Option<IpAddr>) -> ClientBudget {
+    pub fn client(&self, address: Option<ClientAddress>) -> ClientBudget {
         let direct = |quota| RateLimiter::direct_with_clock(quota, self.clock.clone());
         let rates = Rates::new(self.changes_per_second, NonZeroU32::MIN, direct);
         ClientBudget { address, rates, awaited_offers: 0 }
@@ -153,7 +152,7 @@ impl Budgets {
 /// What the client of one join may send.
 pub(in crate::embedded) struct ClientBudget {
     /// The address of its websocket, if it is known.
-    address: Option<IpAddr>,
+    address: Option<ClientAddress>,
     rates: Rates<Direct>,
     /// How many offers the server has asked for that have not come.
     awaited_offers: u32,
@@ -161,7 +160,7 @@ pub(in crate::embedded) struct ClientBudget {
 
 impl ClientBudget {
     /// The client goes on from another address.
-    pub fn move_to(&mut self, address: Option<IpAddr>) {
+    pub fn move_to(&mut self, address: Option<ClientAddress>) {
         self.address = address;
     }
 
@@ -211,6 +210,7 @@ impl ClientBudget {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::time::Duration;
 
     use conclave_model::Timestamp;
@@ -223,6 +223,10 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let budgets = Budgets::new(&clock, nonzero(20));
         (clock, budgets)
+    }
+
+    fn address(text: &str) -> Option<ClientAddress> {
+        Some(text.parse::<IpAddr>().unwrap().into())
     }
 
     /// Takes as often as there is something, 100,000 times at most.
@@ -272,25 +276,37 @@ mod tests {
     #[test]
     fn clients_of_an_address_share_its_budget_and_those_elsewhere_have_their_own() {
         let (clock, budgets) = budgets();
-        let address = Some("203.0.113.1".parse().unwrap());
+        let here = address("203.0.113.1");
         for _ in 0..ADDRESS_SHARE.get() {
-            let client = budgets.client(address);
+            let client = budgets.client(here);
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
-        assert_eq!(budgets.client(address).take_message(&budgets, MESSAGE), Err(Excess::Messages));
-        let elsewhere = Some("203.0.113.2".parse().unwrap());
+        assert_eq!(budgets.client(here).take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        let elsewhere = address("203.0.113.2");
         assert_eq!(budgets.client(elsewhere).take_message(&budgets, MESSAGE), Ok(()));
         clock.advance(Duration::from_secs(1));
-        assert_eq!(budgets.client(address).take_message(&budgets, MESSAGE), Ok(()));
-        let changes = (0..ADDRESS_CHANGES.get() + 1).map(|_| exhaust(|| budgets.client(address).take_change(&budgets)));
+        assert_eq!(budgets.client(here).take_message(&budgets, MESSAGE), Ok(()));
+        let changes = (0..ADDRESS_CHANGES.get() + 1).map(|_| exhaust(|| budgets.client(here).take_change(&budgets)));
         assert_eq!(changes.sum::<usize>(), 20_000);
+    }
+
+    #[test]
+    fn clients_of_an_ipv6_network_share_the_budget_of_one_address() {
+        let (_clock, budgets) = budgets();
+        for host in 1..=ADDRESS_SHARE.get() {
+            let client = budgets.client(address(&format!("2001:db8::{host}")));
+            assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
+        }
+        let client = budgets.client(address("2001:db8::ffff"));
+        assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        assert_eq!(budgets.client(address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE), Ok(()));
     }
 
     #[test]
     fn addresses_that_have_sent_nothing_of_late_are_forgotten() {
         let (clock, budgets) = budgets();
         for number in 0..4_000_u32 {
-            let client = budgets.client(Some(IpAddr::from(number.to_be_bytes())));
+            let client = budgets.client(Some(IpAddr::from(number.to_be_bytes()).into()));
             client.take_message(&budgets, MESSAGE).unwrap();
         }
         clock.advance(Duration::from_secs(60));

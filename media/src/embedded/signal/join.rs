@@ -4,12 +4,11 @@
 
 use std::fmt;
 use std::io::Read;
-use std::net::IpAddr;
 
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use conclave_model::{ParticipantSid, Secret};
+use conclave_model::{ClientAddress, ParticipantSid, Secret};
 use conclave_rtc::ConnectionMode;
 use flate2::read::GzDecoder;
 use livekit_protocol as proto;
@@ -59,14 +58,14 @@ pub struct ConnectRequest {
     token: Secret,
     mode: ConnectionMode,
     query: Query,
-    address: Option<IpAddr>,
+    address: Option<ClientAddress>,
 }
 
 /// What a client asks for when it connects.
 #[derive(Clone)]
 pub struct JoinParameters {
     /// The address of the client, if it is known.
-    pub address: Option<IpAddr>,
+    pub address: Option<ClientAddress>,
     /// One or two peer connections.
     pub mode: ConnectionMode,
     /// The client's version of the protocol.
@@ -112,9 +111,9 @@ impl ConnectRequest {
         Ok(Self { token: Secret::new(token.ok_or(JoinError::NoToken)?), mode, query, address: None })
     }
 
-    /// Sets the address of the client, whose clients share a budget.
+    /// Sets the address that the client counts for: those that connect from it share a budget.
     #[must_use]
-    pub fn from_address(self, address: Option<IpAddr>) -> Self {
+    pub fn from_address(self, address: Option<ClientAddress>) -> Self {
         Self { address, ..self }
     }
 

@@ -1,12 +1,11 @@
 //! WHIP sessions as tasks: admission, and the requests of encoders.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{ParticipantSid, Secret, Timestamp};
+use conclave_model::{ClientAddress, ParticipantSid, Secret, Timestamp};
 use conclave_rtc::PeerEvent;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -38,7 +37,7 @@ impl EmbeddedPlane {
         &self,
         key: &StreamKeyHash,
         input: InputType,
-        address: Option<IpAddr>,
+        address: Option<ClientAddress>,
     ) -> Result<(), EncoderRefusal> {
         let rates = &self.inner().stream_key_rates;
         let counted = address.map_or(Ok(()), |address| rates.check(address, key));
