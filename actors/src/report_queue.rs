@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conclave_media::{MediaEvent, Report, ReportError};
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, ProjectId, RoomName, TrackSid};
+use conclave_model::{Counts, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoomName, TrackSid};
 use tokio::sync::oneshot;
 
 /// Number of reports about one identity in one room that wait at most.
@@ -69,7 +69,7 @@ struct RoomQueue {
     waiting: BTreeMap<u64, Waiting>,
     /// The reports of a track's mute state that wait.
     mutes: HashMap<(ParticipantSid, TrackSid), u64>,
-    by_identity: HashMap<Identity, usize>,
+    by_identity: Counts<Identity>,
     /// Participants whose removal has been asked for.
     removing: HashSet<ParticipantSid>,
     /// Whether a ticket is on its way to the room's actor.
@@ -105,15 +105,11 @@ impl RoomQueue {
             return self.pushed();
         }
         if let Some(identity) = report.event.identity() {
-            let waiting = self.by_identity.get_mut(identity);
-            if waiting.as_ref().is_some_and(|waiting| **waiting >= most_waiting(&report.event)) {
+            if self.by_identity.get(identity) >= most_waiting(&report.event) {
                 let _ = answer.send(Err(ReportError::Unavailable));
                 return self.refused(&report.event);
             }
-            match waiting {
-                Some(waiting) => *waiting += 1,
-                None => drop(self.by_identity.insert(identity.clone(), 1)),
-            }
+            self.by_identity.add(identity.clone());
         }
         let at =
             self.append(Waiting::Report(WaitingReport { report, answers: Answers { answer, replaced: Vec::new() } }));
@@ -158,12 +154,8 @@ impl RoomQueue {
         if let Some(key) = mute_key(event) {
             self.mutes.remove(&key);
         }
-        let Some(identity) = event.identity() else { return };
-        if let Some(waiting) = self.by_identity.get_mut(identity) {
-            *waiting -= 1;
-            if *waiting == 0 {
-                self.by_identity.remove(identity);
-            }
+        if let Some(identity) = event.identity() {
+            self.by_identity.subtract(identity);
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod bounded;
 pub mod client_address;
 pub mod clock;
 pub mod code;
+pub mod counts;
 pub mod destination;
 pub mod egress;
 pub mod error;
@@ -43,6 +44,7 @@ pub mod webhook;
 
 pub use client_address::ClientAddress;
 pub use clock::{Alarm, Clock, MonotonicClock};
+pub use counts::Counts;
 pub use error::{ErrorCode, Problem};
 pub use ids::*;
 pub use secret::Secret;

@@ -9,7 +9,7 @@ mod slot;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use conclave_model::{NamespacedRoom, ParticipantSid};
+use conclave_model::{Counts, NamespacedRoom, ParticipantSid};
 
 use crate::command::Command;
 use crate::event::FailureReason;
@@ -48,7 +48,7 @@ struct RoomQueue {
     /// Where the commands are that a newer one replaces.
     slots: HashMap<Slot, u64>,
     /// How many of the others there are of each participant.
-    counts: HashMap<ParticipantSid, usize>,
+    counts: Counts<ParticipantSid>,
     /// The participants that fail because they had too many.
     refused: HashSet<ParticipantSid>,
     sdp_bytes: usize,
@@ -152,7 +152,7 @@ impl RoomQueue {
             (Some(slot), _) => {
                 self.slots.insert(slot, number);
             }
-            (None, Some(client)) => *self.counts.entry(client.clone()).or_default() += 1,
+            (None, Some(client)) => self.counts.add(client.clone()),
             (None, None) => {}
         }
         self.commands.insert(number, command);
@@ -166,7 +166,7 @@ impl RoomQueue {
         command: &Command,
         may_grow: impl FnOnce(usize) -> bool,
     ) -> bool {
-        let count = self.counts.get(client).copied().unwrap_or_default();
+        let count = self.counts.get(client);
         let bytes = sdp_bytes(command);
         (!has_slot && count >= WAITING_OF_PEER) || (bytes > 0 && !may_grow(bytes))
     }
@@ -185,13 +185,8 @@ impl RoomQueue {
         let command = self.take(*number)?;
         if let Some(slot) = slot_of(&command) {
             self.slots.remove(&slot);
-        } else if let Some(client) = client_of(&command)
-            && let Some(count) = self.counts.get_mut(client)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(client);
-            }
+        } else if let Some(client) = client_of(&command) {
+            self.counts.subtract(client);
         }
         Some(command)
     }

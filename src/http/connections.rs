@@ -1,12 +1,11 @@
 //! How many connections clients may have open: in total, and each client. A connection beyond that is closed at once, so that
 //! what is left of the process's files and memory serves the others.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_model::ClientAddress;
+use conclave_model::{ClientAddress, Counts};
 use prometheus::IntCounterVec;
 
 use super::client_address::TrustedProxies;
@@ -28,7 +27,7 @@ pub struct Connections {
 #[derive(Debug, Default)]
 struct Open {
     total: usize,
-    by_client: HashMap<ClientAddress, usize>,
+    by_client: Counts<ClientAddress>,
     warned: Option<Instant>,
 }
 
@@ -88,17 +87,18 @@ impl Connections {
 
     fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
         let mut open = self.open();
-        let of_client = client.and_then(|client| open.by_client.get(&client)).copied().unwrap_or(0);
         if open.total >= self.max {
             open.warn(&format!("{} connections are open, as many as may be", self.max));
             return Err(ConnectionLimit::Total);
         }
-        if of_client >= MAX_PER_CLIENT {
+        if client.is_some_and(|client| open.by_client.get(&client) >= MAX_PER_CLIENT) {
             open.warn(&format!("a client has {MAX_PER_CLIENT} connections open, as many as it may"));
             return Err(ConnectionLimit::Client);
         }
         open.total += 1;
-        open.by_client.extend(client.map(|client| (client, of_client + 1)));
+        if let Some(client) = client {
+            open.by_client.add(client);
+        }
         Ok(())
     }
 
@@ -115,22 +115,15 @@ impl Open {
             log::warn!("{what}; further ones are closed (http.max_connections)");
         }
     }
-
-    fn close(&mut self, client: Option<ClientAddress>) {
-        self.total -= 1;
-        let Some(client) = client else { return };
-        let left = self.by_client.get(&client).map_or(0, |count| count.saturating_sub(1));
-        if left == 0 {
-            self.by_client.remove(&client);
-        } else {
-            self.by_client.insert(client, left);
-        }
-    }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.connections.open().close(self.client);
+        let mut open = self.connections.open();
+        open.total -= 1;
+        if let Some(client) = self.client {
+            open.by_client.subtract(&client);
+        }
     }
 }
 
@@ -170,7 +163,8 @@ mod tests {
         held.pop();
         let _again = open("2001:db8::ffff").unwrap();
         drop(held);
-        assert_eq!(connections.open().by_client.len(), 2);
+        let open = connections.open();
+        assert_eq!((open.total, open.by_client.total()), (2, 2));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use conclave_model::ClientAddress;
+use conclave_model::{ClientAddress, Counts};
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -22,7 +22,7 @@ const FIRST_TOKEN: usize = 1024;
 pub struct TcpConnections {
     by_token: HashMap<Token, TcpConnection>,
     by_peer: HashMap<SocketAddr, Token>,
-    by_client: HashMap<ClientAddress, usize>,
+    by_client: Counts<ClientAddress>,
     next_token: usize,
     /// The connections that may have something to read, in the order of their turns.
     readable: VecDeque<Token>,
@@ -80,8 +80,9 @@ impl TcpConnections {
 
     fn add(&mut self, mut connection: TcpConnection, registry: &Registry, limits: &Limits) -> io::Result<()> {
         let client = ClientAddress::from(connection.peer.ip());
-        let of_client = self.by_client.get(&client).copied().unwrap_or_default();
-        if self.by_token.len() >= limits.tcp_connections || of_client >= limits.tcp_connections_per_address {
+        if self.by_token.len() >= limits.tcp_connections
+            || self.by_client.get(&client) >= limits.tcp_connections_per_address
+        {
             return Ok(());
         }
         connection.stream.set_nodelay(true)?;
@@ -89,7 +90,7 @@ impl TcpConnections {
         self.next_token += 1;
         registry.register(&mut connection.stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.by_peer.insert(connection.peer, token);
-        *self.by_client.entry(client).or_default() += 1;
+        self.by_client.add(client);
         self.by_token.insert(token, connection);
         Ok(())
     }
@@ -135,13 +136,7 @@ impl TcpConnections {
         if self.by_peer.get(&connection.peer) == Some(&token) {
             self.by_peer.remove(&connection.peer);
         }
-        let client = ClientAddress::from(connection.peer.ip());
-        if let Some(count) = self.by_client.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_client.remove(&client);
-            }
-        }
+        self.by_client.subtract(&connection.peer.ip().into());
         Some(connection.peer)
     }
 

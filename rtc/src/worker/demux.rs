@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use conclave_model::ClientAddress;
+use conclave_model::{ClientAddress, Counts};
 
 use crate::transport::{Source, TransportKey};
 
@@ -15,7 +15,7 @@ pub struct Demux {
     by_source: HashMap<Source, TransportKey>,
     by_ufrag: HashMap<String, TransportKey>,
     /// The number of bound transports that are still in their handshake, by client.
-    handshakes: HashMap<ClientAddress, usize>,
+    pub handshakes: Counts<ClientAddress>,
 }
 
 impl Demux {
@@ -55,26 +55,6 @@ impl Demux {
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.by_source.is_empty() && self.by_ufrag.is_empty() && self.handshakes.is_empty()
-    }
-
-    /// Returns how many handshakes are under way with a client.
-    pub fn handshakes(&self, client: ClientAddress) -> usize {
-        self.handshakes.get(&client).copied().unwrap_or_default()
-    }
-
-    /// Counts a handshake that begins.
-    pub fn begin_handshake(&mut self, client: ClientAddress) {
-        *self.handshakes.entry(client).or_default() += 1;
-    }
-
-    /// Counts a handshake that has ended, in whatever way.
-    pub fn end_handshake(&mut self, client: ClientAddress) {
-        if let Some(count) = self.handshakes.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
-                self.handshakes.remove(&client);
-            }
-        }
     }
 }
 

@@ -89,10 +89,10 @@ impl Worker {
         if transport.is_connected || transport.handshake_with.is_some() {
             return Some(());
         }
-        if self.demux.handshakes(client) >= self.limits.handshakes_per_address {
+        if self.demux.handshakes.get(&client) >= self.limits.handshakes_per_address {
             return None;
         }
-        self.demux.begin_handshake(client);
+        self.demux.handshakes.add(client);
         transport.handshake_with = Some(client);
         Some(())
     }
@@ -231,7 +231,7 @@ impl Worker {
     pub(super) fn end_handshake(&mut self, key: TransportKey) {
         let client = self.transports.get_mut(key).and_then(|transport| transport.handshake_with.take());
         if let Some(client) = client {
-            self.demux.end_handshake(client);
+            self.demux.handshakes.subtract(&client);
         }
     }
 

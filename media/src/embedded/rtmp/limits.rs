@@ -1,10 +1,9 @@
 //! How many connections of RTMP encoders there may be, in all and from one address.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use conclave_model::ClientAddress;
+use conclave_model::{ClientAddress, Counts};
 
 /// The most connections.
 const CONNECTIONS: usize = 512;
@@ -13,7 +12,7 @@ const CONNECTIONS_PER_ADDRESS: usize = 16;
 
 /// Counts connections.
 #[derive(Debug, Clone, Default)]
-pub struct ConnectionLimits(Arc<Mutex<HashMap<ClientAddress, usize>>>);
+pub struct ConnectionLimits(Arc<Mutex<Counts<ClientAddress>>>);
 
 /// A connection that is counted until this is dropped.
 #[derive(Debug)]
@@ -27,28 +26,21 @@ impl ConnectionLimits {
     pub fn admit(&self, address: IpAddr) -> Option<Permit> {
         let (client, is_local) = (ClientAddress::from(address), address.to_canonical().is_loopback());
         let mut counts = self.lock();
-        let from_there = counts.get(&client).copied().unwrap_or_default();
-        if counts.values().sum::<usize>() >= CONNECTIONS || (from_there >= CONNECTIONS_PER_ADDRESS && !is_local) {
+        if counts.total() >= CONNECTIONS || (counts.get(&client) >= CONNECTIONS_PER_ADDRESS && !is_local) {
             return None;
         }
-        counts.insert(client, from_there + 1);
+        counts.add(client);
         Some(Permit { limits: self.clone(), client })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ClientAddress, usize>> {
+    fn lock(&self) -> MutexGuard<'_, Counts<ClientAddress>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut counts = self.limits.lock();
-        let remaining = counts.get(&self.client).copied().unwrap_or_default().saturating_sub(1);
-        if remaining == 0 {
-            counts.remove(&self.client);
-        } else {
-            counts.insert(self.client, remaining);
-        }
+        self.limits.lock().subtract(&self.client);
     }
 }
 
