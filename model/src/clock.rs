@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use governor::nanos::Nanos;
 use tokio::sync::watch;
 
 use crate::Timestamp;
@@ -15,18 +14,6 @@ const LONGEST_NAP: Duration = Duration::from_secs(30);
 /// The source of the current time. Cheap to clone; all clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
-
-/// The steadily growing reading of a [`Clock`], as rate limiters take it.
-#[derive(Debug, Clone)]
-pub struct MonotonicClock(pub Clock);
-
-impl governor::clock::Clock for MonotonicClock {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Nanos::from(self.0.monotonic())
-    }
-}
 
 #[derive(Debug, Clone)]
 enum Source {

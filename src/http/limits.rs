@@ -3,41 +3,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::hash::Hash;
-use std::num::NonZeroU32;
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use conclave_model::key::{ApiKey, ApiKeyPrefix};
-use conclave_model::{ClientAddress, Clock, ErrorCode, MonotonicClock, Problem};
-use governor::clock::Clock as GovernorClock;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::keyed::DashMapStateStore;
-use governor::{Quota, RateLimiter};
+use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Rate, RateLimits};
 
 use super::client_address::TrustedProxies;
 use super::spec::OpenRates;
-
-type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>;
-
-/// A sustained rate and a burst.
-#[derive(Debug, Clone, Copy)]
-pub struct Rate {
-    /// Requests a second, sustained.
-    pub per_second: NonZeroU32,
-    /// Requests at once.
-    pub burst: NonZeroU32,
-}
 
 /// BLAKE3 of an API key, or of a secret in a path.
 type SecretHash = [u8; 32];
 
 /// The limiters of the open operations with one of [`OpenRates`].
 struct OpenLimits {
-    addresses: Keyed<ClientAddress>,
-    secrets: Keyed<SecretHash>,
+    addresses: RateLimits<ClientAddress>,
+    secrets: RateLimits<SecretHash>,
 }
 
 /// Which keys need not be looked up in the database: those that are guessed.
@@ -52,24 +34,17 @@ struct Lookups {
 
 /// The limiters of one server.
 pub struct Limits {
-    clock: MonotonicClock,
-    keys: Keyed<ApiKeyPrefix>,
-    addresses: Keyed<ClientAddress>,
+    clock: Clock,
+    keys: RateLimits<ApiKeyPrefix>,
+    addresses: RateLimits<ClientAddress>,
     lookups: RwLock<Lookups>,
     exchange: OpenLimits,
-    signalling: Keyed<ClientAddress>,
+    signalling: RateLimits<ClientAddress>,
     trusted_proxies: TrustedProxies,
 }
 
 /// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
-const SIGNALLING: Rate = Rate { per_second: nonzero(20), burst: nonzero(200) };
-
-const fn nonzero(number: u32) -> NonZeroU32 {
-    match NonZeroU32::new(number) {
-        Some(number) => number,
-        None => NonZeroU32::MIN,
-    }
-}
+const SIGNALLING: Rate = Rate { per_second: 20, burst: 200 };
 
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,14 +57,16 @@ impl Limits {
     /// `trusted_proxies` the client's address is the one that the proxy forwards.
     #[must_use]
     pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: TrustedProxies) -> Self {
-        let clock = MonotonicClock(clock.clone());
         Self {
-            keys: keyed(calls, &clock),
-            addresses: keyed(calls, &clock),
+            keys: RateLimits::new(clock, calls),
+            addresses: RateLimits::new(clock, calls),
             lookups: RwLock::default(),
-            exchange: OpenLimits { addresses: keyed(exchanges, &clock), secrets: keyed(exchanges, &clock) },
-            signalling: keyed(SIGNALLING, &clock),
-            clock,
+            exchange: OpenLimits {
+                addresses: RateLimits::new(clock, exchanges),
+                secrets: RateLimits::new(clock, exchanges),
+            },
+            signalling: RateLimits::new(clock, SIGNALLING),
+            clock: clock.clone(),
             trusted_proxies,
         }
     }
@@ -99,7 +76,7 @@ impl Limits {
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_key(&self, key: &ApiKeyPrefix) -> Result<(), Problem> {
-        check(&self.clock, &self.keys, key)
+        self.keys.check(key).map_err(rate_limited)
     }
 
     /// Refuses a key before it is looked up, if its client has guessed more keys than its rate allows. A key that has been
@@ -113,7 +90,7 @@ impl Limits {
             return Ok(());
         }
         let until = self.trusted_proxies.client(request).and_then(|client| lookups.refused.get(&client));
-        match until.and_then(|until| until.checked_sub(self.clock.0.monotonic())) {
+        match until.and_then(|until| until.checked_sub(self.clock.monotonic())) {
             Some(wait) if !wait.is_zero() => Err(rate_limited(wait)),
             _ => Ok(()),
         }
@@ -137,7 +114,7 @@ impl Limits {
         lookups.valid.remove(&hash(key.reveal()));
         let wait = checked.as_ref().err().and_then(|limited| limited.retry_after);
         let refused = self.trusted_proxies.client(request).zip(wait);
-        lookups.refused.extend(refused.map(|(client, wait)| (client, self.clock.0.monotonic() + wait)));
+        lookups.refused.extend(refused.map(|(client, wait)| (client, self.clock.monotonic() + wait)));
         checked
     }
 
@@ -180,12 +157,12 @@ impl Limits {
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_open_secret(&self, rates: OpenRates, secret: &str) -> Result<(), Problem> {
-        check(&self.clock, &self.open(rates).secrets, &hash(secret))
+        self.open(rates).secrets.check(&hash(secret)).map_err(rate_limited)
     }
 
-    fn check_client(&self, limiter: &Keyed<ClientAddress>, request: &HttpRequest) -> Result<(), Problem> {
+    fn check_client(&self, limits: &RateLimits<ClientAddress>, request: &HttpRequest) -> Result<(), Problem> {
         match self.trusted_proxies.client(request) {
-            Some(client) => check(&self.clock, limiter, &client),
+            Some(client) => limits.check(&client).map_err(rate_limited),
             None => Ok(()),
         }
     }
@@ -196,32 +173,15 @@ impl Limits {
         }
     }
 
-    /// Drops the entries of callers that have a full burst again, and the refusals that are over.
-    pub fn forget_idle(&self) {
-        self.keys.retain_recent();
-        self.addresses.retain_recent();
-        let now = self.clock.0.monotonic();
+    /// Drops the refusals that are over.
+    pub fn forget_refusals(&self) {
+        let now = self.clock.monotonic();
         self.lookups_mut().refused.retain(|_, until| *until > now);
-        self.exchange.addresses.retain_recent();
-        self.exchange.secrets.retain_recent();
-        self.signalling.retain_recent();
     }
 }
 
 fn hash(secret: &str) -> SecretHash {
     blake3::hash(secret.as_bytes()).into()
-}
-
-fn keyed<K: Hash + Eq + Clone>(rate: Rate, clock: &MonotonicClock) -> Keyed<K> {
-    let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
-    RateLimiter::dashmap_with_clock(quota, clock.clone())
-}
-
-fn check<K: Hash + Eq + Clone>(clock: &MonotonicClock, limiter: &Keyed<K>, key: &K) -> Result<(), Problem> {
-    limiter.check_key(key).map_err(|until| {
-        let wait: Duration = until.wait_time_from(clock.now());
-        rate_limited(wait)
-    })
 }
 
 fn rate_limited(wait: Duration) -> Problem {
@@ -239,7 +199,7 @@ mod tests {
     #[test]
     fn a_client_that_guesses_keys_is_refused_for_as_long_as_its_rate_says_and_valid_keys_never() {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        let rate = Rate { per_second: NonZeroU32::MIN, burst: NonZeroU32::MIN };
+        let rate = Rate { per_second: 1, burst: 1 };
         let limits = Limits::new(&clock, rate, rate, TrustedProxies::default());
         let request = TestRequest::default().peer_addr("203.0.113.1:1".parse().unwrap()).to_http_request();
         let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test));
@@ -247,7 +207,7 @@ mod tests {
         assert!(limits.check_invalid_key(&guessed, &request).is_ok(), "within the burst");
         assert!(limits.check_lookup(&guessed, &request).is_ok());
         assert!(limits.check_invalid_key(&guessed, &request).is_err());
-        limits.forget_idle();
+        limits.forget_refusals();
         let refused = limits.check_lookup(&new, &request).unwrap_err();
         assert_eq!((refused.code, refused.retry_after), (ErrorCode::RateLimited, Some(Duration::from_secs(1))));
         assert!(limits.check_lookup(&valid, &request).is_ok());

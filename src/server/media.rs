@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use conclave_media::embedded::rtc::{self, BindError};
@@ -25,7 +24,7 @@ const ENOUGH_BUFFER: u64 = 5_000_000;
 /// A configured port or address cannot be bound.
 pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: &RtcMetrics) -> Result<(), CliError> {
     turn_servers(&settings.turn).map(|servers| plane.set_turn_servers(servers));
-    NonZeroU32::new(settings.changes_per_second).map(|changes| plane.set_changes_per_second(changes));
+    plane.set_changes_per_second(settings.changes_per_second);
     let mut wanted = rtc_config(settings);
     let mut started = plane.start_media(&wanted, metrics);
     if matches!(started, Err(BindError::NoAddress)) {

@@ -1,6 +1,6 @@
 //! Parts of the server that are created from the configuration.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -12,8 +12,8 @@ use conclave_actors::turns::Turns;
 use conclave_actors::{ActorContext, ActorRegistry, ReportQueues, Settings, Uploader};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
-use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
+use conclave_model::{Clock, Rate};
 
 use super::dev::DevAccess;
 use crate::billing::BillingClient;
@@ -25,7 +25,7 @@ use crate::http::client_address::TrustedProxies;
 use crate::http::console::access::{ConsoleAccess, Gate};
 use crate::http::console::history::{self, Sample};
 use crate::http::frame::payload::{self, BodyReader};
-use crate::http::limits::{Limits, Rate};
+use crate::http::limits::Limits;
 use crate::http::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
@@ -74,12 +74,9 @@ pub(super) fn actor_context(
 
 /// Returns the rate limiter of the API.
 pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
-    // Validation has rejected zeros.
-    let positive = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-    let rate = |per_second, burst| Rate { per_second: positive(per_second), burst: positive(burst) };
     let settings = &config.limits;
-    let requests = rate(settings.requests_per_second, settings.burst);
-    let exchanges = rate(settings.exchange_per_second, settings.exchange_burst);
+    let requests = Rate { per_second: settings.requests_per_second, burst: settings.burst };
+    let exchanges = Rate { per_second: settings.exchange_per_second, burst: settings.exchange_burst };
     Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
 }
 
@@ -167,14 +164,14 @@ pub(super) fn spawn_history(state: &Arc<AppState>) {
     });
 }
 
-/// Spawns a task that regularly removes idle callers from the rate limiter, for as long as the server runs.
+/// Spawns a task that regularly removes refusals that are over from the rate limiter, for as long as the server runs.
 pub(super) fn spawn_limits_cleanup(state: &Arc<AppState>) {
     let state = Arc::downgrade(state);
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(LIMITS_CLEANUP_INTERVAL).await;
             match state.upgrade() {
-                Some(state) => state.limits.forget_idle(),
+                Some(state) => state.limits.forget_refusals(),
                 None => return,
             }
         }

@@ -103,7 +103,7 @@ impl EmbeddedPlane {
     pub fn new(clock: Clock, signer: Arc<TokenSigner>, public_url: &str) -> Self {
         let urls = PublishUrls::from_public_url(public_url);
         Self(Arc::new(Inner {
-            stream_key_rates: StreamKeyRates::new(clock.clone()),
+            stream_key_rates: StreamKeyRates::new(&clock),
             clock,
             signer,
             sessions: Arc::default(),

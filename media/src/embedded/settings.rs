@@ -1,6 +1,5 @@
 //! Settings of the plane that are made before clients connect.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::plane::{EmbeddedPlane, Inner};
@@ -26,7 +25,7 @@ impl EmbeddedPlane {
 
     /// Sets how many changes a second a participant may make by signalling. Only the first call has an effect; returns whether
     /// this was the first, and no client had connected.
-    pub fn set_changes_per_second(&self, changes: NonZeroU32) -> bool {
+    pub fn set_changes_per_second(&self, changes: u32) -> bool {
         self.inner().budgets.set(Budgets::new(&self.inner().clock, changes)).is_ok()
     }
 }

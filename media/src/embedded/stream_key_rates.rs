@@ -1,39 +1,25 @@
 //! How often encoders may try a stream key, by RTMP and WHIP together: each address, and each key from wherever it comes.
 
-use std::hash::Hash;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use conclave_model::ingress::StreamKeyHash;
-use conclave_model::{ClientAddress, Clock, MonotonicClock};
-use governor::clock::Clock as _;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::keyed::DashMapStateStore;
-use governor::{Quota, RateLimiter};
+use conclave_model::{ClientAddress, Clock, Rate, RateLimits};
 
 /// Tries from one address: all encoders of a studio may come back at once.
-const ADDRESS: Quota = quota(2, 64);
+const ADDRESS: Rate = Rate { per_second: 2, burst: 64 };
 /// Tries of one key: an encoder that lost its connection tries it again.
-const KEY: Quota = quota(1, 10);
-/// Entries beyond which those that have their full burst again are dropped.
-const MOST_KEPT: usize = 10_000;
-
-type Keyed<K> = RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>;
+const KEY: Rate = Rate { per_second: 1, burst: 10 };
 
 /// The rates of a server.
 pub struct StreamKeyRates {
-    clock: MonotonicClock,
-    addresses: Keyed<ClientAddress>,
-    keys: Keyed<[u8; 32]>,
+    addresses: RateLimits<ClientAddress>,
+    keys: RateLimits<[u8; 32]>,
 }
 
 impl StreamKeyRates {
     /// Nothing has been tried.
-    pub fn new(clock: Clock) -> Self {
-        let clock = MonotonicClock(clock);
-        let addresses = RateLimiter::dashmap_with_clock(ADDRESS, clock.clone());
-        Self { addresses, keys: RateLimiter::dashmap_with_clock(KEY, clock.clone()), clock }
+    pub fn new(clock: &Clock) -> Self {
+        Self { addresses: RateLimits::new(clock, ADDRESS), keys: RateLimits::new(clock, KEY) }
     }
 
     /// Counts a try of a key, which need not exist.
@@ -41,26 +27,8 @@ impl StreamKeyRates {
     /// # Errors
     /// How long to wait. The key must not be looked up.
     pub fn check(&self, address: ClientAddress, StreamKeyHash(key): &StreamKeyHash) -> Result<(), Duration> {
-        self.count(&self.addresses, &address)?;
-        self.count(&self.keys, key)
-    }
-
-    fn count<K: Hash + Eq + Clone>(&self, limiter: &Keyed<K>, of: &K) -> Result<(), Duration> {
-        if limiter.len() > MOST_KEPT {
-            limiter.retain_recent();
-        }
-        limiter.check_key(of).map_err(|until| until.wait_time_from(self.clock.now()))
-    }
-}
-
-const fn quota(per_second: u32, burst: u32) -> Quota {
-    Quota::per_second(nonzero(per_second)).allow_burst(nonzero(burst))
-}
-
-const fn nonzero(number: u32) -> NonZeroU32 {
-    match NonZeroU32::new(number) {
-        Some(number) => number,
-        None => NonZeroU32::MIN,
+        self.addresses.check(&address)?;
+        self.keys.check(key)
     }
 }
 
@@ -74,7 +42,7 @@ mod tests {
 
     fn rates() -> (StreamKeyRates, Clock) {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        (StreamKeyRates::new(clock.clone()), clock)
+        (StreamKeyRates::new(&clock), clock)
     }
 
     fn key(number: usize) -> StreamKeyHash {
@@ -106,16 +74,5 @@ mod tests {
         assert_eq!(tries(2), 10);
         clock.advance(Duration::from_secs(3));
         assert_eq!(tries(1), 3);
-    }
-
-    #[test]
-    fn what_was_tried_is_forgotten() {
-        let (rates, clock) = rates();
-        for guess in 0..3 * MOST_KEPT {
-            clock.advance(Duration::from_secs(1));
-            let address = IpAddr::from(u32::try_from(guess).unwrap().to_be_bytes());
-            rates.check(address.into(), &key(guess)).unwrap();
-        }
-        assert!(rates.keys.len() <= MOST_KEPT + 1 && rates.addresses.len() <= MOST_KEPT + 1);
     }
 }

@@ -3,40 +3,22 @@
 //! The rates are far above what a client sends that publishes 50 tracks at once, or receives 1,000 in a room of 500. A client
 //! that exceeds them is disconnected: it would only go on. Of an address, the client that sends next is disconnected.
 
-use std::num::NonZeroU32;
+use conclave_model::{ClientAddress, Clock, Rate, RateLimit, RateLimits};
 
-use conclave_model::{ClientAddress, Clock, MonotonicClock};
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::keyed::DashMapStateStore;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
-
-/// Bytes a second, sustained. Descriptions of many tracks are large: a client with 1,000 sends one of a megabyte for each change.
-const BYTES_PER_SECOND: NonZeroU32 = nonzero(1024 * 1024);
-const BYTES_AT_ONCE: NonZeroU32 = nonzero(16 * 1024 * 1024);
-/// Messages a second, sustained. A long list counts as several, see [`Weight`].
-const MESSAGES_PER_SECOND: NonZeroU32 = nonzero(200);
-const MESSAGES_AT_ONCE: NonZeroU32 = nonzero(4_000);
+/// Bytes. Descriptions of many tracks are large: a client with 1,000 sends one of a megabyte for each change.
+const BYTES: Rate = Rate { per_second: 1024 * 1024, burst: 16 * 1024 * 1024 };
+/// Messages. A long list counts as several, see [`Weight`].
+const MESSAGES: Rate = Rate { per_second: 200, burst: 4_000 };
 /// Changes a second, sustained, unless it is set otherwise.
-pub(in crate::embedded) const DEFAULT_CHANGES: NonZeroU32 = nonzero(20);
+pub(in crate::embedded) const DEFAULT_CHANGES: u32 = 20;
 /// Changes at once, as a multiple of those a second.
-const CHANGES_AT_ONCE: NonZeroU32 = nonzero(10);
+const CHANGES_AT_ONCE: u32 = 10;
 /// How many times of what one participant may send all those of an address may send.
-const ADDRESS_SHARE: NonZeroU32 = nonzero(20);
+const ADDRESS_SHARE: u32 = 20;
 /// The same of changes: in a room that fills, all those of an office make an offer for each one that comes.
-const ADDRESS_CHANGES: NonZeroU32 = nonzero(100);
+const ADDRESS_CHANGES: u32 = 100;
 /// The most offers that the server has asked for and that have not come.
 const MOST_AWAITED_OFFERS: u32 = 100;
-/// Number of addresses from which on those that have sent nothing of late are forgotten.
-const MANY_ADDRESSES: usize = 1_024;
-
-const fn nonzero(number: u32) -> NonZeroU32 {
-    match NonZeroU32::new(number) {
-        Some(number) => number,
-        None => NonZeroU32::MIN,
-    }
-}
 
 /// What a client exceeds, by which it loses its websocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -93,9 +75,6 @@ impl Weight {
     }
 }
 
-type Direct = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Nanos>>;
-type Keyed = RateLimiter<ClientAddress, DashMapStateStore<ClientAddress>, MonotonicClock, NoOpMiddleware<Nanos>>;
-
 /// The rates of one client, or of addresses, which have a share of those of several clients.
 struct Rates<L> {
     bytes: L,
@@ -103,49 +82,30 @@ struct Rates<L> {
     changes: L,
 }
 
-impl<L> Rates<L> {
-    fn new(changes: NonZeroU32, share: NonZeroU32, limiter: impl Fn(Quota) -> L) -> Self {
-        let quota = |per_second: NonZeroU32, at_once: NonZeroU32| {
-            Quota::per_second(per_second.saturating_mul(share)).allow_burst(at_once.saturating_mul(share))
-        };
-        Self {
-            bytes: limiter(quota(BYTES_PER_SECOND, BYTES_AT_ONCE)),
-            messages: limiter(quota(MESSAGES_PER_SECOND, MESSAGES_AT_ONCE)),
-            changes: limiter(Quota::per_second(changes).allow_burst(changes.saturating_mul(CHANGES_AT_ONCE))),
-        }
-    }
-}
-
 /// The budgets of all addresses, from which those of clients are made.
 pub(in crate::embedded) struct Budgets {
-    clock: MonotonicClock,
-    changes_per_second: NonZeroU32,
-    addresses: Rates<Keyed>,
+    clock: Clock,
+    changes: Rate,
+    addresses: Rates<RateLimits<ClientAddress>>,
 }
 
 impl Budgets {
     /// Creates the budgets. A participant may make this number of changes a second.
-    pub fn new(clock: &Clock, changes_per_second: NonZeroU32) -> Self {
-        let clock = MonotonicClock(clock.clone());
-        let keyed = |quota| RateLimiter::dashmap_with_clock(quota, clock.clone());
-        let of_address = changes_per_second.saturating_mul(ADDRESS_CHANGES);
-        Self { addresses: Rates::new(of_address, ADDRESS_SHARE, keyed), clock, changes_per_second }
+    pub fn new(clock: &Clock, changes_per_second: u32) -> Self {
+        let burst = changes_per_second.saturating_mul(CHANGES_AT_ONCE);
+        let changes = Rate { per_second: changes_per_second, burst };
+        let addresses = Rates {
+            bytes: RateLimits::new(clock, BYTES.times(ADDRESS_SHARE)),
+            messages: RateLimits::new(clock, MESSAGES.times(ADDRESS_SHARE)),
+            changes: RateLimits::new(clock, changes.times(ADDRESS_CHANGES)),
+        };
+        Self { clock: clock.clone(), changes, addresses }
     }
 
     /// Returns the budget of a join from this address.
     pub fn client(&self, address: Option<ClientAddress>) -> ClientBudget {
-        let direct = |quota| RateLimiter::direct_with_clock(quota, self.clock.clone());
-        let rates = Rates::new(self.changes_per_second, NonZeroU32::MIN, direct);
-        ClientBudget { address, rates, awaited_offers: 0 }
-    }
-
-    /// Forgets addresses that have sent nothing of late, if there are many.
-    pub fn forget_idle(&self) {
-        for limiter in [&self.addresses.bytes, &self.addresses.messages, &self.addresses.changes] {
-            if limiter.len() >= MANY_ADDRESSES {
-                limiter.retain_recent();
-            }
-        }
+        let [bytes, messages, changes] = [BYTES, MESSAGES, self.changes].map(|rate| RateLimit::new(&self.clock, rate));
+        ClientBudget { address, rates: Rates { bytes, messages, changes }, awaited_offers: 0 }
     }
 }
 
@@ -153,7 +113,7 @@ impl Budgets {
 pub(in crate::embedded) struct ClientBudget {
     /// The address of its websocket, if it is known.
     address: Option<ClientAddress>,
-    rates: Rates<Direct>,
+    rates: Rates<RateLimit>,
     /// How many offers the server has asked for that have not come.
     awaited_offers: u32,
 }
@@ -196,15 +156,9 @@ impl ClientBudget {
     }
 
     /// Takes something from the client's own rate and from that of its address. Returns whether there was enough.
-    fn take(&self, own: &Direct, of_address: &Keyed, number: usize) -> bool {
+    fn take(&self, own: &RateLimit, of_address: &RateLimits<ClientAddress>, number: usize) -> bool {
         let Ok(number) = u32::try_from(number) else { return false };
-        let Some(number) = NonZeroU32::new(number) else { return true };
-        // More than is ever there at once is not within the rate either.
-        let is_within_own = own.check_n(number).is_ok_and(|checked| checked.is_ok());
-        is_within_own
-            && self
-                .address
-                .is_none_or(|address| of_address.check_key_n(&address, number).is_ok_and(|checked| checked.is_ok()))
+        own.take(number) && self.address.is_none_or(|address| of_address.take(&address, number))
     }
 }
 
@@ -221,7 +175,7 @@ mod tests {
 
     fn budgets() -> (Clock, Budgets) {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        let budgets = Budgets::new(&clock, nonzero(20));
+        let budgets = Budgets::new(&clock, 20);
         (clock, budgets)
     }
 
@@ -277,7 +231,7 @@ mod tests {
     fn clients_of_an_address_share_its_budget_and_those_elsewhere_have_their_own() {
         let (clock, budgets) = budgets();
         let here = address("203.0.113.1");
-        for _ in 0..ADDRESS_SHARE.get() {
+        for _ in 0..ADDRESS_SHARE {
             let client = budgets.client(here);
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
@@ -286,31 +240,19 @@ mod tests {
         assert_eq!(budgets.client(elsewhere).take_message(&budgets, MESSAGE), Ok(()));
         clock.advance(Duration::from_secs(1));
         assert_eq!(budgets.client(here).take_message(&budgets, MESSAGE), Ok(()));
-        let changes = (0..ADDRESS_CHANGES.get() + 1).map(|_| exhaust(|| budgets.client(here).take_change(&budgets)));
+        let changes = (0..=ADDRESS_CHANGES).map(|_| exhaust(|| budgets.client(here).take_change(&budgets)));
         assert_eq!(changes.sum::<usize>(), 20_000);
     }
 
     #[test]
     fn clients_of_an_ipv6_network_share_the_budget_of_one_address() {
         let (_clock, budgets) = budgets();
-        for host in 1..=ADDRESS_SHARE.get() {
+        for host in 1..=ADDRESS_SHARE {
             let client = budgets.client(address(&format!("2001:db8::{host}")));
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
         let client = budgets.client(address("2001:db8::ffff"));
         assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
         assert_eq!(budgets.client(address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE), Ok(()));
-    }
-
-    #[test]
-    fn addresses_that_have_sent_nothing_of_late_are_forgotten() {
-        let (clock, budgets) = budgets();
-        for number in 0..4_000_u32 {
-            let client = budgets.client(Some(IpAddr::from(number.to_be_bytes()).into()));
-            client.take_message(&budgets, MESSAGE).unwrap();
-        }
-        clock.advance(Duration::from_secs(60));
-        budgets.forget_idle();
-        assert_eq!((budgets.addresses.bytes.len(), budgets.addresses.messages.len()), (0, 0));
     }
 }

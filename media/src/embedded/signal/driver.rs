@@ -226,7 +226,6 @@ impl SessionTask {
             self.flush();
         }
         self.inner.sessions.remove(&self.sid);
-        self.inner.budgets().forget_idle();
         if !self.was_connected {
             self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
         }

@@ -1,0 +1,183 @@
+//! Rates: how often something may happen, by the monotonic clock.
+
+use std::fmt;
+use std::hash::Hash;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use governor::clock::Clock as _;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::keyed::DashMapStateStore;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+
+use crate::Clock;
+
+/// The number of keys below which those that have their full burst again are not looked for.
+const FEW_KEYS: usize = 1_024;
+
+/// A sustained rate and a burst. 0 counts as 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// How often a second, sustained.
+    pub per_second: u32,
+    /// How often at once.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// Returns a rate and burst that are so many times as high.
+    #[must_use]
+    pub const fn times(self, factor: u32) -> Self {
+        Self { per_second: self.per_second.saturating_mul(factor), burst: self.burst.saturating_mul(factor) }
+    }
+
+    fn quota(self) -> Quota {
+        let positive = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        Quota::per_second(positive(self.per_second)).allow_burst(positive(self.burst))
+    }
+}
+
+/// The steadily growing reading of a [`Clock`].
+#[derive(Debug, Clone)]
+struct MonotonicClock(Clock);
+
+impl governor::clock::Clock for MonotonicClock {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(self.0.monotonic())
+    }
+}
+
+/// Limits one thing to a rate.
+pub struct RateLimit(RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Nanos>>);
+
+impl RateLimit {
+    /// Nothing has been taken.
+    #[must_use]
+    pub fn new(clock: &Clock, rate: Rate) -> Self {
+        Self(RateLimiter::direct_with_clock(rate.quota(), MonotonicClock(clock.clone())))
+    }
+
+    /// Takes a number of what the rate allows; returns whether there was enough. More than the burst is never there.
+    #[must_use]
+    pub fn take(&self, number: u32) -> bool {
+        NonZeroU32::new(number).is_none_or(|number| matches!(self.0.check_n(number), Ok(Ok(()))))
+    }
+}
+
+/// Limits each key to a rate. Keys that have their full burst again are forgotten.
+pub struct RateLimits<K: Hash + Eq + Clone> {
+    limiter: RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>,
+    /// The number of calls after which keys are forgotten.
+    before_forgetting: AtomicUsize,
+}
+
+impl<K: Hash + Eq + Clone> RateLimits<K> {
+    /// Nothing has been taken.
+    #[must_use]
+    pub fn new(clock: &Clock, rate: Rate) -> Self {
+        let limiter = RateLimiter::dashmap_with_clock(rate.quota(), MonotonicClock(clock.clone()));
+        Self { limiter, before_forgetting: AtomicUsize::new(FEW_KEYS) }
+    }
+
+    /// Takes one of what the rate allows for a key.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn check(&self, key: &K) -> Result<(), Duration> {
+        self.forget_idle();
+        self.limiter.check_key(key).map_err(|until| until.wait_time_from(self.limiter.clock().now()))
+    }
+
+    /// Takes a number of what the rate allows for a key; returns whether there was enough. More than the burst is never there.
+    #[must_use]
+    pub fn take(&self, key: &K, number: u32) -> bool {
+        self.forget_idle();
+        NonZeroU32::new(number).is_none_or(|number| matches!(self.limiter.check_key_n(key, number), Ok(Ok(()))))
+    }
+
+    /// Forgets keys that have their full burst again, once in as many calls as keys were left the last time: so they never are
+    /// many more than those in use, and the work for a call does not grow with them.
+    fn forget_idle(&self) {
+        // Calls at the same time go below 0, which wraps around, until the number is set again.
+        if self.before_forgetting.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.limiter.retain_recent();
+            self.before_forgetting.store(self.limiter.len().max(FEW_KEYS), Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RateLimit")
+    }
+}
+
+impl<K: Hash + Eq + Clone> fmt::Debug for RateLimits<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RateLimits")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    const RATE: Rate = Rate { per_second: 2, burst: 10 };
+
+    fn clock() -> Clock {
+        Clock::manual(Timestamp::from_millis(0))
+    }
+
+    #[test]
+    fn a_key_has_its_burst_and_its_rate_and_is_told_how_long_to_wait() {
+        let clock = clock();
+        let limits = RateLimits::new(&clock, RATE);
+        assert_eq!((0..100).filter(|_| limits.check(&"one").is_ok()).count(), 10);
+        assert_eq!(limits.check(&"one"), Err(Duration::from_millis(500)));
+        assert_eq!(limits.check(&"another"), Ok(()));
+        clock.step(3_600_000);
+        assert!(limits.check(&"one").is_err(), "a step of the clock is no time");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!((0..100).filter(|_| limits.check(&"one").is_ok()).count(), 2);
+    }
+
+    #[test]
+    fn several_are_taken_at_once_or_none() {
+        let clock = clock();
+        let (limit, limits) = (RateLimit::new(&clock, RATE), RateLimits::new(&clock, RATE));
+        let takes: [&dyn Fn(u32) -> bool; 2] = [&|number| limit.take(number), &|number| limits.take(&"key", number)];
+        for take in takes {
+            assert!(!take(11) && take(0) && take(8) && !take(3) && take(2) && take(0) && !take(1));
+        }
+        clock.advance(Duration::from_secs(1));
+        assert!(limit.take(2) && limits.take(&"key", 2));
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_one() {
+        let limit = RateLimit::new(&clock(), Rate { per_second: 0, burst: 0 }.times(3));
+        assert!(limit.take(1) && !limit.take(1));
+    }
+
+    #[test]
+    fn keys_that_have_their_full_burst_again_are_forgotten_and_others_are_not() {
+        let clock = clock();
+        let limits = RateLimits::new(&clock, RATE);
+        assert!(limits.take(&u32::MAX, 10));
+        for key in 0..100_000 {
+            clock.advance(Duration::from_millis(1));
+            assert!(limits.take(&key, 1));
+            if key == 4_000 {
+                assert!(!limits.take(&u32::MAX, 9), "it has 8 again");
+            }
+        }
+        // Each is kept for a second.
+        assert!(limits.limiter.len() <= 1_000 + FEW_KEYS + 2, "{}", limits.limiter.len());
+    }
+}
