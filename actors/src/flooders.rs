@@ -1,10 +1,10 @@
 //! Participants that fill the queues of their rooms with reports, which are removed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_media::MediaPlane;
-use conclave_model::{Clock, NamespacedRoom, ParticipantSid};
+use conclave_model::{Clock, NamespacedRoom, ParticipantSid, Throttle};
 use tokio::runtime::Handle;
 
 /// Interval between two lines in the log about such participants.
@@ -15,18 +15,18 @@ pub(crate) struct Flooders {
     media: Arc<dyn MediaPlane>,
     clock: Clock,
     runtime: Handle,
-    warned_at: Mutex<Option<Duration>>,
+    warnings: Throttle<(), Duration>,
 }
 
 impl Flooders {
     /// Creates what removes participants, in tasks on this runtime.
     pub fn new(media: Arc<dyn MediaPlane>, clock: Clock, runtime: Handle) -> Self {
-        Self { media, clock, runtime, warned_at: Mutex::default() }
+        Self { media, clock, runtime, warnings: Throttle::new(WARN_INTERVAL) }
     }
 
     /// Removes a participant from the media plane, in a spawned task.
     pub fn remove(&self, room: NamespacedRoom, sid: ParticipantSid) {
-        if self.is_warning_due() {
+        if self.warnings.allow(self.clock.monotonic()) {
             log::warn!(
                 room = room.as_str(), participant = sid.as_str();
                 "a participant is removed: it changes its tracks faster than they can be written"
@@ -38,15 +38,5 @@ impl Flooders {
                 log::debug!(room = room.as_str(), participant = sid.as_str(); "it could not be removed: {error}");
             }
         });
-    }
-
-    fn is_warning_due(&self) -> bool {
-        let now = self.clock.monotonic();
-        let mut warned_at = self.warned_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = warned_at.is_none_or(|at| now.saturating_sub(at) >= WARN_INTERVAL);
-        if is_due {
-            *warned_at = Some(now);
-        }
-        is_due
     }
 }

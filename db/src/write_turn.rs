@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use conclave_model::Throttle;
 use log::Level;
 
 /// How long a transaction waits for its turn.
@@ -39,7 +40,7 @@ pub(crate) struct WriteTurn {
     /// Opened with the first turn, so that a process that writes nothing creates nothing; `None` if they cannot be.
     files: OnceCell<Option<Files>>,
     patience: Cell<Duration>,
-    logged: Cell<Option<Instant>>,
+    log_lines: Throttle,
     /// Set once this process is known to be a server. Who runs a command sees for himself how long it takes.
     is_server: Arc<AtomicBool>,
 }
@@ -72,7 +73,7 @@ impl WriteTurn {
             name,
             files: OnceCell::new(),
             patience: Cell::new(PATIENCE),
-            logged: Cell::default(),
+            log_lines: Throttle::new(LOG_INTERVAL),
             is_server,
         }
     }
@@ -108,8 +109,7 @@ impl WriteTurn {
     }
 
     fn warn(&self, what: &str) {
-        if self.logged.get().is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            self.logged.set(Some(Instant::now()));
+        if self.log_lines.allow(Instant::now()) {
             let level = if self.is_server.load(Ordering::Relaxed) { Level::Warn } else { Level::Debug };
             log::log!(level, "a batch of writes has {what}");
         }

@@ -1,9 +1,8 @@
 //! The log on stderr, at the level of `RUST_LOG`.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use conclave_model::Throttle;
 use env_logger::Env;
 use log::{Level, Log, Metadata, Record};
 
@@ -20,6 +19,8 @@ const MEDIA_PROTOCOLS: [&str; 4] = ["str0m", "sctp_proto", "dimpl", "is"];
 
 /// How often a part of them may report something.
 const MEDIA_INTERVAL: Duration = Duration::from_secs(60);
+/// How many parts may report something in that time.
+const MOST_PARTS: usize = 1_000;
 
 /// Starts logging. Called once, first.
 pub(super) fn start() {
@@ -32,31 +33,23 @@ pub(super) fn start() {
 /// Logs what a client does wrong for debugging only, or once a minute, since clients could fill the log otherwise.
 struct ClientMistakes<L> {
     log: L,
-    /// When each part of the media protocols reported something last.
-    reported: Mutex<HashMap<String, Instant>>,
+    /// The lines of each part of the media protocols.
+    reports: Throttle<String>,
 }
 
 impl<L: Log> ClientMistakes<L> {
     fn new(log: L) -> Self {
-        Self { log, reported: Mutex::default() }
+        Self { log, reports: Throttle::by_key(MEDIA_INTERVAL, MOST_PARTS) }
     }
 
     /// Returns the level at which a record is logged.
     fn level(&self, metadata: &Metadata<'_>, now: Instant) -> Level {
         let is_mistake = metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
-        if is_mistake || (is_of_media_protocol(metadata) && !self.is_due(metadata.target(), now)) {
+        if is_mistake || (is_of_media_protocol(metadata) && !self.reports.allow_key(metadata.target().to_owned(), now))
+        {
             return Level::Debug;
         }
         metadata.level()
-    }
-
-    fn is_due(&self, target: &str, now: Instant) -> bool {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = reported.get(target).is_none_or(|at| now.saturating_duration_since(*at) >= MEDIA_INTERVAL);
-        if is_due {
-            reported.insert(target.to_owned(), now);
-        }
-        is_due
     }
 
     fn log_at(&self, record: &Record<'_>, now: Instant) {
@@ -89,6 +82,8 @@ fn is_of_media_protocol(metadata: &Metadata<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     /// Keeps the levels and targets of the records that are logged at the level INFO.

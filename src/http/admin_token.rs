@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Secret};
+use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Secret, Throttle};
 use subtle::ConstantTimeEq;
 
 use super::client_address::TrustedProxies;
@@ -25,16 +25,13 @@ pub struct AdminToken {
     clock: Clock,
     proxies: TrustedProxies,
     guesses: Mutex<HashMap<Option<ClientAddress>, Guesses>>,
+    warnings: Throttle<Option<ClientAddress>, Duration>,
 }
 
-/// The wrong tokens of an address.
+/// When the wrong tokens of an address came within the last [`TRY_WINDOW`], by the monotonic clock: at most [`MOST_TRIES`], the oldest
+/// first.
 #[derive(Debug, Default)]
-struct Guesses {
-    /// When they came within the last [`TRY_WINDOW`], by the monotonic clock: at most [`MOST_TRIES`], the oldest first.
-    at: Vec<Duration>,
-    /// When the last warning was written.
-    warned: Option<Duration>,
-}
+struct Guesses(Vec<Duration>);
 
 impl fmt::Debug for AdminToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,7 +43,8 @@ impl AdminToken {
     /// Nothing has been guessed. Behind a proxy of `proxies` the client's address is the one that the proxy forwards.
     #[must_use]
     pub fn new(expected: Secret, clock: Clock, proxies: TrustedProxies) -> Self {
-        Self { expected, clock, proxies, guesses: Mutex::default() }
+        let warnings = Throttle::by_key(TRY_WINDOW, MOST_ADDRESSES);
+        Self { expected, clock, proxies, guesses: Mutex::default(), warnings }
     }
 
     /// Checks the token that a client has sent.
@@ -65,7 +63,8 @@ impl AdminToken {
             return Ok(());
         }
         make_room(&mut guesses, client);
-        if guesses.entry(client).or_default().note(now) {
+        guesses.entry(client).or_default().0.push(now);
+        if self.warnings.allow_key(client, now) {
             let address = client.map(|client| client.to_string()).unwrap_or_default();
             log::warn!(client = address.as_str(); "a wrong admin token was sent; further ones are logged in a minute");
         }
@@ -75,9 +74,9 @@ impl AdminToken {
 
 impl Guesses {
     fn refuse_beyond_limit(&mut self, now: Duration) -> Result<(), Problem> {
-        self.at.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
-        match self.at.first() {
-            Some(first) if self.at.len() >= MOST_TRIES => {
+        self.0.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
+        match self.0.first() {
+            Some(first) if self.0.len() >= MOST_TRIES => {
                 let message = format!("more than {MOST_TRIES} wrong tokens within a minute; try again in a minute");
                 let wait = (*first + TRY_WINDOW).saturating_sub(now);
                 Err(Problem::new(ErrorCode::RateLimited, message).after(wait))
@@ -85,23 +84,13 @@ impl Guesses {
             _ => Ok(()),
         }
     }
-
-    /// Counts a wrong token. Returns whether it is to be logged.
-    fn note(&mut self, now: Duration) -> bool {
-        self.at.push(now);
-        let is_due = self.warned.is_none_or(|at| now.saturating_sub(at) >= TRY_WINDOW);
-        if is_due {
-            self.warned = Some(now);
-        }
-        is_due
-    }
 }
 
 fn make_room(guesses: &mut HashMap<Option<ClientAddress>, Guesses>, client: Option<ClientAddress>) {
     if guesses.len() < MOST_ADDRESSES || guesses.contains_key(&client) {
         return;
     }
-    let oldest = guesses.iter().min_by_key(|(_, guesses)| guesses.at.last().copied().or(guesses.warned));
+    let oldest = guesses.iter().min_by_key(|(_, guesses)| guesses.0.last().copied());
     if let Some(oldest) = oldest.map(|(client, _)| *client) {
         guesses.remove(&oldest);
     }
@@ -143,9 +132,9 @@ mod tests {
 
     #[test]
     fn an_address_that_guesses_is_warned_of_once_a_minute() {
-        let mut guesses = Guesses::default();
-        let warned: Vec<_> = (0..180).filter(|second| guesses.note(Duration::from_secs(*second))).collect();
-        assert_eq!(warned, [0, 60, 120]);
+        let (token, _) = token();
+        let is_warned = |second: &u64| token.warnings.allow_key(None, Duration::from_secs(*second));
+        assert_eq!((0..180).filter(is_warned).collect::<Vec<_>>(), [0, 60, 120]);
     }
 
     #[test]

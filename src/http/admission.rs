@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_model::{ErrorCode, Problem, ProjectId};
+use conclave_model::{ErrorCode, Problem, ProjectId, Throttle};
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -59,7 +59,7 @@ pub struct Admission {
     /// The projects that have admitted requests.
     projects: Box<[Mutex<Projects>]>,
     refused: IntCounterVec,
-    warned: Mutex<Option<Instant>>,
+    warnings: Throttle,
 }
 
 type Projects = HashMap<ProjectId, Project>;
@@ -137,7 +137,7 @@ impl Admission {
             sharing: Sharing::new(),
             projects,
             refused,
-            warned: Mutex::default(),
+            warnings: Throttle::new(WARNING_INTERVAL),
         })
     }
 
@@ -225,9 +225,7 @@ impl Admission {
     }
 
     fn warn(&self) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
-            *warned = Some(Instant::now());
+        if self.warnings.allow(Instant::now()) {
             log::warn!(
                 "{} requests are handled or wait; further ones are refused (http.max_requests)",
                 self.limits.total

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_model::{ClientAddress, Counts};
+use conclave_model::{ClientAddress, Counts, Throttle};
 use prometheus::IntCounterVec;
 
 use super::client_address::TrustedProxies;
@@ -21,6 +21,7 @@ pub struct Connections {
     max: usize,
     trusted_proxies: TrustedProxies,
     refused: IntCounterVec,
+    warnings: Throttle,
     open: Mutex<Open>,
 }
 
@@ -28,7 +29,6 @@ pub struct Connections {
 struct Open {
     total: usize,
     by_client: Counts<ClientAddress>,
-    warned: Option<Instant>,
 }
 
 /// An open connection. It counts until this is dropped.
@@ -61,7 +61,8 @@ impl Connections {
     /// No connection is open. `refused` counts those that are refused, by limit.
     #[must_use]
     pub fn new(max: usize, trusted_proxies: TrustedProxies, refused: IntCounterVec) -> Arc<Self> {
-        Arc::new(Self { max, trusted_proxies, refused, open: Mutex::default() })
+        let warnings = Throttle::new(WARNING_INTERVAL);
+        Arc::new(Self { max, trusted_proxies, refused, warnings, open: Mutex::default() })
     }
 
     /// The most connections, in total.
@@ -88,11 +89,11 @@ impl Connections {
     fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
         let mut open = self.open();
         if open.total >= self.max {
-            open.warn(&format!("{} connections are open, as many as may be", self.max));
+            self.warn(&format!("{} connections are open, as many as may be", self.max));
             return Err(ConnectionLimit::Total);
         }
         if client.is_some_and(|client| open.by_client.get(&client) >= MAX_PER_CLIENT) {
-            open.warn(&format!("a client has {MAX_PER_CLIENT} connections open, as many as it may"));
+            self.warn(&format!("a client has {MAX_PER_CLIENT} connections open, as many as it may"));
             return Err(ConnectionLimit::Client);
         }
         open.total += 1;
@@ -102,18 +103,15 @@ impl Connections {
         Ok(())
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Open {
     /// Warns, but not for each of many connections.
-    fn warn(&mut self, what: &str) {
-        if self.warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
-            self.warned = Some(Instant::now());
+    fn warn(&self, what: &str) {
+        if self.warnings.allow(Instant::now()) {
             log::warn!("{what}; further ones are closed (http.max_connections)");
         }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

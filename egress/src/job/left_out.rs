@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use conclave_model::{EgressId, TrackSid};
+use conclave_model::{EgressId, Throttle, TrackSid};
 
 use super::handle::Progress;
 
@@ -14,30 +14,31 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The most tracks that are named.
 const NAMED: usize = 20;
 
-/// When something was done last.
-#[derive(Debug, Default)]
+/// When the tracks are looked at, and named in the log.
+#[derive(Debug)]
 pub struct LeftOut {
-    looked: Option<Instant>,
-    logged: Option<Instant>,
+    looks: Throttle,
+    log_lines: Throttle,
+}
+
+impl Default for LeftOut {
+    fn default() -> Self {
+        Self { looks: Throttle::new(INTERVAL), log_lines: Throttle::new(LOG_INTERVAL) }
+    }
 }
 
 impl LeftOut {
     /// Returns whether it has to be looked which tracks are left out.
-    pub fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.looked.is_none_or(|at| now >= at + INTERVAL);
-        if is_due {
-            self.looked = Some(now);
-        }
-        is_due
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.looks.allow(now)
     }
 
     /// Takes the tracks that are left out now.
-    pub fn note(&mut self, egress: &EgressId, mut tracks: Vec<TrackSid>, progress: &Progress, now: Instant) {
+    pub fn note(&self, egress: &EgressId, mut tracks: Vec<TrackSid>, progress: &Progress, now: Instant) {
         let count = tracks.len();
         tracks.sort_unstable();
         tracks.truncate(NAMED);
-        if count > 0 && self.logged.is_none_or(|at| now >= at + LOG_INTERVAL) {
-            self.logged = Some(now);
+        if count > 0 && self.log_lines.allow(now) {
             let names: Vec<_> = tracks.iter().map(TrackSid::as_str).collect();
             log::warn!(
                 egress = egress.as_str(), tracks = count;

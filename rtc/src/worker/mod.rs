@@ -122,7 +122,7 @@ impl Worker {
             renegotiate: Vec::new(),
             revived: Vec::new(),
             counters: Counters::default(),
-            warnings: Warnings::default(),
+            warnings: warnings::new(),
             outbox: Vec::new(),
             events: Vec::new(),
         }

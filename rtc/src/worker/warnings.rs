@@ -1,9 +1,8 @@
 //! Warnings in the log that clients cause: one a minute for each participant.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use conclave_model::{Identity, NamespacedRoom};
+use conclave_model::{Identity, NamespacedRoom, Throttle};
 
 use super::Worker;
 use crate::transport::PeerKey;
@@ -13,28 +12,20 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// How many participants are named in a minute. More only fill the log.
 const MOST: usize = 100;
 
-/// The participants that a warning named in the last minute: by identity, as a client that joins anew has another sid.
-#[derive(Default)]
-pub struct Warnings(HashMap<(NamespacedRoom, Identity), Instant>);
+/// The participants that warnings name: by identity, as a client that joins anew has another sid.
+pub type Warnings = Throttle<(NamespacedRoom, Identity)>;
 
-impl Warnings {
-    fn is_due(&mut self, room: &NamespacedRoom, identity: &Identity, now: Instant) -> bool {
-        self.0.retain(|_, at| now < *at + INTERVAL);
-        let name = (room.clone(), identity.clone());
-        let is_due = self.0.len() < MOST && !self.0.contains_key(&name);
-        if is_due {
-            self.0.insert(name, now);
-        }
-        is_due
-    }
+/// No participant was named yet.
+pub fn new() -> Warnings {
+    Warnings::by_key(INTERVAL, MOST)
 }
 
 impl Worker {
     /// Logs what a participant's client does wrong.
-    pub(super) fn warn(&mut self, key: PeerKey, what: &str, details: &dyn std::fmt::Display) {
+    pub(super) fn warn(&self, key: PeerKey, what: &str, details: &dyn std::fmt::Display) {
         let Some(peer) = self.peers.get(key) else { return };
         let Some(room) = self.rooms.get(peer.room) else { return };
-        if self.warnings.is_due(&room.name, &peer.info.identity, self.now) {
+        if self.warnings.allow_key((room.name.clone(), peer.info.identity.clone()), self.now) {
             log::warn!(participant = peer.info.sid.as_str(), details:%; "{what}");
         }
     }
@@ -42,15 +33,16 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
     fn a_participant_is_named_once_a_minute() {
-        let (mut warnings, begin) = (Warnings::default(), Instant::now());
-        let room = "prj_0123456789ab.room".parse().unwrap();
-        let mut count = |identity: &str, seconds: std::ops::Range<u64>| {
-            let identity = identity.parse().unwrap();
-            seconds.filter(|at| warnings.is_due(&room, &identity, begin + Duration::from_secs(*at))).count()
+        let (warnings, begin) = (new(), Instant::now());
+        let count = |identity: &str, seconds: std::ops::Range<u64>| {
+            let name = || ("prj_0123456789ab.room".parse().unwrap(), identity.parse().unwrap());
+            seconds.filter(|at| warnings.allow_key(name(), begin + Duration::from_secs(*at))).count()
         };
         assert_eq!(count("mallory", 0..90), 2);
         assert_eq!(count("alice", 90..91), 1);
