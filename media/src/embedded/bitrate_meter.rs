@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use conclave_model::Timestamp;
-
 /// How long a bitrate has to stay above the limit, or below it again, before that is reported.
 const MIN_DURATION: Duration = Duration::from_secs(5);
 
@@ -14,7 +12,7 @@ pub(super) struct BitrateMeter {
     kbps: u32,
     max_kbps: u32,
     exceeded: bool,
-    deadline: Option<Timestamp>,
+    deadline: Option<Duration>,
 }
 
 /// A change that has lasted long enough.
@@ -36,21 +34,21 @@ impl BitrateMeter {
 
     /// Records a measurement. Without a limit nothing is exceeded; a limit that was exceeded before it was removed counts as
     /// no longer exceeded.
-    pub fn measure(&mut self, kbps: u32, max_kbps: Option<u32>, now: Timestamp) {
+    pub fn measure(&mut self, kbps: u32, max_kbps: Option<u32>, reading: Duration) {
         self.kbps = kbps;
         self.max_kbps = max_kbps.unwrap_or(self.max_kbps);
         let is_changed = max_kbps.is_some_and(|max| kbps > max) != self.exceeded;
-        self.deadline = is_changed.then(|| self.deadline.unwrap_or_else(|| now.after(MIN_DURATION)));
+        self.deadline = is_changed.then(|| self.deadline.unwrap_or_else(|| reading + MIN_DURATION));
     }
 
-    /// Returns when the current change will have lasted long enough.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    /// Returns the monotonic reading at which the current change will have lasted long enough.
+    pub fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
-    /// Returns the change that has lasted long enough by `now`, once.
-    pub fn take_change(&mut self, now: Timestamp) -> Option<LimitChange> {
-        self.deadline.take_if(|deadline| *deadline <= now)?;
+    /// Returns the change that has lasted long enough by this reading, once.
+    pub fn take_change(&mut self, reading: Duration) -> Option<LimitChange> {
+        self.deadline.take_if(|deadline| *deadline <= reading)?;
         self.exceeded = !self.exceeded;
         Some(LimitChange { exceeded: self.exceeded, kbps: self.kbps, max_kbps: self.max_kbps })
     }
@@ -60,8 +58,8 @@ impl BitrateMeter {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_millis(seconds * 1_000)
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! describe them, what it wants to receive, and whom it lets receive.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use livekit_protocol::TrackInfo;
@@ -22,8 +23,8 @@ pub(super) struct Client {
     pub permission: PublisherPermission,
     /// The tracks that it has announced, by their sids, also those that are negotiated.
     pub tracks: HashMap<TrackSid, MediaTrack>,
-    /// When its join is aborted, unless its media is connected by then.
-    pub join_deadline: Option<Timestamp>,
+    /// The monotonic reading at which its join is aborted, unless its media is connected by then.
+    pub join_deadline: Option<Duration>,
 }
 
 /// A track with packets.

@@ -21,35 +21,35 @@ pub(super) struct Egress {
     pub state: EgressState,
     /// What it contains; `None` if it is simulated.
     pub job: Option<Attendance>,
-    /// The next transition by time, and when it is due. Only a simulated one has any.
-    next: Option<(Timestamp, EgressStatus)>,
+    /// The next transition by time, and at which monotonic reading it is due. Only a simulated one has any.
+    next: Option<(Duration, EgressStatus)>,
 }
 
 impl Egress {
     /// Creates a simulated egress that is starting.
-    pub fn new(egress_id: EgressId, room: NamespacedRoom, now: Timestamp) -> Self {
+    pub fn new(egress_id: EgressId, room: NamespacedRoom, now: Timestamp, reading: Duration) -> Self {
         let state =
             EgressState { egress_id, status: EgressStatus::Starting, error: None, started_at: now, ended_at: None };
-        Self { room, state, job: None, next: Some((now.after(TRANSITION_TIME), EgressStatus::Active)) }
+        Self { room, state, job: None, next: Some((reading + TRANSITION_TIME, EgressStatus::Active)) }
     }
 
     /// Creates an egress that ffmpeg carries out.
     pub fn with_job(egress_id: EgressId, room: NamespacedRoom, job: Attendance, now: Timestamp) -> Self {
-        Self { job: Some(job), next: None, ..Self::new(egress_id, room, now) }
+        Self { job: Some(job), next: None, ..Self::new(egress_id, room, now, Duration::ZERO) }
     }
 
-    /// Returns when the next transition by time is due.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    /// Returns the reading at which the next transition by time is due.
+    pub fn deadline(&self) -> Option<Duration> {
         self.next.map(|(at, _)| at)
     }
 
     /// Returns the status after the next transition, if that is due.
-    pub fn due_transition(&self, now: Timestamp) -> Option<EgressStatus> {
-        self.next.filter(|(at, _)| *at <= now).map(|(_, status)| status)
+    pub fn due_transition(&self, reading: Duration) -> Option<EgressStatus> {
+        self.next.filter(|(at, _)| *at <= reading).map(|(_, status)| status)
     }
 
     /// Changes the status; returns whether the change is allowed.
-    pub fn advance(&mut self, status: EgressStatus, error: Option<String>, now: Timestamp) -> bool {
+    pub fn advance(&mut self, status: EgressStatus, error: Option<String>, now: Timestamp, reading: Duration) -> bool {
         if !self.state.status.may_become(status) {
             return false;
         }
@@ -57,7 +57,7 @@ impl Egress {
         self.state.error = error;
         self.state.ended_at = status.is_final().then_some(now);
         let completes_by_time = status == EgressStatus::Ending && self.job.is_none();
-        self.next = completes_by_time.then(|| (now.after(TRANSITION_TIME), EgressStatus::Complete));
+        self.next = completes_by_time.then(|| (reading + TRANSITION_TIME, EgressStatus::Complete));
         true
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let (one, other): (EgressId, EgressId) = ("EG_1".parse().unwrap(), "EG_2".parse().unwrap());
         let mut egresses = Egresses::default();
         let room = "prj_0123456789ab.standup".parse().unwrap();
-        egresses.insert(Egress::new(one.clone(), room, Timestamp::from_millis(0)));
+        egresses.insert(Egress::new(one.clone(), room, Timestamp::from_millis(0), Duration::ZERO));
         assert!(egresses.contains(&one) && !egresses.contains(&other));
     }
 }

@@ -1,8 +1,8 @@
 //! The media plane as a state machine without I/O.
 //!
-//! Each call takes the time as an argument, and appends what happened to a list of [`Report`]s in order, which the driver
-//! fetches with [`Machine::take_reports`]; likewise what clients and media workers have to learn, as [`Effect`]s. A call reads
-//! only the room that it concerns.
+//! Each call takes the time of day as an argument, and appends what happened to a list of [`Report`]s in order, which the driver
+//! fetches with [`Machine::take_reports`]; likewise what clients and media workers have to learn, as [`Effect`]s. Deadlines are by
+//! the reading of the monotonic clock, which the driver sets before each call. A call reads only the room that it concerns.
 //!
 //! A participant of the sandbox is joining, then active. One with a client of its own is joining while the control plane is
 //! asked, joined while its media connects, and active once the control plane has accepted the report of its join.
@@ -29,6 +29,7 @@ pub(super) mod tests;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::str::FromStr;
+use std::time::Duration;
 
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
@@ -53,7 +54,9 @@ pub(super) struct Machine {
     recently_left: Option<RecentlyLeft>,
     egresses: Egresses,
     ingresses: IngressEndpoints,
-    deadlines: BTreeSet<(Timestamp, Deadline)>,
+    deadlines: BTreeSet<(Duration, Deadline)>,
+    /// The monotonic reading of the clock, which no step of the clock changes.
+    reading: Duration,
     /// The rooms whose egresses have to follow a change.
     changed_rooms: HashSet<NamespacedRoom>,
     limits: Limits,
@@ -103,14 +106,24 @@ impl Machine {
         }
     }
 
-    /// Returns when [`Machine::tick`] has to be called next.
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    /// Sets the monotonic reading of the clock for the next call.
+    pub fn set_reading(&mut self, reading: Duration) {
+        self.reading = reading;
+    }
+
+    /// Returns the monotonic reading of the clock.
+    pub fn reading(&self) -> Duration {
+        self.reading
+    }
+
+    /// Returns the reading at which [`Machine::tick`] has to be called next.
+    pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, now: Timestamp) {
-        while let Some((_, deadline)) = self.deadlines.first().filter(|(at, _)| *at <= now).cloned() {
+        while let Some((_, deadline)) = self.deadlines.first().filter(|(at, _)| *at <= self.reading).cloned() {
             match deadline {
                 Deadline::Bitrate(sid) => self.report_limit_change(&sid, now),
                 Deadline::Egress(id) => self.apply_due_transition(&id, now),

@@ -83,8 +83,8 @@ struct State {
     machine: Machine,
     /// The task that waits for the machine's deadlines; `None` while there is no deadline.
     deadline_task: Option<JoinHandle<()>>,
-    /// Until when calls of the port fail, in a simulated outage.
-    outage_until: Option<Timestamp>,
+    /// The monotonic reading until which calls of the port fail, in a simulated outage.
+    outage_until: Option<Duration>,
     /// Number of the next reports that are dropped.
     reports_to_drop: u32,
 }
@@ -137,7 +137,7 @@ impl Inner {
     pub fn call_by_port<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> Result<T, MediaError> {
         let mut state = self.lock();
         match state.outage_until {
-            Some(until) if self.clock.now() < until => {
+            Some(until) if self.clock.monotonic() < until => {
                 Err(MediaError::Unavailable("an outage that the sandbox simulates".into()))
             }
             _ => Ok(self.call_locked(&mut state, call).0),
@@ -149,6 +149,7 @@ impl Inner {
         state: &mut State,
         call: impl FnOnce(&mut Machine, Timestamp) -> T,
     ) -> (T, Vec<ReportAnswer>) {
+        state.machine.set_reading(self.clock.monotonic());
         let result = call(&mut state.machine, self.clock.now());
         let reports = state.machine.take_reports();
         self.carry_out(state.machine.take_effects());
@@ -165,7 +166,7 @@ impl Inner {
 
     /// Lets all calls of the port fail for a duration. Participants stay connected, and reports are sent.
     pub fn simulate_outage(&self, duration: Duration) {
-        self.lock().outage_until = Some(self.clock.now().after(duration));
+        self.lock().outage_until = Some(self.clock.monotonic() + duration);
     }
 
     /// Drops the next `count` reports.
@@ -184,7 +185,7 @@ impl Inner {
     }
 
     /// Returns the next deadline. If there is none, the calling task has to end.
-    fn next_deadline(&self) -> Option<Timestamp> {
+    fn next_deadline(&self) -> Option<Duration> {
         let mut state = self.lock();
         let next = state.machine.next_deadline();
         if next.is_none() {
@@ -252,7 +253,7 @@ impl Inner {
 /// Waits for one deadline after another until there is none.
 async fn wait_for_deadlines(plane: Weak<Inner>, clock: Clock) {
     while let Some(next) = plane.upgrade().and_then(|plane| plane.next_deadline()) {
-        clock.sleep_until(next).await;
+        clock.sleep_until_reading(next).await;
         if let Some(plane) = plane.upgrade() {
             plane.call(Machine::tick);
         }

@@ -64,7 +64,7 @@ impl Machine {
         if let Some(old) = replaced {
             self.remove(&old, true, DisconnectCause::Replaced, now);
         }
-        self.set_join_deadline(sid, now.after(CONNECT_TIMEOUT));
+        self.set_join_deadline(sid, self.reading + CONNECT_TIMEOUT);
         Ok(())
     }
 
@@ -90,8 +90,8 @@ impl Machine {
     }
 
     /// The signalling of a client that is still connecting is gone: it has less time.
-    pub fn signal_lost(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        let earlier = now.after(UNATTENDED_TIMEOUT);
+    pub fn signal_lost(&mut self, sid: &ParticipantSid) {
+        let earlier = self.reading + UNATTENDED_TIMEOUT;
         let deadline = self.participants.get(sid).and_then(|p| p.client.as_ref()).and_then(|c| c.join_deadline);
         if deadline.is_some_and(|deadline| deadline > earlier) {
             self.set_join_deadline(sid, earlier);
@@ -117,7 +117,7 @@ impl Machine {
         }
     }
 
-    fn set_join_deadline(&mut self, sid: &ParticipantSid, at: Timestamp) {
+    fn set_join_deadline(&mut self, sid: &ParticipantSid, at: Duration) {
         self.clear_join_deadline(sid);
         if let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) {
             client.join_deadline = Some(at);

@@ -14,15 +14,15 @@ impl Machine {
         self.active(sid)?;
         // A change that lasted until now counts, although no tick came in between.
         self.report_limit_change(sid, now);
-        self.measure(sid, kbps, now);
+        self.measure(sid, kbps);
         Ok(())
     }
 
     /// Compares a bitrate with the participant's current limit, and updates the deadline.
-    pub(super) fn measure(&mut self, sid: &ParticipantSid, kbps: u32, now: Timestamp) {
+    pub(super) fn measure(&mut self, sid: &ParticipantSid, kbps: u32) {
         let Some(participant) = self.participants.get_mut(sid) else { return };
         let before = participant.meter.deadline();
-        participant.meter.measure(kbps, participant.max_kbps(), now);
+        participant.meter.measure(kbps, participant.max_kbps(), self.reading);
         let after = participant.meter.deadline();
         if before != after {
             before.map(|at| self.deadlines.remove(&(at, Deadline::Bitrate(sid.clone()))));
@@ -34,7 +34,7 @@ impl Machine {
     pub(super) fn report_limit_change(&mut self, sid: &ParticipantSid, now: Timestamp) {
         let Some(publisher) = self.participants.get_mut(sid) else { return };
         let Some(deadline) = publisher.meter.deadline() else { return };
-        let Some(change) = publisher.meter.take_change(now) else { return };
+        let Some(change) = publisher.meter.take_change(self.reading) else { return };
         let limit = PublishLimit {
             exceeded: change.exceeded,
             kbps: change.kbps,

@@ -12,7 +12,7 @@ impl Machine {
     /// Starts a simulated egress.
     pub fn start_egress(&mut self, room: NamespacedRoom, now: Timestamp) -> EgressState {
         let id = self.unused_egress_id();
-        let egress = Egress::new(id, room, now);
+        let egress = Egress::new(id, room, now, self.reading);
         let state = egress.state.clone();
         self.schedule_transition(&egress);
         self.egresses.insert(egress);
@@ -77,7 +77,7 @@ impl Machine {
 
     /// Makes the next transition of an egress by time.
     pub(super) fn apply_due_transition(&mut self, id: &EgressId, now: Timestamp) {
-        if let Some(status) = self.egresses.get(id).and_then(|egress| egress.due_transition(now)) {
+        if let Some(status) = self.egresses.get(id).and_then(|egress| egress.due_transition(self.reading)) {
             self.advance_egress(id, status, None, now);
         }
     }
@@ -92,7 +92,7 @@ impl Machine {
     ) -> bool {
         let Some(egress) = self.egresses.get_mut(id) else { return false };
         let before = egress.deadline();
-        if !egress.advance(status, error, now) {
+        if !egress.advance(status, error, now, self.reading) {
             return false;
         }
         let egress = egress.clone();
@@ -119,6 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::embedded::machine::tests::reading;
     use crate::port::Report;
 
     fn room() -> NamespacedRoom {
@@ -137,14 +138,14 @@ mod tests {
     fn an_egress_becomes_active_after_a_second_and_completes_a_second_after_it_was_stopped() {
         let (mut machine, start) = (Machine::default(), Timestamp::from_millis(0));
         let id = machine.start_egress(room(), start).egress_id;
-        machine.tick(start.after(Duration::from_millis(999)));
+        machine.tick_at(start.after(Duration::from_millis(999)));
         assert_eq!(reported(&mut machine), []);
-        machine.tick(start.after(Duration::from_secs(1)));
+        machine.tick_at(start.after(Duration::from_secs(1)));
         assert_eq!(reported(&mut machine), [EgressStatus::Active]);
         let stopped = start.after(Duration::from_secs(9));
-        assert_eq!(machine.stop_egress(&room(), &id, stopped).unwrap().status, EgressStatus::Ending);
-        assert_eq!(machine.next_deadline(), Some(stopped.after(Duration::from_secs(1))));
-        machine.tick(stopped.after(Duration::from_secs(1)));
+        assert_eq!(machine.at(stopped).stop_egress(&room(), &id, stopped).unwrap().status, EgressStatus::Ending);
+        assert_eq!(machine.next_deadline(), Some(reading(stopped.after(Duration::from_secs(1)))));
+        machine.tick_at(stopped.after(Duration::from_secs(1)));
         assert_eq!(reported(&mut machine), [EgressStatus::Ending, EgressStatus::Complete]);
         assert_eq!(machine.next_deadline(), None);
         assert_eq!(machine.stop_egress(&room(), &id, stopped).unwrap().status, EgressStatus::Complete);
@@ -215,10 +216,11 @@ mod tests {
             let mut before = EgressStatus::Starting;
             for (step, seconds) in steps {
                 now = now.after(Duration::from_secs(seconds));
+                machine.at(now);
                 match EgressStatus::ALL.get(step) {
                     Some(status) => drop(machine.set_egress_status(&id, *status, None, now)),
                     None if step == 7 => drop(machine.stop_egress(&room(), &id, now)),
-                    None => machine.tick(now),
+                    None => machine.tick_at(now),
                 }
                 let after = machine.egress(&room(), &id).unwrap();
                 prop_assert!(after.status == before || before.may_become(after.status));

@@ -68,7 +68,7 @@ impl Machine {
         self.notify(&sid, ClientNotice::RoleChanged(role));
         self.refresh_receiver(&sid);
         self.refresh_publisher(&sid);
-        self.measure(&sid, kbps, now);
+        self.measure(&sid, kbps);
         Ok(participant)
     }
 

@@ -116,7 +116,7 @@ impl Model {
             Step::Bitrate(who, kbps) => drop(self.machine.set_bitrate(&self.pick(who).0, *kbps, *now)),
             Step::Wait(seconds) => {
                 *now = now.after(Duration::from_secs(*seconds));
-                self.machine.tick(*now);
+                self.machine.tick_at(*now);
             }
         }
     }

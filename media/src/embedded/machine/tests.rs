@@ -17,6 +17,23 @@ use crate::token::{Claims, Grants, RoomConfig};
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
+/// Returns the monotonic reading at a time of a clock that is never set.
+pub(in crate::embedded) fn reading(now: Timestamp) -> Duration {
+    now.since(Timestamp::from_millis(0))
+}
+
+impl Machine {
+    /// Sets the reading of a clock that is never set.
+    pub(super) fn at(&mut self, now: Timestamp) -> &mut Self {
+        self.set_reading(reading(now));
+        self
+    }
+
+    pub(super) fn tick_at(&mut self, now: Timestamp) {
+        self.at(now).tick(now);
+    }
+}
+
 /// A machine that keeps what the sandbox shows.
 pub(in crate::embedded) fn sandbox_machine() -> Machine {
     let mut machine = Machine::default();
@@ -342,11 +359,11 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     let sid = join(&mut machine, with(claims(&room(), "alice", None), "svc.publish.max_kbps", "100"));
     let track = machine.publish(&sid, camera(), NOW).unwrap().sid;
     machine.take_reports();
-    machine.set_bitrate(&sid, 180, NOW).unwrap();
-    assert_eq!(machine.next_deadline(), Some(at(5)));
-    machine.tick(at(4));
+    machine.at(NOW).set_bitrate(&sid, 180, NOW).unwrap();
+    assert_eq!(machine.next_deadline(), Some(reading(at(5))));
+    machine.tick_at(at(4));
     assert_eq!(take_names(&mut machine), []);
-    machine.tick(at(5));
+    machine.tick_at(at(5));
     let reports = machine.take_reports();
     let limit = PublishLimit { exceeded: true, kbps: 180, max_kbps: 100, track: Some(track) };
     assert!(
@@ -355,13 +372,13 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
 
     machine.publish(&sid, microphone(), NOW).unwrap();
     machine.take_reports();
-    machine.set_bitrate(&sid, 100, at(10)).unwrap();
+    machine.at(at(10)).set_bitrate(&sid, 100, at(10)).unwrap();
     // Without a tick in between, the next measurement reports that the last one lasted.
-    machine.set_bitrate(&sid, 180, at(15)).unwrap();
+    machine.at(at(15)).set_bitrate(&sid, 180, at(15)).unwrap();
     let reports = machine.take_reports();
     assert!(matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit, .. }, .. }]
         if !limit.exceeded && limit.kbps == 100 && limit.track.is_none()));
-    assert_eq!(machine.next_deadline(), Some(at(20)));
+    assert_eq!(machine.next_deadline(), Some(reading(at(20))));
     machine.leave(&sid, true, at(16)).unwrap();
     assert_eq!(machine.next_deadline(), None);
 }

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::embedded::Notice;
+use crate::embedded::client::Client;
 use crate::port::{MediaEvent, MediaPlane, Report, ReportSink};
 use crate::token::{Grants, TokenRequest, TokenSigner};
 
@@ -238,5 +239,39 @@ async fn an_exceeded_limit_is_reported_after_five_seconds() {
             matches!(&events[..], [MediaEvent::PublishLimit { limit, .. }] if limit.exceeded == exceeded),
             "{events:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_step_of_the_clock_is_no_time_for_joins_bitrates_and_egresses() {
+    for hours in [1, -1] {
+        let test = TestPlane::new();
+        let alice = test.join("alice").await.unwrap().sid;
+        test.plane.set_bitrate(&alice, 200).await.unwrap();
+        let inner = test.plane.inner();
+        let claims = test.signer.verify(test.token("bob").reveal(), test.clock.now()).unwrap();
+        let (bob, answers) = inner.call(|machine, now| machine.request_join(claims, Client::default(), now));
+        await_answers(answers).await.unwrap();
+        inner.call(|machine, now| machine.admit(&bob.unwrap(), now)).0.unwrap();
+        inner.call(|machine, now| machine.start_egress(room(), now));
+        inner.watch_deadlines();
+        run_other_tasks().await;
+        test.sink.take_events();
+
+        test.clock.step(hours * 3_600_000);
+        run_other_tasks().await;
+        assert_eq!(test.sink.take_events(), [], "{hours} h");
+        let mut happened = Vec::new();
+        for second in 1..=60 {
+            test.clock.advance(Duration::from_secs(1));
+            run_other_tasks().await;
+            happened.extend(test.sink.take_events().into_iter().map(|event| match event {
+                MediaEvent::Egress(_) => (second, "egress"),
+                MediaEvent::PublishLimit { .. } => (second, "limit"),
+                MediaEvent::JoinAborted { .. } => (second, "aborted"),
+                other => panic!("{other:?}"),
+            }));
+        }
+        assert_eq!(happened, [(1, "egress"), (5, "limit"), (60, "aborted")], "{hours} h");
     }
 }

@@ -156,7 +156,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
 impl Inner {
     /// Returns what a session works on during a call on the machine.
     fn turn<'a>(&'a self, machine: &'a mut Machine, now: Timestamp) -> Turn<'a> {
-        Turn { machine, signer: &self.signer, now, reading: self.clock.monotonic() }
+        Turn { machine, signer: &self.signer, now }
     }
 
     /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.

@@ -45,14 +45,12 @@ const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a session works on during one call.
 pub(super) struct Turn<'a> {
-    /// Rooms and participants.
+    /// Rooms and participants, and the monotonic reading of the clock, which the session's own deadlines are by.
     pub machine: &'a mut Machine,
     /// Signs refreshed tokens.
     pub signer: &'a TokenSigner,
     /// The time of the call.
     pub now: Timestamp,
-    /// The monotonic reading of the clock, which no step of the clock changes. The session's own deadlines are by it.
-    pub reading: Duration,
 }
 
 /// Whether the client can be reached.
@@ -172,15 +170,15 @@ impl Session {
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        if self.signal != Signal::Lost && self.heard_at + SILENCE <= turn.reading {
+        if self.signal != Signal::Lost && self.heard_at + SILENCE <= turn.machine.reading() {
             self.closes_socket = true;
             self.detach(turn);
         }
-        if self.refresh_at <= turn.reading {
+        if self.refresh_at <= turn.machine.reading() {
             self.refresh_token(turn);
         }
         self.give_up_tracks(turn);
-        if self.resume_until.is_some_and(|until| until <= turn.reading) {
+        if self.resume_until.is_some_and(|until| until <= turn.machine.reading()) {
             self.end(turn, false);
         }
     }
@@ -189,7 +187,7 @@ impl Session {
     pub fn detach(&mut self, turn: &mut Turn<'_>) {
         self.signal = Signal::Lost;
         self.messages.clear();
-        turn.machine.signal_lost(&self.sid, turn.now);
+        turn.machine.signal_lost(&self.sid);
         if self.has_closed_media {
             self.end(turn, false);
         }
@@ -226,7 +224,7 @@ impl Session {
     }
 
     fn refresh_token(&mut self, turn: &mut Turn<'_>) {
-        self.refresh_at = turn.reading + REFRESH_INTERVAL;
+        self.refresh_at = turn.machine.reading() + REFRESH_INTERVAL;
         let Ok(local) = turn.machine.present(&self.sid) else { return };
         // Signing fails for no token that is known.
         if let Ok(refreshed) = refreshed_token(turn.signer, local, turn.now) {

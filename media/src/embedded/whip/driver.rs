@@ -266,10 +266,10 @@ impl SessionTask {
     }
 }
 
-/// Waits until a time; forever without one.
-async fn sleep_until(inner: &Inner, deadline: Option<Timestamp>) {
+/// Waits until a monotonic reading; forever without one.
+async fn sleep_until(inner: &Inner, deadline: Option<Duration>) {
     match deadline {
-        Some(deadline) => inner.clock.sleep_until(deadline).await,
+        Some(deadline) => inner.clock.sleep_until_reading(deadline).await,
         None => std::future::pending().await,
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct WhipSession {
     /// The answer to the last offer, until it is taken.
     answer: Option<String>,
     /// When the encoder counts as lost, after its connection was closed.
-    closed_until: Option<Timestamp>,
+    closed_until: Option<Duration>,
     /// Why the session is over, for the request that opens it.
     refusal: EncoderRefusal,
     is_over: bool,
@@ -157,14 +157,14 @@ impl WhipSession {
         self.is_over
     }
 
-    /// Returns when [`WhipSession::tick`] has to be called, if ever.
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    /// Returns the monotonic reading at which [`WhipSession::tick`] has to be called, if ever.
+    pub fn next_deadline(&self) -> Option<Duration> {
         self.closed_until
     }
 
     /// Handles the deadline, if it has passed.
     pub fn tick(&mut self, machine: &mut Machine, now: Timestamp) {
-        if self.closed_until.is_some_and(|until| until <= now) {
+        if self.closed_until.is_some_and(|until| until <= machine.reading()) {
             self.end(machine, false, now);
         }
     }
@@ -196,7 +196,7 @@ impl WhipSession {
                 machine.track_negotiated(&self.join.sid, &track, section, now);
             }
             PeerEvent::TrackEnded { track } => machine.track_ended(&self.join.sid, &track, now),
-            PeerEvent::Failed(FailureReason::Closed) => self.closed_until = Some(now.after(CLOSE_GRACE)),
+            PeerEvent::Failed(FailureReason::Closed) => self.closed_until = Some(machine.reading() + CLOSE_GRACE),
             PeerEvent::Failed(FailureReason::Negotiation) => {
                 self.refusal = UNUSABLE;
                 machine.fail_encoder(&self.join.sid, UNUSABLE.to_string(), now);

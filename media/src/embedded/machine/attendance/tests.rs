@@ -111,7 +111,8 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     publish(&mut machine, &alice, "TR_a", Codec::Opus);
     let id = begin(&mut machine, COMPOSITE);
     assert_eq!(machine.egresses.get(&id).and_then(Egress::deadline), None);
-    machine.tick(NOW.after(Duration::from_secs(60)));
+    let later = NOW.after(Duration::from_secs(60));
+    machine.tick_at(later);
     let status = |machine: &Machine| machine.egress(&room(), &id).unwrap().status;
     assert_eq!(status(&machine), EgressStatus::Starting, "time changes nothing");
     machine.handle_job_event(&id, JobEvent::Active, NOW);

@@ -6,7 +6,7 @@ use conclave_model::{RoleName, Timestamp};
 use super::*;
 use crate::embedded::inbox::InboxEntry;
 use crate::embedded::machine::tests::{
-    NOW, camera, claims, joined, microphone, room, sandbox_machine, take_names, to_roles,
+    NOW, camera, claims, joined, microphone, reading, room, sandbox_machine, take_names, to_roles,
 };
 use crate::port::ServerData;
 use crate::token::Grants;
@@ -129,14 +129,14 @@ fn a_new_limit_is_compared_with_the_current_bitrate() {
     let mut machine = sandbox_machine();
     let at = |seconds: u64| -> Timestamp { NOW.after(Duration::from_secs(seconds)) };
     let alice = joined(&mut machine, "alice");
-    machine.set_bitrate(&alice, 150, NOW).unwrap();
+    machine.at(NOW).set_bitrate(&alice, 150, NOW).unwrap();
     assert_eq!(machine.next_deadline(), None);
     machine.set_role(&room(), &id("alice"), grant("low", Some(100), vec![]), NOW).unwrap();
-    assert_eq!(machine.next_deadline(), Some(at(5)));
+    assert_eq!(machine.next_deadline(), Some(reading(at(5))));
     machine.take_reports();
-    machine.set_role(&room(), &id("alice"), grant("high", Some(200), vec![]), at(6)).unwrap();
+    machine.at(at(6)).set_role(&room(), &id("alice"), grant("high", Some(200), vec![]), at(6)).unwrap();
     assert_eq!(take_names(&mut machine), [("exceeded", alice.clone())], "the old limit had been exceeded long enough");
-    machine.tick(at(11));
+    machine.tick_at(at(11));
     assert_eq!(take_names(&mut machine), [("cleared", alice)]);
     assert_eq!(machine.next_deadline(), None);
 }

@@ -89,18 +89,18 @@ fn a_client_has_a_minute_to_connect_and_half_of_it_without_signalling() {
     let mut machine = Machine::default();
     let alice = request(&mut machine, claims(&room(), "alice", None)).unwrap();
     assert_eq!(machine.next_deadline(), None, "the control plane is being asked");
-    machine.admit(&alice, NOW).unwrap();
-    assert_eq!(machine.next_deadline(), Some(after(60)));
-    machine.signal_lost(&alice, after(10));
-    assert_eq!(machine.next_deadline(), Some(after(40)));
-    machine.signal_lost(&alice, after(20));
-    assert_eq!(machine.next_deadline(), Some(after(40)), "a loss never gives more time");
-    machine.tick(after(40));
+    machine.at(NOW).admit(&alice, NOW).unwrap();
+    assert_eq!(machine.next_deadline(), Some(reading(after(60))));
+    machine.at(after(10)).signal_lost(&alice);
+    assert_eq!(machine.next_deadline(), Some(reading(after(40))));
+    machine.at(after(20)).signal_lost(&alice);
+    assert_eq!(machine.next_deadline(), Some(reading(after(40))), "a loss never gives more time");
+    machine.tick_at(after(40));
     assert!(machine.participants.is_empty() && machine.rooms.is_empty() && machine.next_deadline().is_none());
 
     let bob = client(&mut machine, "bob");
     assert_eq!(machine.next_deadline(), None, "connected");
-    machine.signal_lost(&bob, after(50));
+    machine.at(after(50)).signal_lost(&bob);
     assert_eq!(machine.next_deadline(), None);
     machine.leave(&bob, true, after(50)).unwrap();
     assert!(machine.participants.is_empty() && machine.rooms.is_empty());

@@ -79,12 +79,12 @@ impl Session {
             FailureReason::Silent => {
                 self.send(messages::leave(DisconnectReason::ConnectionTimeout, Action::Resume));
                 self.closes_socket = true;
-                self.resume_until = Some(turn.reading + RESUME_TIMEOUT);
+                self.resume_until = Some(turn.machine.reading() + RESUME_TIMEOUT);
             }
             // A client that leaves closes its transports too; its `leave` may come behind.
             FailureReason::Closed => {
                 self.has_closed_media = true;
-                self.resume_until = Some(turn.reading + RESUME_TIMEOUT);
+                self.resume_until = Some(turn.machine.reading() + RESUME_TIMEOUT);
             }
             FailureReason::Negotiation
             | FailureReason::AnswerTimeout

@@ -24,7 +24,7 @@ impl Session {
     /// ignored.
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, turn: &mut Turn<'_>, request: proto::SignalRequest) {
-        self.heard_at = turn.reading;
+        self.heard_at = turn.machine.reading();
         let Some(message) = request.message else { return };
         match message {
             signal_request::Message::Offer(offer) => self.offer(turn, offer.id, offer.sdp),
@@ -102,7 +102,7 @@ impl Session {
         let listed = wish.participant_tracks.into_iter().flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
         let unknown = if wish.subscribe { turn.machine.unpublished(&self.room, &tracks) } else { Vec::new() };
-        let until = turn.reading + TRACK_TIMEOUT;
+        let until = turn.machine.reading() + TRACK_TIMEOUT;
         let room_for = MAX_LIST.saturating_sub(self.awaited.len());
         self.awaited.extend(unknown.into_iter().take(room_for).map(|track| (until, track.clone())));
         turn.machine.wish(&self.sid, tracks, wish.subscribe);
@@ -110,7 +110,7 @@ impl Session {
 
     /// Tells the client of the tracks that it wants and that were not published in time.
     pub(super) fn give_up_tracks(&mut self, turn: &mut Turn<'_>) {
-        while self.awaited.front().is_some_and(|(until, _)| *until <= turn.reading) {
+        while self.awaited.front().is_some_and(|(until, _)| *until <= turn.machine.reading()) {
             let Some((_, track)) = self.awaited.pop_front() else { return };
             if turn.machine.withdraw_wish(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();

@@ -15,7 +15,7 @@ use crate::embedded::wire::participant_info;
 impl Session {
     /// A new websocket is attached. Nothing is sent on it before the media worker has prepared the resume.
     pub fn resume(&mut self, turn: &mut Turn<'_>, join: JoinParameters) {
-        self.heard_at = turn.reading;
+        self.heard_at = turn.machine.reading();
         self.signal = Signal::Resuming;
         self.messages.clear();
         self.closes_socket = false;

@@ -93,14 +93,12 @@ impl World {
     fn join_with(&mut self, claims: Claims, parameters: &JoinParameters) -> ParticipantSid {
         let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
         let who = (claims.identity.clone(), claims.room.clone());
+        self.machine.set_reading(reading(self.now));
         let sid = self.machine.request_join(claims, client, self.now).unwrap();
         let mut session =
             Session::new(sid.clone(), who, parameters.mode, reading(self.now)).with_turn(self.turn.clone());
         self.machine.admit(&sid, self.now).unwrap();
-        session.start(
-            &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now, reading: reading(self.now) },
-            parameters,
-        );
+        session.start(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
         self.sessions.insert(sid.clone(), session);
         self.deliver();
         sid
@@ -131,13 +129,17 @@ impl World {
     }
 
     fn call<T>(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Session, &mut Turn<'_>) -> T) -> T {
+        self.machine.set_reading(reading(self.now));
         let session = self.sessions.get_mut(sid).unwrap();
-        let result = call(
-            session,
-            &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now, reading: reading(self.now) },
-        );
+        let result = call(session, &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now });
         self.deliver();
         result
+    }
+
+    fn tick_machine(&mut self) {
+        self.machine.set_reading(reading(self.now));
+        self.machine.tick(self.now);
+        self.deliver();
     }
 
     fn request(&mut self, sid: &ParticipantSid, message: Request) {
@@ -178,15 +180,8 @@ impl World {
 
     fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         if let Some(session) = self.sessions.get_mut(to) {
-            session.handle_notice(
-                &mut Turn {
-                    machine: &mut self.machine,
-                    signer: &self.signer,
-                    now: self.now,
-                    reading: reading(self.now),
-                },
-                notice,
-            );
+            session
+                .handle_notice(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, notice);
         }
     }
 

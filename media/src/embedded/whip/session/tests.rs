@@ -137,7 +137,8 @@ fn a_closed_connection_leaves_time_for_the_request_that_ends_the_session() {
     world.session.tick(&mut world.machine, NOW);
     world.deliver();
     assert!(!world.session.is_over());
-    world.session.tick(&mut world.machine, deadline);
+    world.machine.set_reading(deadline);
+    world.session.tick(&mut world.machine, NOW);
     world.deliver();
     assert!(world.session.is_over());
 }

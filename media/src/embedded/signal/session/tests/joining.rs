@@ -65,8 +65,7 @@ fn a_join_whose_media_is_not_connected_in_time_is_aborted() {
     let alice = world.join("alice", None);
     world.take_all();
     world.now = START.after(Duration::from_secs(60));
-    world.machine.tick(world.now);
-    world.deliver();
+    world.tick_machine();
     assert_eq!(world.event_names(), ["aborted"]);
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::JoinFailure, Action::Disconnect)));
     assert!(world.sessions[&alice].is_over());
@@ -80,10 +79,9 @@ fn a_client_that_is_still_connecting_has_half_a_minute_without_signalling() {
     let alice = world.join("alice", None);
     world.take_all();
     world.call(&alice, Session::detach);
-    assert_eq!(world.machine.next_deadline(), Some(START.after(Duration::from_secs(30))));
+    assert_eq!(world.machine.next_deadline(), Some(reading(START.after(Duration::from_secs(30)))));
     world.now = START.after(Duration::from_secs(30));
-    world.machine.tick(world.now);
-    world.deliver();
+    world.tick_machine();
     assert_eq!(world.event_names(), ["aborted"]);
 }
 
