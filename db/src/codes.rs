@@ -200,7 +200,7 @@ impl Store {
         new: NewCode,
         recorder: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
+        self.write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
             let room = open_room(tx.sql, &new.project_id, &new.room)?;
             room_role(tx.sql, &room, &new.role)?;
             let code = generate(tx.sql)?;
@@ -219,9 +219,7 @@ impl Store {
                 updated_at: tx.now,
             };
             insert(tx, room.id, &code, &record)?;
-            let created = CreatedCode { record, code };
-            tx.store_response(recorder.as_ref(), &created)?;
-            Ok(created)
+            Ok(CreatedCode { record, code })
         })
         .await
     }

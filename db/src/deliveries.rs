@@ -209,17 +209,14 @@ impl Store {
         id: DeliveryId,
         record: Option<ResponseRecorder<Delivery>>,
     ) -> Result<Delivery, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
+        self.write_recorded(Queue::of(&project), record, move |tx| {
             existing(tx.sql, &project, id)?;
             let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
             let delivery = existing(tx.sql, &project, id)?;
             match (requeued, delivery.status) {
                 (0, DeliveryStatus::Failed) => not_retryable("its endpoint has been deleted"),
                 (0, _) => not_retryable("only a failed delivery can be retried"),
-                _ => {
-                    tx.store_response(record.as_ref(), &delivery)?;
-                    Ok(delivery)
-                }
+                _ => Ok(delivery),
             }
         })
         .await

@@ -227,14 +227,12 @@ impl Store {
         new: NewDestination,
         record: Option<ResponseRecorder<Destination>>,
     ) -> Result<Destination, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
+        self.write_recorded(Queue::of(&new.project_id), record, move |tx| {
             let config = new.config.clone().complete(None)?;
             refuse_unknown_template(tx.sql, &new.project_id, &new.template_id)?;
             refuse_taken_name(tx.sql, &new)?;
             new.features.ensure_included(new.config.kind().feature())?;
-            let destination = insert(tx, &new, &config)?;
-            tx.store_response(record.as_ref(), &destination)?;
-            Ok(destination)
+            insert(tx, &new, &config)
         })
         .await
     }

@@ -136,12 +136,7 @@ impl Store {
         new: NewEgress,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
-            let egress = start(tx, &new)?;
-            tx.store_response(record.as_ref(), &egress)?;
-            Ok(egress)
-        })
-        .await
+        self.write_recorded(Queue::of(&new.project_id), record, move |tx| start(tx, &new)).await
     }
 
     /// Records the state of an egress that the media plane reported for the time `at`. A known state, and one that would move the
@@ -156,12 +151,7 @@ impl Store {
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let egress = advance(tx, &project, &state, at)?;
-            tx.store_response(record.as_ref(), &egress)?;
-            Ok(egress)
-        })
-        .await
+        self.write_recorded(Queue::of(&project), record, move |tx| advance(tx, &project, &state, at)).await
     }
 
     /// Reads an egress of one kind.

@@ -126,6 +126,25 @@ impl Store {
         self.read(move |sql| find(sql, &slot, oldest)?.map(|stored| unseal(&vault, stored)).transpose()).await
     }
 
+    /// Makes a change, and stores the response to it in the same transaction, if the request asked for that.
+    pub(crate) async fn write_recorded<T, F>(
+        &self,
+        queue: Queue,
+        recorder: Option<ResponseRecorder<T>>,
+        run: F,
+    ) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.write(queue, move |tx| {
+            let result = run(tx)?;
+            tx.store_response(recorder.as_ref(), &result)?;
+            Ok(result)
+        })
+        .await
+    }
+
     /// Stores a response that no change of the records stores.
     ///
     /// # Errors

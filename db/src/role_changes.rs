@@ -150,12 +150,7 @@ impl Store {
         new: NewRoleChange,
         response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
-            let changed = record(tx, new)?;
-            tx.store_response(response.as_ref(), &changed)?;
-            Ok(changed)
-        })
-        .await
+        self.write_recorded(Queue::of(&new.project_id), response, move |tx| record(tx, new)).await
     }
 
     /// Reads the last change of an identity's role in a room, which holds for its next joins.

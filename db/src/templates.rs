@@ -222,13 +222,11 @@ impl Store {
         new: NewTemplate,
         record: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
+        self.write_recorded(Queue::of(&new.project_id), record, move |tx| {
             check_roles(&new.roles, |role| format!("roles.{role}."))?;
             refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
             let id = insert(tx, &new)?;
-            let template = existing(tx.sql, &new.project_id, &id)?;
-            tx.store_response(record.as_ref(), &template)?;
-            Ok(template)
+            existing(tx.sql, &new.project_id, &id)
         })
         .await
     }

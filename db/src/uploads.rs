@@ -78,12 +78,10 @@ impl Store {
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
+        self.write_recorded(Queue::of(&project), record, move |tx| {
             tx.sql.put(SET_END, args![&project, &state.egress_id, state.status, state.error.as_deref()])?;
             let ending = EgressState { status: EgressStatus::Ending, error: None, ended_at: None, ..state.clone() };
-            let egress = advance(tx, &project, &ending, at)?;
-            tx.store_response(record.as_ref(), &egress)?;
-            Ok(egress)
+            advance(tx, &project, &ending, at)
         })
         .await
     }

@@ -112,16 +112,14 @@ impl Store {
         secret: Secret,
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
+        self.write_recorded(Queue::of(&project), record, move |tx| {
             let id = EndpointId::new();
             let plain = secret.reveal().as_bytes();
             let sealed = tx.vault.seal(plain, PURPOSE).map_err(|error| StoreError::not_sealed(&error))?;
             let bytes = sealed.as_ref().map_or(plain, |sealed| &sealed.bytes);
             let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
             tx.sql.put(INSERT, args![id, &project, &url, bytes, key_id, tx.now])?;
-            let endpoint = WebhookEndpoint { id, project_id: project, url, secret, active: true, created_at: tx.now };
-            tx.store_response(record.as_ref(), &endpoint)?;
-            Ok(endpoint)
+            Ok(WebhookEndpoint { id, project_id: project, url, secret, active: true, created_at: tx.now })
         })
         .await
     }
