@@ -46,7 +46,6 @@ pub mod relay;
 pub mod report_path;
 mod report_queue;
 pub mod room;
-mod slots;
 pub mod system;
 pub mod timer;
 pub mod tree;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use conclave_model::egress::{CompositeMedia, EgressSource};
 use conclave_model::filepath::FilePath;
+use conclave_model::permits::{ProjectPermit, ProjectPermits};
 use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{EgressId, NamespacedRoom, TrackSid};
 use conclave_rtc::Codec;
 
 use crate::broadcast::StreamSink;
-use crate::composite_places::{CompositePlace, CompositePlaces};
 use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content, ReserveError};
@@ -34,7 +34,7 @@ pub struct Engine {
     /// What was found last.
     ffmpeg: Mutex<Option<Ffmpeg>>,
     /// Of the egresses that encode.
-    composites: CompositePlaces,
+    composites: ProjectPermits,
     /// Of the decoders of all egresses.
     decoders: DecoderPlaces,
     transcoders: Transcoders,
@@ -98,8 +98,8 @@ pub struct Prepared {
     settings: Settings,
     ffmpeg: Ffmpeg,
     work: Work,
-    /// The place of an egress that encodes, until it has ended.
-    place: Option<CompositePlace>,
+    /// That of an egress that encodes, until it has ended.
+    permit: Option<ProjectPermit>,
     decoders: DecoderPlaces,
     /// The path of the file, which may differ from the one that was asked for; `None` for a broadcast.
     pub filepath: Option<FilePath>,
@@ -139,7 +139,7 @@ impl Engine {
     #[must_use]
     pub fn new(settings: Settings, dialler: Dialler) -> Self {
         let transcoders = Transcoders::beside(settings.composites);
-        let composites = CompositePlaces::default();
+        let composites = ProjectPermits::new(settings.composites, settings.composites);
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
         Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, dialler }
     }
@@ -187,8 +187,7 @@ impl Engine {
             return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
         }
         let ffmpeg = self.ffmpeg()?;
-        let (project, places) = (plan.room.split().0, self.settings.composites);
-        let place = self.composites.take(&project, places, Instant::now()).ok_or(StartError::Busy)?;
+        let permit = self.composites.take(&plan.room.split().0, Instant::now()).ok_or(StartError::Busy)?;
         let media = media_of(&plan.source);
         let content = if media.has_video { Content::Video } else { Content::Audio };
         let container = match &plan.destination {
@@ -205,17 +204,17 @@ impl Engine {
             Destination::Streams(urls) => (Output::Streams(urls.clone(), self.dialler.clone()), None),
         };
         let work = Work::Composition(arrangement(&plan.source), media, output);
-        Ok(self.prepared(ffmpeg, (work, Some(place)), filepath))
+        Ok(self.prepared(ffmpeg, (work, Some(permit)), filepath))
     }
 
     fn prepared(
         &self,
         ffmpeg: Ffmpeg,
-        (work, place): (Work, Option<CompositePlace>),
+        (work, permit): (Work, Option<ProjectPermit>),
         filepath: Option<FilePath>,
     ) -> Prepared {
         let (settings, decoders) = (self.settings.clone(), self.decoders.clone());
-        Prepared { settings, ffmpeg, work, place, decoders, filepath }
+        Prepared { settings, ffmpeg, work, permit, decoders, filepath }
     }
 
     fn reserve(
@@ -247,10 +246,10 @@ impl Prepared {
             yield_to_calls();
             let limits = Limits { longest: self.settings.longest, empty: self.settings.empty_timeout };
             let mut prepared = self;
-            let place = prepared.place.take();
+            let permit = prepared.permit.take();
             let on_event = |event| host.handle(&egress, event);
             run(|| prepared.job(&egress, &host, &inputs), &inputs, limits, on_event);
-            drop(place);
+            drop(permit);
         })?;
         Ok(handle)
     }

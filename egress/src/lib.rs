@@ -12,7 +12,6 @@
 mod audio;
 mod broadcast;
 mod composite;
-mod composite_places;
 mod decoder;
 mod encoding;
 mod engine;
@@ -45,7 +44,6 @@ pub mod machine {
 pub use engine::{Destination, Engine, Plan, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
-pub use places::Place;
 pub use process::{OnOutput, Process, SendError};
 pub use rtmp::Dialler;
 pub use rtp::{Announced, MAX_PIXELS, of_units};

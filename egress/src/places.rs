@@ -30,6 +30,7 @@ impl Places {
     }
 
     /// Returns how many places are taken.
+    #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }

@@ -27,6 +27,7 @@ pub mod key;
 pub mod non_null;
 pub mod page;
 pub mod participant;
+pub mod permits;
 pub mod plan;
 pub mod project;
 pub mod rates;

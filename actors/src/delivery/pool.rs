@@ -1,9 +1,9 @@
 //! The threads that post deliveries, and the bounds of how many posts run at once.
 //!
 //! A post blocks its thread until the receiver answers or the timeout is over, so threads are what hanging receivers take
-//! from others. Each post therefore needs a slot of a [`Lane`], which follows from the receiver's last response: receivers
+//! from others. Each post therefore needs a permit of a [`Lane`], which follows from the receiver's last response: receivers
 //! that hang wait for one another, and those that answer do not wait for them. Within a lane, the bound for each project
-//! leaves slots to other projects. Nothing but posts runs on these threads.
+//! leaves permits to other projects. Nothing but posts runs on these threads.
 //!
 //! | Lane | posts at once | of one project |
 //! |---|---|---|
@@ -15,10 +15,10 @@ use std::io;
 use std::sync::Arc;
 
 use conclave_model::ProjectId;
+use conclave_model::permits::{ProjectPermit, ProjectPermits};
 use tokio::runtime::{Builder, Runtime};
 
 use super::sender::{AttemptOutcome, DeliveryRequest, Sender};
-use crate::slots::{Slot, Slots};
 
 /// Receivers by their last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,11 @@ impl Lane {
             Self::TimedOut => (128, 32),
         }
     }
+
+    fn permits(self) -> ProjectPermits {
+        let (total, of_project) = self.bounds();
+        ProjectPermits::new(total, of_project)
+    }
 }
 
 /// Posts deliveries on threads of its own.
@@ -48,9 +53,9 @@ pub struct DeliveryPool {
     sender: Arc<Sender>,
     /// `None` once dropped.
     threads: Option<Runtime>,
-    answering: Slots,
-    untried: Slots,
-    timed_out: Slots,
+    answering: ProjectPermits,
+    untried: ProjectPermits,
+    timed_out: ProjectPermits,
 }
 
 impl DeliveryPool {
@@ -63,11 +68,11 @@ impl DeliveryPool {
         let most = lanes.map(|lane| lane.bounds().0).iter().sum();
         // Only its blocking threads are used.
         let threads = Builder::new_current_thread().thread_name("webhook-post").max_blocking_threads(most).build()?;
-        let [answering, untried, timed_out] = lanes.map(|lane| Slots::new(lane.bounds().0, lane.bounds().1));
+        let [answering, untried, timed_out] = lanes.map(|lane| lane.permits());
         Ok(Self { sender: Arc::new(sender), threads: Some(threads), answering, untried, timed_out })
     }
 
-    const fn lane(&self, lane: Lane) -> &Slots {
+    const fn lane(&self, lane: Lane) -> &ProjectPermits {
         match lane {
             Lane::Answering => &self.answering,
             Lane::Untried => &self.untried,
@@ -75,15 +80,15 @@ impl DeliveryPool {
         }
     }
 
-    /// Waits for a slot, and takes up to `at_most - 1` others that are free now.
-    pub async fn slots(&self, project: &ProjectId, lane: Lane, at_most: usize) -> Vec<Slot> {
+    /// Waits for a permit, and takes up to `at_most - 1` others that are free now.
+    pub async fn permits(&self, project: &ProjectId, lane: Lane, at_most: usize) -> Vec<ProjectPermit> {
         let lane = self.lane(lane);
         let first = lane.wait(project).await;
-        let others = std::iter::repeat_with(|| lane.take_free(project)).map_while(|slot| slot);
-        first.into_iter().chain(others.take(at_most.saturating_sub(1))).collect()
+        let others = std::iter::from_fn(|| lane.take_free(project));
+        std::iter::once(first).chain(others.take(at_most.saturating_sub(1))).collect()
     }
 
-    /// Makes one attempt on a thread of the pool. The caller holds a [`Slot`] meanwhile.
+    /// Makes one attempt on a thread of the pool. The caller holds a permit meanwhile.
     pub async fn post(&self, request: DeliveryRequest) -> AttemptOutcome {
         let sender = Arc::clone(&self.sender);
         let posted = self.threads.as_ref().map(|threads| threads.spawn_blocking(move || sender.post(&request)));
@@ -117,9 +122,9 @@ mod tests {
         DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap()
     }
 
-    /// Takes all the slots that are free now.
-    fn take_all(pool: &DeliveryPool, project: &ProjectId, lane: Lane) -> Vec<Slot> {
-        pool.slots(project, lane, usize::MAX).now_or_never().unwrap_or_default()
+    /// Takes all the permits that are free now.
+    fn take_all(pool: &DeliveryPool, project: &ProjectId, lane: Lane) -> Vec<ProjectPermit> {
+        pool.permits(project, lane, usize::MAX).now_or_never().unwrap_or_default()
     }
 
     #[test]
@@ -136,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_do_not_take_slots_from_one_another() {
+    fn lanes_do_not_take_permits_from_one_another() {
         let (pool, project) = (pool(), ProjectId::new());
         let _hanging = take_all(&pool, &project, Lane::TimedOut);
         let _untried = take_all(&pool, &project, Lane::Untried);

@@ -1,27 +1,27 @@
 //! The bounds of how many attempts run at once.
 //!
 //! An attempt blocks a thread until the storage answers or its time is over, and has a part in memory. Storages whose last attempt was
-//! interrupted wait for each other, and those that work do not wait for them. Within a lane, the bound for each project leaves slots to
+//! interrupted wait for each other, and those that work do not wait for them. Within a lane, the bound for each project leaves permits to
 //! other projects.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use conclave_model::permits::{ProjectPermit, ProjectPermits};
 use conclave_model::{DestinationId, ProjectId};
 
 use super::UploadFailure;
-use crate::slots::{Slot, Slots};
 
 /// Attempts at once to storages that work, in all and of one project.
 const WORKING: (usize, usize) = (6, 2);
 /// Those to storages whose last attempt was interrupted.
 const INTERRUPTED: (usize, usize) = (4, 1);
 
-/// The slots of attempts.
+/// The permits of attempts.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    working: Slots,
-    interrupted: Slots,
+    working: ProjectPermits,
+    interrupted: ProjectPermits,
     /// The destinations whose last attempt was interrupted.
     destinations: Mutex<HashSet<DestinationId>>,
 }
@@ -29,14 +29,14 @@ pub(super) struct Lanes {
 impl Lanes {
     pub fn new() -> Self {
         Self {
-            working: Slots::new(WORKING.0, WORKING.1),
-            interrupted: Slots::new(INTERRUPTED.0, INTERRUPTED.1),
+            working: ProjectPermits::new(WORKING.0, WORKING.1),
+            interrupted: ProjectPermits::new(INTERRUPTED.0, INTERRUPTED.1),
             destinations: Mutex::default(),
         }
     }
 
-    /// Waits for a slot; `None` is impossible.
-    pub async fn wait(&self, project: &ProjectId, destination: &DestinationId) -> Option<Slot> {
+    /// Waits for a permit.
+    pub async fn wait(&self, project: &ProjectId, destination: &DestinationId) -> ProjectPermit {
         let was_interrupted = self.lock().contains(destination);
         let lane = if was_interrupted { &self.interrupted } else { &self.working };
         lane.wait(project).await
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    fn take_all(lanes: &Lanes, project: &ProjectId, destination: &DestinationId) -> Vec<Slot> {
-        std::iter::from_fn(|| lanes.wait(project, destination).now_or_never().flatten()).collect()
+    fn take_all(lanes: &Lanes, project: &ProjectId, destination: &DestinationId) -> Vec<ProjectPermit> {
+        std::iter::from_fn(|| lanes.wait(project, destination).now_or_never()).collect()
     }
 
     #[test]

@@ -23,11 +23,11 @@ use std::thread;
 use conclave_db::Store;
 use conclave_model::address::AddressFilter;
 use conclave_model::filepath::FilePath;
+use conclave_model::permits::ProjectPermit;
 use conclave_model::{DestinationId, EgressId, ProjectId};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::slots::Slot;
 use connector::Connector;
 use lanes::Lanes;
 pub(crate) use machine::{AttemptResult, UploadMachine, final_state};
@@ -106,8 +106,8 @@ impl Uploader {
         let attempt = Attempt { file, path, store, progress, connector, is_cancelled: Arc::clone(&is_cancelled) };
         let task = tokio::spawn(async move {
             let (project, destination) = (attempt.file.project.clone(), attempt.file.destination.clone());
-            let slot = lanes.wait(&project, &destination).await;
-            let result = attempt.run_on_thread(slot).await;
+            let permit = lanes.wait(&project, &destination).await;
+            let result = attempt.run_on_thread(permit).await;
             lanes.note(&destination, &result);
             done(result);
         });
@@ -146,14 +146,14 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Keeps the slot as long as the thread runs.
-    async fn run_on_thread(self, slot: Option<Slot>) -> Result<(), UploadFailure> {
+    /// Keeps the permit as long as the thread runs.
+    async fn run_on_thread(self, permit: ProjectPermit) -> Result<(), UploadFailure> {
         let (sender, result) = oneshot::channel();
         let run = move || {
             // Of this thread alone. It keeps the usual priority if the system refuses.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             let result = self.run_blocking();
-            drop(slot);
+            drop(permit);
             let _ = sender.send(result);
         };
         let no_thread = |_| UploadFailure::Interrupted("the server could not start a thread".into());

@@ -1,7 +1,7 @@
 //! One run of a webhook endpoint: posts batches of due deliveries until none is due.
 //!
 //! Posts of one room go one after another, so first attempts keep the order of events; rooms are posted in parallel while the
-//! receiver answers with success. Posts need slots of the [`DeliveryPool`](crate::delivery::pool::DeliveryPool). A run takes
+//! receiver answers with success. Posts need permits of the [`DeliveryPool`](crate::delivery::pool::DeliveryPool). A run takes
 //! them before it reads a batch, so that a run that waits holds no payloads, and returns them after a timeout or 5 s, so that
 //! the endpoints of a project take turns.
 
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use conclave_db::{Attempt, DueDelivery, StoreError};
+use conclave_model::permits::ProjectPermit;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ProjectId, Timestamp};
 use futures_util::future::{Either, join, select};
@@ -22,13 +23,12 @@ use super::{LastResponse, RunFinished};
 use crate::context::ActorContext;
 use crate::delivery::pool::Lane;
 use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
-use crate::slots::Slot;
 
 /// Number of deliveries in a batch (contract "Retry schedule").
 const BATCH: u32 = 50;
 /// Number of rooms posted in parallel to a receiver whose last response was a success; one otherwise.
 const ROOMS_AT_ONCE: usize = 4;
-/// Time after which a run returns its slots.
+/// Time after which a run returns its permits.
 const TURN: Duration = Duration::from_secs(5);
 /// Delay before a result is written again that the store could not write; doubled up to the longest.
 const FIRST_RECORD_DELAY: Duration = Duration::from_millis(100);
@@ -98,14 +98,14 @@ impl Run {
         if next_due.is_none_or(|due| due > now) {
             return Ok(Some(next_due));
         }
-        let slots = self.slots(queue.has_delivered).await?;
-        let posted = self.batch(&slots).await?;
+        let permits = self.permits(queue.has_delivered).await?;
+        let posted = self.batch(&permits).await?;
         // A delivery that is due and not in the batch waits for the next tick.
         Ok((posted == 0).then_some(next_due))
     }
 
-    /// Waits for the slots of a batch: one, and more if they are free and the receiver answers with success.
-    async fn slots(&self, has_delivered: bool) -> Result<Vec<Slot>, Halt> {
+    /// Waits for the permits of a batch: one, and more if they are free and the receiver answers with success.
+    async fn permits(&self, has_delivered: bool) -> Result<Vec<ProjectPermit>, Halt> {
         let lane = match &self.last {
             None if has_delivered => Lane::Answering,
             None => Lane::Untried,
@@ -115,14 +115,14 @@ impl Run {
         let at_once = if self.last.as_ref().is_some_and(|last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
         let mut stopping = self.stopping.clone();
         let stopped = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
-        match select(pin!(self.context.deliveries.slots(&self.project, lane, at_once)), stopped).await {
-            Either::Left((slots, _)) => Ok(slots),
+        match select(pin!(self.context.deliveries.permits(&self.project, lane, at_once)), stopped).await {
+            Either::Left((permits, _)) => Ok(permits),
             Either::Right(_) => Err(Halt::Stopping),
         }
     }
 
     /// Posts one batch. Returns the number of deliveries in it.
-    async fn batch(&mut self, slots: &[Slot]) -> Result<usize, Halt> {
+    async fn batch(&mut self, permits: &[ProjectPermit]) -> Result<usize, Halt> {
         let (store, begun) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint gets nothing more.
         let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Deleted)?;
@@ -131,7 +131,7 @@ impl Run {
         let (count, rooms) = (due.len(), by_room(due));
         let mut last = None;
         let mut posted =
-            stream::iter(rooms).map(|room| self.room(&endpoint, room, begun)).buffer_unordered(slots.len().max(1));
+            stream::iter(rooms).map(|room| self.room(&endpoint, room, begun)).buffer_unordered(permits.len().max(1));
         // To the end also when the actor stops, since a post whose result is not recorded is made again.
         while let Some(response) = posted.next().await {
             last = response.or(last);

@@ -5,7 +5,8 @@
 use std::io;
 use std::time::Duration;
 
-use conclave_egress::{Ffmpeg, MAX_PIXELS, Place, Process, SendError};
+use conclave_egress::{Ffmpeg, MAX_PIXELS, Process, SendError};
+use conclave_model::permits::ProjectPermit;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
@@ -42,7 +43,7 @@ pub struct Transcoder {
     process: Option<Process>,
     output: mpsc::Receiver<Transcoded>,
     /// Given back once the process has ended.
-    places: Vec<Place>,
+    permit: Option<ProjectPermit>,
 }
 
 impl Transcoder {
@@ -50,7 +51,7 @@ impl Transcoder {
     ///
     /// # Errors
     /// The process cannot be started.
-    pub fn start(ffmpeg: &Ffmpeg, medium: Medium, start: Duration, places: Vec<Place>) -> io::Result<Self> {
+    pub fn start(ffmpeg: &Ffmpeg, medium: Medium, start: Duration, permit: ProjectPermit) -> io::Result<Self> {
         let (sender, output) = mpsc::channel(OUTPUT);
         let mut reader = Reader::new(medium, start);
         let on_output = move |bytes: &[u8]| {
@@ -62,7 +63,7 @@ impl Transcoder {
         let process = Process::start_within(command(ffmpeg, medium), Some(MEMORY), QUEUE, Some(Box::new(on_output)))?;
         // The queue is empty.
         let _ = process.try_send(flv::file_header(medium));
-        Ok(Self { medium, start, process: Some(process), output, places })
+        Ok(Self { medium, start, process: Some(process), output, permit: Some(permit) })
     }
 
     /// Gives ffmpeg a message, without waiting.
@@ -97,11 +98,11 @@ impl Transcoder {
 impl Drop for Transcoder {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
-            let places = std::mem::take(&mut self.places);
+            let permit = self.permit.take();
             // Its end is waited for.
             drop(spawn_blocking(move || {
                 drop(process);
-                drop(places);
+                drop(permit);
             }));
         }
     }

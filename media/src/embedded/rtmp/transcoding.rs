@@ -1,7 +1,8 @@
 //! The transcoding of one medium of a stream: a child process that is started when it is needed, and again when it ends.
 
-use conclave_egress::{Announced, Ffmpeg, FfmpegError, Place, SendError, of_units};
+use conclave_egress::{Announced, Ffmpeg, FfmpegError, SendError, of_units};
 use conclave_model::ProjectId;
+use conclave_model::permits::ProjectPermit;
 use tokio::task::spawn_blocking;
 
 use super::flv::{self, AudioTag, Medium, VideoTag};
@@ -109,9 +110,9 @@ impl Transcoding {
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
         require_encoder(&ffmpeg, self.medium)?;
         let (medium, start) = (self.medium, time.time);
-        let places = take_places(plane, medium, project)
+        let permit = take_permit(plane, medium, project)
             .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
-        let started = spawn_blocking(move || Transcoder::start(&ffmpeg, medium, start, places)).await;
+        let started = spawn_blocking(move || Transcoder::start(&ffmpeg, medium, start, permit)).await;
         let started = started.map_err(|_| TranscodeError("ffmpeg could not be started".into()))?;
         let running = started.map_err(|error| TranscodeError(format!("ffmpeg cannot be started: {error}")))?;
         if let Some(header) = &self.header {
@@ -143,8 +144,8 @@ impl Transcoding {
     }
 }
 
-/// Takes the places of a transcoder; `None` if the server or the project has none left.
-fn take_places(plane: &EmbeddedPlane, medium: Medium, project: &ProjectId) -> Option<Vec<Place>> {
+/// Takes the permit of a transcoder; `None` if the server or the project has none left.
+fn take_permit(plane: &EmbeddedPlane, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
     let transcoders = plane.inner().jobs.get()?.engine().transcoders();
     match medium {
         Medium::Audio => transcoders.take_sound(project),

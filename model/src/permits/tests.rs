@@ -1,0 +1,232 @@
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = ProjectPermit> + 'a>>;
+
+fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Option<T> {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+fn projects<const N: usize>() -> [ProjectId; N] {
+    [(); N].map(|()| ProjectId::new())
+}
+
+#[test]
+fn a_project_has_all_permits_until_another_asks_and_gets_the_next_free_one() {
+    let (permits, now, [one, other]) = (ProjectPermits::new(4, 4), Instant::now(), projects());
+    let mut held: Vec<_> = (0..4).map(|_| permits.take(&one, now).unwrap()).collect();
+    assert!(permits.take(&one, now).is_none() && permits.take(&other, now).is_none());
+    held.pop();
+    assert!(permits.take(&one, now).is_none(), "it is for the other one");
+    let first = permits.take(&other, now).unwrap();
+    assert!(permits.take(&other, now).is_none(), "it asks for its second one");
+    held.pop();
+    assert!(permits.take(&one, now).is_none() && permits.take_free(&one).is_none());
+    let _second = permits.take(&other, now).unwrap();
+    assert!(permits.take(&other, now).is_none(), "none is free");
+    drop(first);
+    assert!(permits.take(&one, now).is_some(), "no project asks that has less than a half");
+}
+
+#[test]
+fn a_project_that_does_not_ask_any_more_keeps_no_other_from_its_permit() {
+    let (one_permit, now, [one, other]) = (ProjectPermits::new(1, 1), Instant::now(), projects());
+    let held = one_permit.take(&one, now).unwrap();
+    assert!(one_permit.take(&other, now).is_none());
+    drop(held);
+    drop(one_permit.take(&one, now).expect("it has none, as the other one"));
+    let permits = ProjectPermits::new(2, 2);
+    let held = [(); 2].map(|()| permits.take(&one, now).unwrap());
+    assert!(permits.take(&other, now).is_none());
+    drop(held);
+    let held: Vec<_> = (0..2).map_while(|_| permits.take(&one, now)).collect();
+    assert_eq!(held.len(), 1, "the other one asks");
+    assert!(permits.take(&one, now + ASKS).is_some());
+}
+
+#[test]
+fn many_projects_have_a_permit_each() {
+    let (permits, now, projects) = (ProjectPermits::new(4, 4), Instant::now(), projects::<8>());
+    let mut held: Vec<_> = (0..4).map(|_| permits.take(&projects[0], now).unwrap()).collect();
+    assert!(projects[1..].iter().all(|project| permits.take(project, now).is_none()));
+    held.truncate(1);
+    let others: Vec<_> = projects[1..].iter().filter_map(|project| permits.take(project, now)).collect();
+    assert_eq!(others.len(), 3);
+    drop(others);
+    assert!(permits.take(&projects[0], now).is_none(), "four others ask");
+}
+
+#[test]
+fn what_is_refused_without_being_remembered_keeps_no_other_from_a_permit() {
+    let (permits, [one, other]) = (ProjectPermits::new(2, 2), projects());
+    let mut held: Vec<_> = (0..2).map(|_| permits.take_free(&one).unwrap()).collect();
+    assert!(permits.take_free(&other).is_none());
+    held.pop();
+    assert!(permits.take_free(&one).is_some());
+}
+
+/// What the projects of the property test do.
+#[derive(Debug, Clone)]
+enum Step {
+    Take(usize),
+    TakeFree(usize),
+    Wait(usize),
+    /// What waits goes, counted round those that wait.
+    Leave(usize),
+    /// It goes just after it was given a permit, before it has seen it: a permit is given back meanwhile.
+    LeaveLate(usize, usize),
+    Free(usize),
+    /// Time passes until no project is remembered.
+    Pass,
+}
+
+const PROJECTS: usize = 4;
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..PROJECTS).prop_map(Step::Take),
+        1 => (0..PROJECTS).prop_map(Step::TakeFree),
+        4 => (0..PROJECTS).prop_map(Step::Wait),
+        1 => any::<usize>().prop_map(Step::Leave),
+        1 => (any::<usize>(), any::<usize>()).prop_map(|(waiting, held)| Step::LeaveLate(waiting, held)),
+        5 => any::<usize>().prop_map(Step::Free),
+        1 => Just(Step::Pass),
+    ];
+    vec(step, 1..120)
+}
+
+/// Projects that take permits, give them back, wait and leave, and what must hold of it.
+struct World<'a> {
+    permits: &'a ProjectPermits,
+    projects: &'a [ProjectId; PROJECTS],
+    now: Instant,
+    held: Vec<(usize, ProjectPermit)>,
+    waiting: Vec<(usize, Waiting<'a>)>,
+    /// How many each project was given from the queue since another one waits in vain, by both.
+    overtaken: BTreeMap<(usize, usize), usize>,
+}
+
+impl World<'_> {
+    fn held_by(&self, project: usize) -> usize {
+        self.held.iter().filter(|(holder, _)| *holder == project).count()
+    }
+
+    fn can_be_served(&self, project: usize) -> bool {
+        self.waiting.iter().any(|(waiter, _)| *waiter == project) && self.held_by(project) < self.permits.of_project
+    }
+
+    fn run(&mut self, step: &Step) {
+        match *step {
+            Step::Take(project) => self.take(project),
+            Step::TakeFree(project) => {
+                self.held.extend(self.permits.take_free(&self.projects[project]).map(|permit| (project, permit)));
+            }
+            Step::Wait(project) => {
+                self.waiting.push((project, Box::pin(self.permits.wait(&self.projects[project]))));
+            }
+            Step::Leave(waiter) if !self.waiting.is_empty() => {
+                drop(self.waiting.remove(waiter % self.waiting.len()));
+            }
+            Step::LeaveLate(waiter, held) if !self.waiting.is_empty() && !self.held.is_empty() => {
+                drop(self.held.remove(held % self.held.len()));
+                let (project, waiting) = self.waiting.remove(waiter % self.waiting.len());
+                drop(waiting);
+                // It may have been the turn of its project.
+                self.overtaken.retain(|(waiter, _), _| *waiter != project);
+            }
+            Step::Free(held) if !self.held.is_empty() => drop(self.held.remove(held % self.held.len())),
+            Step::Pass => self.now += ASKS,
+            Step::Leave(_) | Step::LeaveLate(..) | Step::Free(_) => {}
+        }
+        self.collect();
+        self.check();
+    }
+
+    /// A project that has none gets one that is free, whatever others have; one that has all that it may have gets none.
+    fn take(&mut self, project: usize) {
+        let (own, is_full) = (self.held_by(project), self.held.len() == self.permits.total);
+        let taken = self.permits.take(&self.projects[project], self.now);
+        if own == 0 && self.permits.of_project > 0 {
+            assert_eq!(taken.is_some(), !is_full);
+        }
+        assert!(taken.is_none() || own < self.permits.of_project);
+        self.held.extend(taken.map(|permit| (project, permit)));
+    }
+
+    /// Takes what those that wait have been given, and checks that they take turns.
+    fn collect(&mut self) {
+        let mut given = Vec::new();
+        self.waiting.retain_mut(|(project, waiting)| match poll(waiting) {
+            Some(permit) => {
+                given.push((*project, permit));
+                false
+            }
+            None => true,
+        });
+        for (project, _) in &given {
+            for other in 0..PROJECTS {
+                if self.can_be_served(other) && other != *project {
+                    *self.overtaken.entry((other, *project)).or_default() += 1;
+                }
+                self.overtaken.remove(&(*project, other));
+            }
+        }
+        self.held.extend(given);
+        let still: Vec<_> = (0..PROJECTS).filter(|project| self.can_be_served(*project)).collect();
+        self.overtaken.retain(|(waiter, _), _| still.contains(waiter));
+    }
+
+    fn check(&self) {
+        let (total, of_project) = (self.permits.total, self.permits.of_project);
+        assert!(self.held.len() <= total, "{} of {total}", self.held.len());
+        for project in 0..PROJECTS {
+            assert!(self.held_by(project) <= of_project);
+            assert!(self.held.len() == total || !self.can_be_served(project), "project {project} waits for nothing");
+        }
+        assert!(self.overtaken.values().all(|times| *times <= 1), "{:?}", self.overtaken);
+        let state = self.permits.lock();
+        let known = |project: usize| {
+            self.held_by(project) > 0 || self.waiting.iter().any(|(waiter, _)| *waiter == project)
+        };
+        assert_eq!(state.taken, self.held.len());
+        for (project, id) in self.projects.iter().enumerate() {
+            assert_eq!(state.projects.contains_key(id), known(project), "project {project}");
+            assert_eq!(state.taken_of(id), self.held_by(project));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn permits_are_bounded_given_in_turn_and_never_lost_and_projects_without_any_are_forgotten(
+        total in 1..6_usize,
+        of_project in 1..6_usize,
+        steps in steps(),
+    ) {
+        let (permits, projects) = (ProjectPermits::new(total, of_project), projects());
+        let mut world = World {
+            permits: &permits,
+            projects: &projects,
+            now: Instant::now(),
+            held: Vec::new(),
+            waiting: Vec::new(),
+            overtaken: BTreeMap::new(),
+        };
+        steps.iter().for_each(|step| world.run(step));
+        let later = world.now + ASKS;
+        drop(world);
+        drop(permits.take(&projects[0], later));
+        let state = permits.lock();
+        prop_assert!(state.projects.is_empty() && state.asked.is_empty() && state.turns.is_empty());
+        prop_assert_eq!(state.taken, 0);
+    }
+}
