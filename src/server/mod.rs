@@ -8,6 +8,7 @@ mod clock_watch;
 mod descriptors;
 mod dev;
 mod egress;
+mod key_files;
 mod listeners;
 mod media;
 mod parts;
@@ -129,6 +130,7 @@ impl Server {
             readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
         };
         let store = data_dir::open_store(&config, &data, setup)?;
+        key_files::remove().await;
         let dev = dev::prepare(mode, &store).await?;
         let credentials = MediaCredentials::load_or_create(&config, &data)?;
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));

@@ -152,3 +152,18 @@ fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
         assert_eq!(line, None, "{word} in the log");
     }
 }
+
+#[test]
+fn files_with_stream_keys_of_earlier_versions_are_deleted_at_the_start() {
+    let temporary = tempfile::tempdir().unwrap();
+    let [left, other] = [".tmpLeft01", ".tmpOther1"].map(|name| temporary.path().join(name));
+    fs::write(&left, "rtmp_app=live\nrtmp_playpath=a-key-of-a-broadcast\n").unwrap();
+    fs::write(&other, "of another program").unwrap();
+    let deployment = Deployment::new().with("TMPDIR", temporary.path().to_str().unwrap());
+    deployment.start();
+    assert!(!left.exists() && other.exists());
+    let log = deployment.log();
+    let line = log.lines().find(|line| line.contains("deleted the files with stream keys")).expect("a line about them");
+    assert!(line.contains("files=1"), "{line}");
+    assert!(!deployment.log().contains("a-key-of-a-broadcast"));
+}
