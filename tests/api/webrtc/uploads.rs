@@ -13,8 +13,8 @@ use test_http_server::{Fault, ObjectStorage};
 
 use super::Call;
 use crate::console::Browser;
-use crate::support::{TestApp, eventually};
-use crate::tools::default_template;
+use crate::support::{Hanging, TestApp, eventually};
+use crate::tools::{Other, default_template, other_project, room_on, template};
 
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
 /// What the script writes before what it is sent: with it, a file has three parts.
@@ -53,21 +53,37 @@ impl Recorded {
             config.egress.ffmpeg = program.display().to_string();
             config.recordings.dir = Some(recordings);
         });
+        let (template, url) = (default_template(&app), storage.url());
+        let mut recorded = Self { call: Call::new(app), storage, track: String::new(), folder };
+        recorded.begin_call(&template, &url);
+        recorded
+    }
+
+    /// Makes a call whose recordings go to a storage.
+    fn begin_call(&mut self, template: &str, storage: &str) {
+        let app = &self.call.app;
         let config = json!({
-            "type": "s3", "bucket": "calls", "prefix": "2026/", "endpoint": storage.url(), "force_path_style": true,
+            "type": "s3", "bucket": "calls", "prefix": "2026/", "endpoint": storage, "force_path_style": true,
             "access_key": "AKIAEXAMPLE", "secret": SECRET
         });
         let body = json!({"name": "archive", "kind": "recording", "config": config});
-        app.post(&format!("/v1/templates/{}/destinations", default_template(&app))).json(body).send().expect(201);
-        app.room("standup");
-        let mut call = Call::new(app);
-        let alice = call.join("alice", "host");
-        let track = call.speak(alice);
-        call.wait("the track is known", |call| {
+        app.post(&format!("/v1/templates/{template}/destinations")).json(body).send().expect(201);
+        room_on(app, "standup", template);
+        let alice = self.call.join("alice", "host");
+        let track = self.call.speak(alice);
+        self.call.wait("the track is known", |call| {
             let shown = call.app.get("/v1/rooms/standup/participants/alice").send().expect(200);
             shown["tracks"].as_array().unwrap().iter().any(|known| known["sid"] == track)
         });
-        Self { call, storage, track, folder }
+        self.track = track;
+    }
+
+    /// Makes another call, in another project with a storage of its own. What follows is done there.
+    fn enter_other_project(&mut self, storage: &str) {
+        let Other { project, key } = other_project(&self.call.app, "self_hosted");
+        (self.call.app.project, self.call.app.key) = (project, key);
+        let template = template(&self.call.app, "calls", &json!({"host": {}}));
+        self.begin_call(&template, storage);
     }
 
     /// Starts a recording, and waits until it is active. Returns its id.
@@ -356,4 +372,25 @@ fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was
         error.as_str().is_some_and(|error| error.contains("the storage has an address that is not public"))
     });
     assert_eq!(recorded.storage.counts().0, 0);
+}
+
+#[test]
+fn a_storage_that_hangs_delays_no_upload_of_another_project() {
+    let (mut recorded, hanging) = (Recorded::start(), Hanging::start());
+    recorded.enter_other_project(&hanging.url);
+    // As many as attempts of all projects run at once.
+    let ids = [(); 6].map(|()| recorded.record("a.ogg"));
+    ids.iter().for_each(|id| recorded.stop(id));
+    let attempts = format!("/debug/actors/{}/egress", recorded.call.app.project);
+    for id in &ids {
+        eventually(|| recorded.call.app.actors(&format!("{attempts}/{id}"))["state"]["upload"]["phase"] == "running");
+    }
+    eventually(|| hanging.held() > 0);
+    let storage = recorded.storage.url();
+    recorded.enter_other_project(&storage);
+    let id = recorded.record("b.ogg");
+    recorded.stop(&id);
+    wait_for_status(&recorded.call.app, &id, "complete");
+    assert!(recorded.storage.object("calls/2026/b.ogg").unwrap().len() > PADDING);
+    assert_eq!(hanging.held(), 2, "the others wait for these");
 }
