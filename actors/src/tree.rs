@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_db::NewRoom;
 use conclave_media::{MediaEvent, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, ServerData};
-use conclave_model::egress::Egress;
+use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
@@ -22,7 +22,7 @@ use crate::flooders::Flooders;
 use crate::info::{ActorInfo, ActorKind};
 use crate::ingress::{CreatedIngress, IngressMsg};
 use crate::mailbox::Mailbox;
-use crate::project::{CreateIngressRequest, ProjectMsg, StartEgressRequest};
+use crate::project::{CreateIngressRequest, ProjectMsg};
 use crate::project_mailboxes::ProjectMailboxes;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
@@ -196,12 +196,11 @@ impl Tree {
     /// Refused if the room has ended, or the media plane gives it the id of a known egress; the media plane's.
     pub async fn start_egress(
         &self,
-        project: ProjectId,
-        request: StartEgressRequest,
+        plan: EgressPlan,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        let request = Box::new(request);
-        let message = |reply| ProjectMsg::StartEgress { request, recorder, reply };
+        let (project, plan) = (plan.room.split().0, Arc::new(plan));
+        let message = |reply| ProjectMsg::StartEgress { plan, recorder, reply };
         self.call_within(START_TIMEOUT, project, message).await
     }
 

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use conclave_model::destination::{ConfigInput, Destination, DestinationConfig, DestinationKind};
+use conclave_model::egress::UsedDestination;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::plan::PlanFeatures;
+use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{DestinationId, DestinationName, ErrorCode, Problem, ProjectId, Secret, TemplateId};
 
 use crate::error::StoreError;
@@ -97,11 +99,6 @@ impl Stored {
     }
 }
 
-/// The problem for a template that does not have the destination.
-pub(crate) fn not_found() -> Problem {
-    Problem::new(ErrorCode::DestinationNotFound, "no destination by that name on the template")
-}
-
 fn unusable(name: &DestinationName) -> Problem {
     let message =
         format!("the stored credentials of the destination {name} cannot be decrypted; send all of them anew");
@@ -133,6 +130,19 @@ pub(crate) fn open_by_id(
     found.map(|stored| stored.open(vault)).transpose()
 }
 
+/// Reads and decrypts a destination that a request names.
+fn usable(
+    sql: Sql<'_>,
+    (project, template): (&ProjectId, &TemplateId),
+    name: &DestinationName,
+    kind: DestinationKind,
+    vault: &Vault,
+) -> Result<(UsedDestination, DestinationConfig), StoreError> {
+    let found = find(sql, project, template, name)?.filter(|stored| stored.redacted.kind == kind);
+    let found = found.ok_or_else(|| Destination::not_found().at("destination"))?;
+    Ok((UsedDestination { id: found.redacted.id.clone(), name: name.clone() }, found.open(vault)?))
+}
+
 fn existing(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -140,7 +150,7 @@ fn existing(
     name: &DestinationName,
 ) -> Result<Stored, StoreError> {
     refuse_unknown_template(sql, project, template)?;
-    Ok(find(sql, project, template, name)?.ok_or_else(not_found)?)
+    Ok(find(sql, project, template, name)?.ok_or_else(Destination::not_found)?)
 }
 
 /// Whether a destination still exists: it may have been deleted since it was looked up.
@@ -295,23 +305,40 @@ impl Store {
         .await
     }
 
-    /// Reads a destination with its decrypted configuration, for an egress that sends to it.
+    /// Reads a destination of recordings. Its credentials can be decrypted; they are read again where they are used.
     ///
     /// # Errors
-    /// Refused at `destination` when the template has none of this kind by that name, or as unusable when its credentials cannot
-    /// be decrypted.
-    pub async fn usable_destination(
+    /// Refused at `destination` when the template has no such recording destination, or as unusable when its credentials cannot be
+    /// decrypted.
+    pub async fn recording_destination(
         &self,
         project: ProjectId,
-        id: TemplateId,
+        template: TemplateId,
         name: DestinationName,
-        kind: DestinationKind,
-    ) -> Result<(DestinationId, DestinationConfig), StoreError> {
+    ) -> Result<UsedDestination, StoreError> {
         let vault = Arc::clone(self.vault());
         self.read(move |sql| {
-            let found = find(sql, &project, &id, &name)?.filter(|stored| stored.redacted.kind == kind);
-            let found = found.ok_or_else(|| not_found().at("destination"))?;
-            Ok((found.redacted.id.clone(), found.open(&vault)?))
+            usable(sql, (&project, &template), &name, DestinationKind::Recording, &vault).map(|(used, _)| used)
+        })
+        .await
+    }
+
+    /// Reads a destination of broadcasts, with its decrypted urls.
+    ///
+    /// # Errors
+    /// Refused at `destination` when the template has no such rtmp destination, or as unusable when its urls cannot be decrypted.
+    pub async fn broadcast_destination(
+        &self,
+        project: ProjectId,
+        template: TemplateId,
+        name: DestinationName,
+    ) -> Result<(UsedDestination, Vec<RtmpUrl>), StoreError> {
+        let vault = Arc::clone(self.vault());
+        self.read(move |sql| match usable(sql, (&project, &template), &name, DestinationKind::Rtmp, &vault)? {
+            (used, DestinationConfig::Rtmp(rtmp)) => Ok((used, rtmp.urls)),
+            (_, DestinationConfig::Recording(_)) => {
+                Err(StoreError::Fault("a destination's configuration is not of its kind".into()))
+            }
         })
         .await
     }

@@ -1,12 +1,16 @@
 //! The records of egresses: recordings and broadcasts. A status only moves forward: its `UPDATE` names the statuses that it may
 //! leave (`egress_rows`).
 
-use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressState, EgressStatus, UsedDestination};
+use std::sync::Arc;
+
+use conclave_model::destination::Destination;
+use conclave_model::egress::{
+    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
+};
 use conclave_model::event::Event;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::room::Room;
-use conclave_model::{EgressId, EgressRowId, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{EgressId, ProjectId, RoomId, RoomName, Timestamp};
 
 use crate::destinations;
 use crate::egress_rows::{
@@ -22,23 +26,6 @@ use crate::tx::Tx;
 use crate::uploads::{self, PendingUpload};
 use crate::values::args;
 use crate::writer::Queue;
-
-/// An egress that the media plane has accepted.
-#[derive(Debug, Clone)]
-pub struct NewEgress {
-    /// The project that the egress belongs to.
-    pub project_id: ProjectId,
-    /// The room that it records or broadcasts.
-    pub room: RoomId,
-    /// Whether it is a recording or a broadcast, and of what.
-    pub detail: EgressDetail,
-    /// The destination that the request named, if any.
-    pub destination: Option<UsedDestination>,
-    /// The state that the media plane returned when it accepted the egress.
-    pub state: EgressState,
-    /// Whether its file has to be uploaded when it has ended.
-    pub is_uploaded: bool,
-}
 
 /// The filters of a list of egresses; `None` matches all.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +54,7 @@ pub struct RunningEgress {
 const INSERT: &str =
     "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
                            destination, destination_id, status, started_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'starting', ?12, ?13)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
      ON CONFLICT (egress_id) DO NOTHING";
 
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
@@ -76,44 +63,46 @@ fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)?, upload })
 }
 
-fn insert(tx: &Tx<'_>, room: &Room, new: &NewEgress) -> Result<(), StoreError> {
-    let (recording_type, filepath, urls) = match &new.detail {
+fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
+    let (recording_type, filepath, urls) = match &egress.detail {
         EgressDetail::Recording { recording_type, filepath } => (Some(*recording_type), Some(filepath), None),
         EgressDetail::Broadcast { urls } => (None, None, Some(serde_json::to_string(urls)?)),
     };
-    let destination = new.destination.as_ref();
+    let destination = egress.destination.as_ref();
     let row = args![
-        EgressRowId::new(),
-        &room.project_id,
-        room.id,
-        &room.name,
-        &new.state.egress_id,
-        new.detail.kind(),
+        egress.id,
+        &egress.project_id,
+        room,
+        &egress.room,
+        &egress.egress_id,
+        egress.kind(),
         recording_type,
         filepath,
         urls.as_deref(),
         destination.map(|used| &used.name),
         destination.map(|used| &used.id),
-        new.state.started_at,
-        tx.now,
+        egress.status,
+        egress.started_at,
+        egress.created_at,
     ];
-    if tx.sql.change(INSERT, row)? == 0 { StoreError::refuse(new.detail.kind().already_exists()) } else { Ok(()) }
+    if tx.sql.change(INSERT, row)? == 0 { StoreError::refuse(egress.kind().already_exists()) } else { Ok(()) }
 }
 
-fn start(tx: &mut Tx<'_>, new: &NewEgress) -> Result<Egress, StoreError> {
-    let room = open_by_id(tx.sql, &new.project_id, new.room)?;
-    if let Some(used) = &new.destination
-        && !destinations::exists(tx.sql, &new.project_id, &used.id)?
+fn start(tx: &mut Tx<'_>, plan: &EgressPlan, started: &StartedEgress) -> Result<RunningEgress, StoreError> {
+    let egress = Egress::new(plan, started, tx.now);
+    let room = open_by_id(tx.sql, &egress.project_id, plan.room_id)?;
+    if let Some(used) = &egress.destination
+        && !destinations::exists(tx.sql, &egress.project_id, &used.id)?
     {
-        return StoreError::refuse(destinations::not_found().at("destination"));
+        return StoreError::refuse(Destination::not_found().at("destination"));
     }
-    insert(tx, &room, new)?;
-    if new.is_uploaded {
-        uploads::insert(tx, &new.project_id, &new.state.egress_id)?;
+    insert(tx, room.id, &egress)?;
+    if started.is_uploaded_by_server {
+        uploads::insert(tx, &egress.project_id, &egress.egress_id)?;
     }
-    let (id, at) = (&new.state.egress_id, new.state.started_at);
-    tx.emit(&Event::egress_started(event_context(&room, at), new.detail.kind(), id))?;
-    existing(tx.sql, &room.project_id, id)
+    tx.emit(&Event::egress_started(event_context(&room, egress.started_at), egress.kind(), &egress.egress_id))?;
+    let upload = started.is_uploaded_by_server.then(PendingUpload::default);
+    Ok(RunningEgress { egress, room_open: true, upload })
 }
 
 /// The query of a list.
@@ -133,10 +122,16 @@ impl Store {
     /// Refused when the room has ended, the destination was deleted, or the egress is recorded already.
     pub async fn start_egress(
         &self,
-        new: NewEgress,
+        plan: Arc<EgressPlan>,
+        started: StartedEgress,
         record: Option<ResponseRecorder<Egress>>,
-    ) -> Result<Egress, StoreError> {
-        self.write_recorded(Queue::of(&new.project_id), record, move |tx| start(tx, &new)).await
+    ) -> Result<RunningEgress, StoreError> {
+        self.write(Queue::of(&plan.room.split().0), move |tx| {
+            let running = start(tx, &plan, &started)?;
+            tx.store_response(record.as_ref(), &running.egress)?;
+            Ok(running)
+        })
+        .await
     }
 
     /// Records the state of an egress that the media plane reported for the time `at`. A known state, and one that would move the

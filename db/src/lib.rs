@@ -65,7 +65,7 @@ pub use codes::{CodeExchange, CreatedCode, NewCode};
 pub use credential::Credential;
 pub use deliveries::{Attempt, DeliveryFilter, DueDelivery, EndpointQueue};
 pub use destinations::NewDestination;
-pub use egresses::{EgressFilter, NewEgress, RunningEgress};
+pub use egresses::{EgressFilter, RunningEgress};
 pub use error::StoreError;
 pub use idempotency::StoredResponse;
 pub use ingresses::{IngressFilter, NewIngress};

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use conclave_model::egress::{CompositeMedia, EgressSource};
+use conclave_model::egress::{CompositeMedia, EgressOutput, EgressPlan, EgressSource};
 use conclave_model::filepath::FilePath;
 use conclave_model::permits::{ProjectPermit, ProjectPermits};
 use conclave_model::rtmp::RtmpUrl;
-use conclave_model::{EgressId, NamespacedRoom, TrackSid};
+use conclave_model::{EgressId, ProjectId, TrackSid};
 use conclave_rtc::Codec;
 
 use crate::broadcast::StreamSink;
@@ -41,33 +41,6 @@ pub struct Engine {
     stop: StopDeadline,
     /// What connects to the receivers of broadcasts.
     dialler: Dialler,
-}
-
-/// An egress to start.
-#[derive(Clone)]
-pub struct Plan {
-    /// The room.
-    pub room: NamespacedRoom,
-    /// What of the room is recorded.
-    pub source: EgressSource,
-    /// The codec of the track, if a single track is recorded and published.
-    pub codec: Option<Codec>,
-    /// Where it goes.
-    pub destination: Destination,
-}
-
-/// Where an egress goes.
-#[derive(Clone)]
-pub enum Destination {
-    /// A file.
-    File {
-        /// Its path within the directory of the project.
-        filepath: FilePath,
-        /// Paths that are not used, as if files were there.
-        taken: Vec<FilePath>,
-    },
-    /// Receivers of a broadcast: their RTMP urls, with stream keys.
-    Streams(Vec<RtmpUrl>),
 }
 
 /// Why an egress cannot be started.
@@ -172,36 +145,38 @@ impl Engine {
         Ok(found.insert(detected).clone())
     }
 
-    /// Creates the file of an egress, and checks that everything is there that it needs. Blocks for a moment.
+    /// Creates the file of an egress, and checks that everything is there that it needs. `codec` is that of the track, if a single
+    /// track is recorded and published. Blocks for a moment.
     ///
     /// # Errors
     /// Something is missing, or too many egresses encode.
-    pub fn prepare(&self, plan: &Plan) -> Result<Prepared, StartError> {
+    pub fn prepare(&self, plan: &EgressPlan, codec: Option<Codec>) -> Result<Prepared, StartError> {
+        let (project, _) = plan.room.split();
         if let EgressSource::Track(track) = &plan.source {
-            let codec = plan.codec.ok_or(StartError::NoSuchTrack)?;
-            let Destination::File { filepath, taken } = &plan.destination else {
+            let codec = codec.ok_or(StartError::NoSuchTrack)?;
+            let EgressOutput::File { filepath, taken } = &plan.output else {
                 return Err(StartError::Unsupported("a single track is not broadcast".into()));
             };
             let ffmpeg = self.ffmpeg()?;
-            let (file, filepath) = self.reserve(plan, (filepath, taken), Content::Track(codec), &ffmpeg)?;
+            let (file, filepath) = self.reserve(&project, (filepath, taken), Content::Track(codec), &ffmpeg)?;
             return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
         }
         let ffmpeg = self.ffmpeg()?;
-        let permit = self.composites.take(&plan.room.split().0, Instant::now()).ok_or(StartError::Busy)?;
+        let permit = self.composites.take(&project, Instant::now()).ok_or(StartError::Busy)?;
         let media = media_of(&plan.source);
         let content = if media.has_video { Content::Video } else { Content::Audio };
-        let container = match &plan.destination {
-            Destination::File { filepath, .. } => files::container(filepath, content),
-            Destination::Streams(_) => BROADCAST,
+        let container = match &plan.output {
+            EgressOutput::File { filepath, .. } => files::container(filepath, content),
+            EgressOutput::Streams(_) => BROADCAST,
         };
         arguments(&ffmpeg, container, media, &self.settings.encoding)
             .map_err(|codec| StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}")))?;
-        let (output, filepath) = match &plan.destination {
-            Destination::File { filepath, taken } => {
-                let (file, filepath) = self.reserve(plan, (filepath, taken), content, &ffmpeg)?;
+        let (output, filepath) = match &plan.output {
+            EgressOutput::File { filepath, taken } => {
+                let (file, filepath) = self.reserve(&project, (filepath, taken), content, &ffmpeg)?;
                 (Output::File(file), Some(filepath))
             }
-            Destination::Streams(urls) => (Output::Streams(urls.clone(), self.dialler.clone()), None),
+            EgressOutput::Streams(urls) => (Output::Streams(urls.clone(), self.dialler.clone()), None),
         };
         let work = Work::Composition(arrangement(&plan.source), media, output);
         Ok(self.prepared(ffmpeg, (work, Some(permit)), filepath))
@@ -219,17 +194,15 @@ impl Engine {
 
     fn reserve(
         &self,
-        plan: &Plan,
+        project: &ProjectId,
         names: (&FilePath, &[FilePath]),
         content: Content,
         ffmpeg: &Ffmpeg,
     ) -> Result<(OutputFile, FilePath), StartError> {
-        let project = plan.room.split().0;
-        let file =
-            files::reserve(&self.settings.recordings, &project, names, content).map_err(|error| match error {
-                ReserveError::Path => StartError::Path(error.to_string()),
-                ReserveError::Io(error) => StartError::File(error.to_string()),
-            })?;
+        let file = files::reserve(&self.settings.recordings, project, names, content).map_err(|error| match error {
+            ReserveError::Path => StartError::Path(error.to_string()),
+            ReserveError::Io(error) => StartError::File(error.to_string()),
+        })?;
         let filepath = file.filepath.clone();
         Ok((OutputFile::new(ffmpeg.clone(), file, self.stop.clone()), filepath))
     }

@@ -41,7 +41,7 @@ pub mod machine {
     pub use crate::source::header;
 }
 
-pub use engine::{Destination, Engine, Plan, Prepared, StartError};
+pub use engine::{Engine, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
 pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
 pub use process::{OnOutput, Process, SendError};

@@ -23,6 +23,6 @@ pub mod token;
 pub use metrics::MediaMetrics;
 pub use monitor::{CircuitSettings, MonitoredPlane};
 pub use port::{
-    EgressOutput, EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
-    MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, StartedEgress, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane, MuteOutcome, Report,
+    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
 };

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::filepath::FilePath;
 use crate::plan::Feature;
 use crate::rtmp::RtmpUrl;
-use crate::{BucketName, DestinationId, DestinationName, Problem, Secret, StorageLabel, TemplateId, Timestamp};
+use crate::{BucketName, DestinationId, DestinationName, ErrorCode, Problem, Secret, StorageLabel, TemplateId, Timestamp};
 
 pub use input::{
     AzureInput, AzureWord, ConfigInput, Credential, GcpInput, GcpWord, RecordingInput, S3Input, S3Word, StorageType,
@@ -40,6 +40,14 @@ pub struct Destination {
     pub created_at: Timestamp,
     /// The instant of its last change.
     pub updated_at: Timestamp,
+}
+
+impl Destination {
+    /// 404: the template has no such destination.
+    #[must_use]
+    pub fn not_found() -> Problem {
+        Problem::new(ErrorCode::DestinationNotFound, "no destination by that name on the template")
+    }
 }
 
 word_enum! {

@@ -2,10 +2,11 @@
 //! "Broadcast", "Recording and broadcast status").
 
 use crate::filepath::FilePath;
+use crate::rtmp::RtmpUrl;
 use crate::schema::word_enum;
 use crate::{
     DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, Identity, NamespacedRoom, Problem, ProjectId,
-    RoomName, Timestamp, TrackSid,
+    RoomId, RoomName, Timestamp, TrackSid,
 };
 
 word_enum! {
@@ -172,6 +173,54 @@ pub struct UsedDestination {
     pub name: DestinationName,
 }
 
+/// A recording or a broadcast to start: what the media plane needs, and what its record says. It has no credentials of a storage.
+#[derive(Debug, Clone)]
+pub struct EgressPlan {
+    /// The id of the room.
+    pub room_id: RoomId,
+    /// The media plane's name of the room, which it opens if it is not live.
+    pub room: NamespacedRoom,
+    /// The room's effective maximum of participants, used if the media plane opens it; `None` means no limit.
+    pub max_participants: Option<u32>,
+    /// The media of the room that it contains.
+    pub source: EgressSource,
+    /// Where it is written or sent.
+    pub output: EgressOutput,
+    /// The destination that the request named, if it named one.
+    pub destination: Option<UsedDestination>,
+}
+
+/// Where an egress is written or sent.
+#[derive(Debug, Clone)]
+pub enum EgressOutput {
+    /// A file.
+    File {
+        /// Its path within the directory of the project, or behind the prefix of the destination.
+        filepath: FilePath,
+        /// Paths of earlier recordings at the destination, which are not used again.
+        taken: Vec<FilePath>,
+    },
+    /// RTMP receivers, 1 to 8, with their stream keys.
+    Streams(Vec<RtmpUrl>),
+}
+
+/// An egress that the media plane has accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedEgress {
+    /// Its id and state.
+    pub state: EgressState,
+    /// The path of its file, if the media plane chose another one than it was asked for.
+    pub filepath: Option<FilePath>,
+    /// Whether the media plane leaves its file in the project's local directory, so that the server has to upload it.
+    pub is_uploaded_by_server: bool,
+}
+
+impl From<EgressState> for StartedEgress {
+    fn from(state: EgressState) -> Self {
+        Self { state, filepath: None, is_uploaded_by_server: false }
+    }
+}
+
 /// The part of an egress record that depends on its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressDetail {
@@ -190,14 +239,14 @@ pub enum EgressDetail {
 }
 
 impl EgressDetail {
-    /// Returns a recording's detail with another path, if there is one.
-    #[must_use]
-    pub fn with_filepath(self, chosen: Option<FilePath>) -> Self {
-        match self {
-            Self::Recording { recording_type, filepath } => {
-                Self::Recording { recording_type, filepath: chosen.unwrap_or(filepath) }
+    fn new(plan: &EgressPlan, chosen: Option<&FilePath>) -> Self {
+        match &plan.output {
+            EgressOutput::File { filepath, .. } => {
+                Self::Recording { recording_type: (&plan.source).into(), filepath: chosen.unwrap_or(filepath).clone() }
             }
-            Self::Broadcast { .. } => self,
+            EgressOutput::Streams(urls) => {
+                Self::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() }
+            }
         }
     }
 
@@ -239,6 +288,25 @@ pub struct Egress {
 }
 
 impl Egress {
+    /// Returns the record of an egress that has just started.
+    #[must_use]
+    pub fn new(plan: &EgressPlan, started: &StartedEgress, now: Timestamp) -> Self {
+        let (project_id, room) = plan.room.split();
+        Self {
+            id: EgressRowId::new(),
+            project_id,
+            room,
+            egress_id: started.state.egress_id.clone(),
+            detail: EgressDetail::new(plan, started.filepath.as_ref()),
+            destination: plan.destination.clone(),
+            status: EgressStatus::Starting,
+            started_at: started.state.started_at,
+            ended_at: None,
+            error: None,
+            created_at: now,
+        }
+    }
+
     /// Returns the media plane's name of its room.
     #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {

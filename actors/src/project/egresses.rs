@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use conclave_db::{NewEgress, PendingUpload, RunningEgress, Store, StoreError};
-use conclave_media::{MediaError, MediaPlane, StartedEgress};
-use conclave_model::egress::Egress;
+use conclave_db::{RunningEgress, Store, StoreError};
+use conclave_media::{MediaError, MediaPlane};
+use conclave_model::destination::{Destination, RecordingConfig};
+use conclave_model::egress::{Egress, EgressOutput, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
 
 use super::ProjectActor;
 use super::followed::{Followed, SetOf};
-use super::message::{ChildKey, ProjectMsg, StartEgressRequest, StartedEgressRecord, UnansweredStart};
+use super::message::{ChildKey, ProjectMsg, UnansweredStart};
 use super::state::ProjectState;
 use crate::context::ActorContext;
 use crate::egress::{EgressActor, EgressMsg, EgressReply};
@@ -96,17 +97,24 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        request: StartEgressRequest,
+        plan: Arc<EgressPlan>,
         (recorder, reply): (Option<ResponseRecorder<Egress>>, EgressReply),
     ) {
         state.egresses.pending.expect();
         let (context, me) = (Arc::clone(&self.context), me.clone());
-        let sent = UnansweredStart { request: request.egress.clone(), at: context.clock.now() };
+        let at = context.clock.now();
         tokio::spawn(async move {
-            let result = Box::new(start(&context, request, recorder).await);
-            let unanswered = may_run(&result).then(|| Arc::new(sent));
+            let (result, may_run) = match storage(&context, &plan).await {
+                Ok(storage) => {
+                    let result = start(&context, &plan, storage, recorder).await;
+                    let may_run = may_run(&result);
+                    (result, may_run)
+                }
+                Err(error) => (Err(error.into()), false),
+            };
+            let unanswered = may_run.then(|| Arc::new(UnansweredStart { plan, at }));
             // If the project stops now, it finds the record in the database when it starts again.
-            let _ = me.cast(ProjectMsg::EgressStarted { result, unanswered, reply });
+            let _ = me.cast(ProjectMsg::EgressStarted { result: Box::new(result), unanswered, reply });
         });
     }
 
@@ -115,41 +123,47 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        (result, unanswered): (Result<StartedEgressRecord, TreeError>, Option<Arc<UnansweredStart>>),
+        (result, unanswered): (Result<RunningEgress, TreeError>, Option<Arc<UnansweredStart>>),
         reply: EgressReply,
     ) {
         state.unanswered.extend(unanswered);
-        if let Ok((egress, upload)) = &result {
-            let (room_open, upload) = (state.rooms.contains(&egress.room), upload.clone());
-            self.follow(me, state, RunningEgress { egress: egress.clone(), room_open, upload }).await;
+        if let Ok(running) = &result {
+            // The room may have ended since it was written.
+            let room_open = state.rooms.contains(&running.egress.room);
+            self.follow(me, state, RunningEgress { room_open, ..running.clone() }).await;
         }
-        let _ = reply.send(result.map(|(egress, _)| egress));
+        let _ = reply.send(result.map(|running| running.egress));
         self.creation_ended::<RunningEgress>(state);
         self.look_for_unanswered(me, state);
     }
 }
 
+/// Reads the storage of a recording with a destination, if the media plane uploads the file itself.
+async fn storage(context: &ActorContext, plan: &EgressPlan) -> Result<Option<RecordingConfig>, StoreError> {
+    let (EgressOutput::File { .. }, Some(used)) = (&plan.output, &plan.destination) else { return Ok(None) };
+    if !context.media.uploads_recordings() {
+        return Ok(None);
+    }
+    let found = context.store.upload_storage(plan.room.split().0, used.id.clone()).await?;
+    found.map(Some).ok_or_else(|| Destination::not_found().at("destination").into())
+}
+
 /// Starts an egress on the media plane, then writes its record. An egress that cannot be written is stopped again.
 async fn start(
     context: &ActorContext,
-    request: StartEgressRequest,
+    plan: &Arc<EgressPlan>,
+    storage: Option<RecordingConfig>,
     recorder: Option<ResponseRecorder<Egress>>,
-) -> Result<StartedEgressRecord, TreeError> {
-    let room = request.egress.room.clone();
-    let started = context.media.start_egress(request.egress).await?;
-    let StartedEgress { state, filepath, is_uploaded_by_server: is_uploaded } = started;
-    let egress_id = state.egress_id.clone();
-    let (project_id, _) = room.split();
-    let detail = request.detail.with_filepath(filepath);
-    let new =
-        NewEgress { project_id, room: request.room, detail, destination: request.destination, state, is_uploaded };
-    let written = context.store.start_egress(new, recorder).await;
+) -> Result<RunningEgress, TreeError> {
+    let started = context.media.start_egress(Arc::clone(plan), storage).await?;
+    let egress_id = started.state.egress_id.clone();
+    let written = context.store.start_egress(Arc::clone(plan), started, recorder).await;
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
-        stop_on_plane(&*context.media, &room, &egress_id).await;
+        stop_on_plane(&*context.media, &plan.room, &egress_id).await;
     }
-    Ok((written?, is_uploaded.then(PendingUpload::default)))
+    Ok(written?)
 }
 
 /// Stops an egress that has no record, or a final one.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use conclave_db::{NewRoom, PendingUpload, RoomSnapshot, RunningEgress, StoreError};
-use conclave_media::{EgressRequest, IngressRequest, MediaError, Report, ReportError, Survey};
-use conclave_model::egress::{Egress, EgressDetail, UsedDestination};
+use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
+use conclave_media::{IngressRequest, MediaError, Report, ReportError, Survey};
+use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::room::Room;
@@ -25,19 +25,6 @@ pub type RoomReply = RpcReplyPort<Result<Room, StoreError>>;
 /// The reply to the creation of an ingress endpoint.
 pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
 
-/// A request to start a recording or a broadcast.
-#[derive(Debug)]
-pub struct StartEgressRequest {
-    /// The id of the room to record or broadcast.
-    pub room: RoomId,
-    /// The request to the media plane.
-    pub egress: EgressRequest,
-    /// The part of the record that differs between recordings and broadcasts.
-    pub detail: EgressDetail,
-    /// The destination that the request named, if it named one.
-    pub destination: Option<UsedDestination>,
-}
-
 /// A request to create an ingress endpoint.
 #[derive(Debug)]
 pub struct CreateIngressRequest {
@@ -50,8 +37,8 @@ pub struct CreateIngressRequest {
 /// A start that failed although an egress may run.
 #[derive(Debug)]
 pub struct UnansweredStart {
-    /// The request to the media plane.
-    pub request: EgressRequest,
+    /// What was to be started.
+    pub plan: Arc<EgressPlan>,
     /// The instant of the request.
     pub at: Timestamp,
 }
@@ -77,9 +64,6 @@ pub enum ChildKey {
     /// A webhook endpoint.
     WebhookEndpoint(EndpointId),
 }
-
-/// The record of an egress that was started, and the upload of its file.
-pub type StartedEgressRecord = (Egress, Option<PendingUpload>);
 
 /// A message to a project actor.
 #[derive(Debug)]
@@ -107,7 +91,7 @@ pub enum ProjectMsg {
     /// Start a recording or a broadcast.
     StartEgress {
         /// The recording or broadcast.
-        request: Box<StartEgressRequest>,
+        plan: Arc<EgressPlan>,
         /// The response to store with the record.
         recorder: Option<ResponseRecorder<Egress>>,
         /// Answered once the record is durable.
@@ -116,7 +100,7 @@ pub enum ProjectMsg {
     /// The start of a recording or a broadcast has ended.
     EgressStarted {
         /// The record and its upload, or the error.
-        result: Box<Result<StartedEgressRecord, TreeError>>,
+        result: Box<Result<RunningEgress, TreeError>>,
         /// The request, if it may have started an egress although it failed.
         unanswered: Option<Arc<UnansweredStart>>,
         /// The reply to the client's request.

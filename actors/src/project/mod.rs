@@ -41,7 +41,7 @@ use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
 
-pub use message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg, RoomReply, StartEgressRequest};
+pub use message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg, RoomReply};
 pub use state::ProjectState;
 
 /// The parts of a project actor that do not change.
@@ -69,8 +69,8 @@ impl ProjectActor {
                 self.create_room(me, state, *new, (limit, recorder), reply);
             }
             ProjectMsg::RoomCreated { result, reply } => self.room_created(me, state, *result, reply),
-            ProjectMsg::StartEgress { request, recorder, reply } => {
-                self.start_egress(me, state, *request, (recorder, reply));
+            ProjectMsg::StartEgress { plan, recorder, reply } => {
+                self.start_egress(me, state, plan, (recorder, reply));
             }
             ProjectMsg::EgressStarted { result, unanswered, reply } => {
                 self.egress_started(me, state, (*result, unanswered), reply).await;

@@ -56,8 +56,8 @@ async fn find(
 ) -> Result<Vec<(NamespacedRoom, EgressId)>, MediaError> {
     let mut found = Vec::new();
     for start in starts {
-        let ids = context.media.egresses_started_by(&start.request, start.at).await?;
-        found.extend(ids.into_iter().map(|id| (start.request.room.clone(), id)));
+        let ids = context.media.egresses_started_by(&start.plan, start.at).await?;
+        found.extend(ids.into_iter().map(|id| (start.plan.room.clone(), id)));
     }
     Ok(found)
 }

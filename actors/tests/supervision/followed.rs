@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use conclave_actors::TreeError;
 use conclave_actors::debug::ActorView;
-use conclave_actors::project::{CreateIngressRequest, StartEgressRequest};
-use conclave_media::{EgressOutput, EgressRequest, IngressRequest, MediaEvent};
+use conclave_actors::project::CreateIngressRequest;
+use conclave_media::{IngressRequest, MediaEvent};
 use conclave_model::egress::{
-    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressState, EgressStatus, Layout, RecordingType,
+    CompositeMedia, Egress, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout,
 };
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType};
 use conclave_model::room::Room;
@@ -28,21 +28,15 @@ impl Fixture {
     pub async fn start_recording(&self) -> EgressId {
         let source = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both };
         let filepath: conclave_model::filepath::FilePath = "stage.mp4".parse().unwrap();
-        let wanted = StartEgressRequest {
-            room: self.record("stage").await.id,
-            detail: EgressDetail::Recording {
-                recording_type: RecordingType::from(&source),
-                filepath: filepath.clone(),
-            },
-            egress: EgressRequest {
-                room: self.room("stage"),
-                max_participants: None,
-                source,
-                output: EgressOutput::File { filepath, destination: None, taken: Vec::new() },
-            },
+        let plan = EgressPlan {
+            room_id: self.record("stage").await.id,
+            room: self.room("stage"),
+            max_participants: None,
+            source,
+            output: EgressOutput::File { filepath, taken: Vec::new() },
             destination: None,
         };
-        self.tree.start_egress(self.project.clone(), wanted, None).await.unwrap().egress_id
+        self.tree.start_egress(plan, None).await.unwrap().egress_id
     }
 
     pub async fn create_ingress(&self) -> IngressId {

@@ -1,15 +1,15 @@
 //! A media plane that fails as the tests tell it to.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use conclave_media::{
-    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
-    ServerData, StartedEgress, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData, Survey,
 };
-use conclave_model::egress::{EgressState, EgressStatus};
+use conclave_model::destination::RecordingConfig;
+use conclave_model::egress::{EgressPlan, EgressState, EgressStatus, StartedEgress};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
@@ -140,7 +140,11 @@ impl MediaPlane for FaultyPlane {
         Ok(())
     }
 
-    async fn start_egress(&self, _: EgressRequest) -> Result<StartedEgress, MediaError> {
+    async fn start_egress(
+        &self,
+        _: Arc<EgressPlan>,
+        _: Option<RecordingConfig>,
+    ) -> Result<StartedEgress, MediaError> {
         let mut egresses = self.egresses.lock().unwrap();
         let state = EgressState {
             egress_id: format!("EG_{}", egresses.len()).parse().unwrap(),

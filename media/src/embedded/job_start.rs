@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conclave_egress::{Destination, EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, Plan, StartError};
-use conclave_model::egress::EgressSource;
+use conclave_egress::{EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, StartError};
+use conclave_model::egress::{EgressPlan, EgressSource, StartedEgress};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, TrackSettings};
 use tokio::runtime::Handle;
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::effect::JobEffect;
 use super::jobs::Jobs;
 use super::plane::{EmbeddedPlane, Inner};
-use crate::port::{EgressOutput, EgressRequest, MediaError, StartedEgress};
+use crate::port::MediaError;
 use crate::redact::redact_urls;
 
 /// When it is worth another try to start an egress that has to wait for others.
@@ -63,36 +63,31 @@ impl Inner {
     }
 
     /// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
-    pub async fn start_job(self: &Arc<Self>, request: EgressRequest) -> Result<StartedEgress, MediaError> {
+    pub async fn start_job(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
         let Some(jobs) = self.jobs.get() else { return Err(MediaError::Refused("nothing can be recorded".into())) };
-        let EgressRequest { room, source, output, .. } = request;
-        let is_uploaded_by_server = matches!(output, EgressOutput::File { destination: Some(_), .. });
-        let destination = match output {
-            EgressOutput::File { filepath, taken, .. } => Destination::File { filepath, taken },
-            EgressOutput::Streams(urls) => Destination::Streams(urls),
-        };
+        let room = &plan.room;
         let (id, codec) = self.call_by_port(|machine, _| {
-            let codec = match &source {
-                EgressSource::Track(track) => machine.codec_of(&room, track),
+            let codec = match &plan.source {
+                EgressSource::Track(track) => machine.codec_of(room, track),
                 EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
             };
             (machine.unused_egress_id(), codec)
         })?;
-        let plan = Plan { room: room.clone(), source: source.clone(), codec, destination };
-        let engine = Arc::clone(jobs.engine());
-        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&plan)).await;
+        let (engine, to_prepare) = (Arc::clone(jobs.engine()), Arc::clone(&plan));
+        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
         let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
         let filepath = prepared.filepath.clone();
         let host = Host { plane: Arc::downgrade(self), room: room.clone(), runtime: Handle::current() };
         jobs.start(&id, room.clone(), prepared, Arc::new(host))
             .map_err(|error| MediaError::Refused(format!("the egress cannot be started: {error}")))?;
-        let begun = self.call_by_port(|machine, now| machine.begin_job(id.clone(), &room, source, now));
+        let begun = self.call_by_port(|machine, now| machine.begin_job(id.clone(), room, plan.source.clone(), now));
         if begun.is_err() {
             jobs.remove(&id);
         } else if jobs.is_closed() {
             // Those that ran when the server began to stop have been told already.
-            self.call(|machine, now| machine.stop_egress(&room, &id, now));
+            self.call(|machine, now| machine.stop_egress(room, &id, now));
         }
+        let is_uploaded_by_server = filepath.is_some() && plan.destination.is_some();
         Ok(StartedEgress { state: begun?, filepath, is_uploaded_by_server })
     }
 }

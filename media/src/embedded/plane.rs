@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use conclave_model::egress::EgressState;
+use conclave_model::destination::RecordingConfig;
+use conclave_model::egress::{EgressPlan, EgressState, StartedEgress};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
@@ -34,8 +35,8 @@ use super::stream_key_rates::StreamKeyRates;
 use super::turn::TurnServers;
 use super::whip::WhipSessions;
 use crate::port::{
-    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
-    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, StartedEgress, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report, ReportAnswer,
+    ReportError, ReportSink, RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -335,11 +336,15 @@ impl MediaPlane for EmbeddedPlane {
         self.0.call_by_port(|machine, now| machine.close_room(room, now))
     }
 
-    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError> {
-        if self.0.uses_ffmpeg(&request.room)? {
-            return self.0.start_job(request).await;
+    async fn start_egress(
+        &self,
+        plan: Arc<EgressPlan>,
+        _: Option<RecordingConfig>,
+    ) -> Result<StartedEgress, MediaError> {
+        if self.0.uses_ffmpeg(&plan.room)? {
+            return self.0.start_job(plan).await;
         }
-        let started = self.0.call_by_port(|machine, now| machine.start_egress(request.room, now))?;
+        let started = self.0.call_by_port(|machine, now| machine.start_egress(plan.room.clone(), now))?;
         self.0.watch_deadlines();
         Ok(started.into())
     }

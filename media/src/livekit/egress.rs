@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use conclave_model::egress::EgressState;
+use conclave_model::destination::RecordingConfig;
+use conclave_model::egress::{EgressPlan, EgressState};
 use conclave_model::{Clock, EgressId, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
@@ -15,7 +16,7 @@ use super::egress_request::{start_call, to_proto};
 use super::egress_worker::EgressWorkers;
 use super::rooms::Rooms;
 use super::twirp::TwirpClient;
-use crate::port::{EgressRequest, MediaError};
+use crate::port::MediaError;
 
 /// Calls about egresses.
 #[derive(Debug, Clone)]
@@ -30,9 +31,13 @@ pub(super) struct Egresses {
 
 impl Egresses {
     /// Starts an egress. Opens its room first: LiveKit refuses an egress of a room that is not live.
-    pub async fn start(&self, request: &EgressRequest) -> Result<EgressState, MediaError> {
-        let call = start_call(&to_proto(request, &self.recordings)?)?;
-        self.rooms.open(&request.room, request.max_participants).await?;
+    pub async fn start(
+        &self,
+        plan: &EgressPlan,
+        storage: Option<&RecordingConfig>,
+    ) -> Result<EgressState, MediaError> {
+        let call = start_call(&to_proto(plan, storage, &self.recordings)?)?;
+        self.rooms.open(&plan.room, plan.max_participants).await?;
         let started = self.client.call(call).await.map_err(start_error)?;
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)
@@ -79,12 +84,12 @@ impl Egresses {
         }
     }
 
-    /// Returns the running egresses that a request may have started at `since` or later.
-    pub async fn started_by(&self, request: &EgressRequest, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
-        let (room_name, sent) = (request.room.to_string(), to_proto(request, &self.recordings)?);
-        let running = proto::ListEgressRequest { room_name, active: true, ..Default::default() };
+    /// Returns the running egresses that a start by this plan may have started at `since` or later.
+    pub async fn started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
+        let running =
+            proto::ListEgressRequest { room_name: plan.room.to_string(), active: true, ..Default::default() };
         let listed = empty_without_redis(self.client.call(calls::list_egress(&running)).await)?.items;
-        let started = listed.iter().filter(|info| is_started_by(info, &sent, since));
+        let started = listed.iter().filter(|info| is_started_by(info, plan, since));
         Ok(started.filter_map(|info| info.egress_id.parse().ok()).collect())
     }
 

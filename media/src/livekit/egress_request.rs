@@ -4,7 +4,7 @@ use std::path::Path;
 
 use conclave_model::NamespacedRoom;
 use conclave_model::destination::{AzureConfig, GcpConfig, RecordingConfig, S3Config};
-use conclave_model::egress::{CompositeMedia, EgressSource, Layout};
+use conclave_model::egress::{CompositeMedia, EgressOutput, EgressPlan, EgressSource, Layout};
 use conclave_model::filepath::FilePath;
 use conclave_model::rtmp::RtmpUrl;
 use livekit_protocol as proto;
@@ -12,7 +12,7 @@ use proto::egress_info::Request as EgressKind;
 use proto::{direct_file_output, encoded_file_output};
 
 use super::calls::{self, Call};
-use crate::port::{EgressOutput, EgressRequest, MediaError};
+use crate::port::MediaError;
 
 /// A storage, from which the storage field of both of LiveKit's file outputs is made.
 enum Storage {
@@ -32,15 +32,20 @@ pub(super) fn start_call(request: &EgressKind) -> Result<Call<proto::EgressInfo>
     }
 }
 
-/// Converts a request. `recordings` is the directory of local recordings.
+/// Converts a plan. `storage` is that of its destination; without one, files are written to `recordings`, the directory of local
+/// recordings.
 ///
 /// # Errors
 /// `Refused` for a broadcast of a single track, which LiveKit does not support.
-pub(super) fn to_proto(request: &EgressRequest, recordings: &Path) -> Result<EgressKind, MediaError> {
-    let room_name = request.room.to_string();
-    match (&request.source, &request.output) {
+pub(super) fn to_proto(
+    plan: &EgressPlan,
+    storage: Option<&RecordingConfig>,
+    recordings: &Path,
+) -> Result<EgressKind, MediaError> {
+    let room_name = plan.room.to_string();
+    match (&plan.source, &plan.output) {
         (EgressSource::RoomComposite { layout, media }, output) => {
-            let (file_outputs, stream_outputs) = outputs(&request.room, output, recordings);
+            let (file_outputs, stream_outputs) = outputs(&plan.room, output, storage, recordings);
             Ok(EgressKind::RoomComposite(proto::RoomCompositeEgressRequest {
                 room_name,
                 layout: layout_name(*layout).into(),
@@ -52,7 +57,7 @@ pub(super) fn to_proto(request: &EgressRequest, recordings: &Path) -> Result<Egr
             }))
         }
         (EgressSource::Participant(identity), output) => {
-            let (file_outputs, stream_outputs) = outputs(&request.room, output, recordings);
+            let (file_outputs, stream_outputs) = outputs(&plan.room, output, storage, recordings);
             Ok(EgressKind::Participant(proto::ParticipantEgressRequest {
                 room_name,
                 identity: identity.to_string(),
@@ -61,8 +66,8 @@ pub(super) fn to_proto(request: &EgressRequest, recordings: &Path) -> Result<Egr
                 ..Default::default()
             }))
         }
-        (EgressSource::Track(track), EgressOutput::File { filepath, destination, .. }) => {
-            let file = direct_file(&request.room, filepath, destination.as_ref(), recordings);
+        (EgressSource::Track(track), EgressOutput::File { filepath, .. }) => {
+            let file = direct_file(&plan.room, filepath, storage, recordings);
             Ok(EgressKind::Track(proto::TrackEgressRequest {
                 room_name,
                 track_id: track.to_string(),
@@ -79,11 +84,12 @@ pub(super) fn to_proto(request: &EgressRequest, recordings: &Path) -> Result<Egr
 fn outputs(
     room: &NamespacedRoom,
     output: &EgressOutput,
+    storage: Option<&RecordingConfig>,
     recordings: &Path,
 ) -> (Vec<proto::EncodedFileOutput>, Vec<proto::StreamOutput>) {
     match output {
-        EgressOutput::File { filepath, destination, .. } => {
-            (vec![encoded_file(room, filepath, destination.as_ref(), recordings)], Vec::new())
+        EgressOutput::File { filepath, .. } => {
+            (vec![encoded_file(room, filepath, storage, recordings)], Vec::new())
         }
         EgressOutput::Streams(urls) => (Vec::new(), vec![stream_output(urls)]),
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use conclave_model::egress::EgressState;
+use conclave_model::destination::RecordingConfig;
+use conclave_model::egress::{EgressPlan, EgressState, StartedEgress};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
@@ -28,8 +29,8 @@ use super::subscriptions::SubscriptionEnforcer;
 use super::twirp::TwirpClient;
 use super::webhook::{WebhookOutcome, WebhookReceiver, WebhookSignature};
 use crate::port::{
-    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink,
-    RoleGrant, ServerData, StartedEgress, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink, RoleGrant,
+    ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -215,16 +216,24 @@ impl MediaPlane for LivekitPlane {
         self.0.rooms.close(room).await
     }
 
-    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError> {
-        Ok(self.0.egresses.start(&request).await?.into())
+    fn uploads_recordings(&self) -> bool {
+        true
+    }
+
+    async fn start_egress(
+        &self,
+        plan: Arc<EgressPlan>,
+        storage: Option<RecordingConfig>,
+    ) -> Result<StartedEgress, MediaError> {
+        Ok(self.0.egresses.start(&plan, storage.as_ref()).await?.into())
     }
 
     async fn egresses_started_by(
         &self,
-        request: &EgressRequest,
+        plan: &EgressPlan,
         since: Timestamp,
     ) -> Result<Vec<EgressId>, MediaError> {
-        self.0.egresses.started_by(request, since).await
+        self.0.egresses.started_by(plan, since).await
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use conclave_model::egress::EgressState;
+use conclave_model::destination::RecordingConfig;
+use conclave_model::egress::{EgressPlan, EgressState, StartedEgress};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
@@ -27,8 +28,7 @@ use self::circuit_breaker::CircuitBreaker;
 pub use self::circuit_breaker::CircuitSettings;
 use crate::metrics::{CallOutcome, MediaMetrics};
 use crate::port::{
-    EgressRequest, IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant,
-    ServerData, StartedEgress, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData, Survey,
 };
 
 /// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
@@ -166,16 +166,24 @@ impl MediaPlane for MonitoredPlane {
         self.call("close_room", self.0.plane.close_room(room)).await
     }
 
-    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError> {
-        self.call("start_egress", self.0.plane.start_egress(request)).await
+    fn uploads_recordings(&self) -> bool {
+        self.0.plane.uploads_recordings()
+    }
+
+    async fn start_egress(
+        &self,
+        plan: Arc<EgressPlan>,
+        storage: Option<RecordingConfig>,
+    ) -> Result<StartedEgress, MediaError> {
+        self.call("start_egress", self.0.plane.start_egress(plan, storage)).await
     }
 
     async fn egresses_started_by(
         &self,
-        request: &EgressRequest,
+        plan: &EgressPlan,
         since: Timestamp,
     ) -> Result<Vec<EgressId>, MediaError> {
-        self.call("egresses_started_by", self.0.plane.egresses_started_by(request, since)).await
+        self.call("egresses_started_by", self.0.plane.egresses_started_by(plan, since)).await
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {

@@ -1,14 +1,15 @@
 //! The port: the calls that the control plane makes to a media plane, and the reports that a media plane sends.
 
-mod egress;
 mod ingress;
 mod report;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use conclave_model::egress::EgressState;
+use conclave_model::destination::RecordingConfig;
+use conclave_model::egress::{EgressPlan, EgressState, StartedEgress};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::role::{Role, RoleSubscribe};
@@ -18,7 +19,6 @@ use conclave_model::{
 
 use crate::token::Grants;
 
-pub use egress::{EgressOutput, EgressRequest, StartedEgress};
 pub use ingress::{IngressCredentials, IngressRequest, KnownIngress};
 pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
 
@@ -88,14 +88,24 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Closes a room and disconnects its participants. Succeeds if the room is not live.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
-    /// Starts a recording or a broadcast. Its later states are reported.
-    async fn start_egress(&self, request: EgressRequest) -> Result<StartedEgress, MediaError>;
+    /// Returns whether the plane writes recordings to their destinations itself, for which it needs the credentials.
+    fn uploads_recordings(&self) -> bool {
+        false
+    }
 
-    /// Returns the running egresses that this request, made at `since`, may have started, also if its answer was lost. None on a
+    /// Starts a recording or a broadcast. Its later states are reported. `storage` is that of a recording with a destination, for a
+    /// plane that uploads recordings.
+    async fn start_egress(
+        &self,
+        plan: Arc<EgressPlan>,
+        storage: Option<RecordingConfig>,
+    ) -> Result<StartedEgress, MediaError>;
+
+    /// Returns the running egresses that a start by this plan at `since` may have started, also if its answer was lost. None on a
     /// plane whose answers cannot be lost.
     async fn egresses_started_by(
         &self,
-        _request: &EgressRequest,
+        _plan: &EgressPlan,
         _since: Timestamp,
     ) -> Result<Vec<EgressId>, MediaError> {
         Ok(Vec::new())

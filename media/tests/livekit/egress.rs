@@ -1,12 +1,15 @@
 //! Egresses: recordings and broadcasts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_media::{EgressOutput, EgressRequest, MediaPlane};
+use conclave_media::MediaPlane;
 use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
-use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus, Layout};
+use conclave_model::egress::{
+    CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout,
+};
 use conclave_model::rtmp::RtmpUrl;
-use conclave_model::{NamespacedRoom, Secret};
+use conclave_model::{NamespacedRoom, RoomId, Secret};
 use livekit_double::{Fault, Joining, Settings};
 use livekit_protocol as proto;
 use proto::encoded_file_output::Output;
@@ -15,13 +18,17 @@ use proto::track_egress_request;
 
 use super::{ROOM, TestPlane, alice, message, room};
 
-fn file(destination: Option<RecordingConfig>) -> EgressOutput {
-    EgressOutput::File { filepath: "2026/call.mp4".parse().unwrap(), destination, taken: Vec::new() }
+fn file() -> EgressOutput {
+    EgressOutput::File { filepath: "2026/call.mp4".parse().unwrap(), taken: Vec::new() }
 }
 
-fn composite(output: EgressOutput) -> EgressRequest {
-    let source = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::AudioOnly };
-    EgressRequest { room: room(), max_participants: Some(8), source, output }
+fn plan(source: EgressSource, output: EgressOutput) -> Arc<EgressPlan> {
+    let max_participants = Some(8);
+    Arc::new(EgressPlan { room_id: RoomId::new(), room: room(), max_participants, source, output, destination: None })
+}
+
+fn composite(output: EgressOutput) -> Arc<EgressPlan> {
+    plan(EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::AudioOnly }, output)
 }
 
 fn storage(config: &str) -> RecordingConfig {
@@ -31,15 +38,15 @@ fn storage(config: &str) -> RecordingConfig {
     }
 }
 
-async fn started(test: &TestPlane, destination: Option<RecordingConfig>) -> proto::EncodedFileOutput {
-    test.plane.start_egress(composite(file(destination))).await.unwrap();
+async fn started(test: &TestPlane, storage: Option<RecordingConfig>) -> proto::EncodedFileOutput {
+    test.plane.start_egress(composite(file()), storage).await.unwrap();
     let request = test.double.calls::<proto::RoomCompositeEgressRequest>("StartRoomCompositeEgress").pop().unwrap();
     assert_eq!((request.layout.as_str(), request.audio_only, request.video_only), ("grid", true, false));
     request.file_outputs.into_iter().next().unwrap()
 }
 
 async fn running(test: &TestPlane) -> EgressState {
-    test.plane.start_egress(composite(file(None))).await.unwrap().state
+    test.plane.start_egress(composite(file()), None).await.unwrap().state
 }
 
 #[tokio::test]
@@ -84,25 +91,19 @@ async fn a_file_is_written_to_the_projects_directory_or_to_its_destination() {
 async fn each_source_and_output_has_its_own_call() {
     let test = TestPlane::new();
     let source = EgressSource::Track("TR_1".parse().unwrap());
-    test.plane
-        .start_egress(EgressRequest { room: room(), max_participants: None, source, output: file(None) })
-        .await
-        .unwrap();
+    test.plane.start_egress(plan(source, file()), None).await.unwrap();
     let request = test.double.calls::<proto::TrackEgressRequest>("StartTrackEgress").remove(0);
     assert_eq!((request.room_name.as_str(), request.track_id.as_str()), (ROOM, "TR_1"));
     assert!(matches!(request.output, Some(track_egress_request::Output::File(file))
         if file.filepath == "/recordings/prj_0123456789ab/2026/call.mp4"));
 
     let source = EgressSource::Participant(alice());
-    test.plane
-        .start_egress(EgressRequest { room: room(), max_participants: None, source, output: file(None) })
-        .await
-        .unwrap();
+    test.plane.start_egress(plan(source, file()), None).await.unwrap();
     let request = test.double.calls::<proto::ParticipantEgressRequest>("StartParticipantEgress").remove(0);
     assert_eq!((request.identity.as_str(), request.file_outputs.len()), ("alice", 1));
 
     let urls = vec![RtmpUrl::parse("rtmp://live.test/app/key").unwrap()];
-    test.plane.start_egress(composite(EgressOutput::Streams(urls))).await.unwrap();
+    test.plane.start_egress(composite(EgressOutput::Streams(urls)), None).await.unwrap();
     let request = test.double.calls::<proto::RoomCompositeEgressRequest>("StartRoomCompositeEgress").remove(0);
     assert_eq!(request.stream_outputs[0].urls, ["rtmp://live.test/app/key"]);
     assert_eq!(request.stream_outputs[0].protocol, proto::StreamProtocol::Rtmp as i32);
@@ -188,7 +189,7 @@ async fn an_egress_whose_worker_died_has_failed_and_one_whose_worker_is_slow_has
 async fn the_error_of_an_egress_without_redis_names_redis() {
     let test = TestPlane::new();
     test.double.configure(Settings { redis: false, ..Settings::default() });
-    let refused = test.plane.start_egress(composite(file(None))).await.unwrap_err();
+    let refused = test.plane.start_egress(composite(file()), None).await.unwrap_err();
     assert!(message(refused).contains("Redis"));
 }
 
@@ -196,7 +197,7 @@ async fn the_error_of_an_egress_without_redis_names_redis() {
 async fn the_error_of_an_egress_without_a_worker_names_the_worker() {
     let test = TestPlane::new();
     test.double.fail("StartRoomCompositeEgress", Fault::NoResponse);
-    let refused = test.plane.start_egress(composite(file(None))).await.unwrap_err();
+    let refused = test.plane.start_egress(composite(file()), None).await.unwrap_err();
     assert!(message(refused).contains("egress worker"));
 }
 

@@ -1,9 +1,7 @@
 //! Broadcasts (contract "Broadcasts").
 
-use conclave_media::EgressOutput;
-use conclave_model::destination::{DestinationConfig, DestinationKind};
 use conclave_model::egress::{
-    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, Layout, UsedDestination,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout,
 };
 use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
@@ -14,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource};
+use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource, named_destination};
 use crate::http::context::RequestContext;
 use crate::http::egress_address::{check_hosts, rtmp_hosts};
 use crate::http::error::ApiError;
@@ -24,7 +22,7 @@ use crate::http::operation::{CheckResult, Operation, operation};
 use crate::http::response::{self, Response};
 use crate::http::spec::Method;
 
-const BROADCASTS: Resource = Resource { kind: EgressKind::Broadcast, destinations: DestinationKind::Rtmp };
+const BROADCASTS: Resource = Resource { kind: EgressKind::Broadcast };
 
 /// A broadcast to start.
 #[derive(Deserialize, ToSchema)]
@@ -139,16 +137,11 @@ fn render_ok(egress: &Egress) -> Response {
     response::ok(&Broadcast::from_egress(egress))
 }
 
-/// The receivers of a broadcast, as the body names them.
-enum Target {
-    Urls(Vec<RtmpUrl>),
-    Destination(DestinationName),
-}
-
-/// What is to be broadcast, and where to, as far as the body alone says.
+/// What is to be broadcast, and where to, as far as the body alone says: to urls, or to a destination.
 pub struct ValidBroadcast {
     source: EgressSource,
-    target: Target,
+    urls: Vec<RtmpUrl>,
+    destination: Option<DestinationName>,
 }
 
 impl Validate for StartBroadcast {
@@ -160,15 +153,15 @@ impl Validate for StartBroadcast {
             layout: self.layout.unwrap_or(Layout::Grid),
             media: if audio_only { CompositeMedia::AudioOnly } else { CompositeMedia::Both },
         };
-        let target = match (self.urls, self.destination) {
+        let urls = match (&self.urls, &self.destination) {
             (Some(_), Some(_)) => {
                 return Err(Problem::invalid("destination", "urls and destination exclude each other"));
             }
             (None, None) => return Err(Problem::invalid("urls", "is required unless destination is given")),
-            (Some(urls), None) => Target::Urls(parse_urls("urls", &urls)?),
-            (None, Some(name)) => Target::Destination(name),
+            (Some(urls), None) => parse_urls("urls", urls)?,
+            (None, Some(_)) => Vec::new(),
         };
-        Ok(ValidBroadcast { source, target })
+        Ok(ValidBroadcast { source, urls, destination: self.destination })
     }
 }
 
@@ -178,10 +171,7 @@ fn check_urls<'a>(
     input: &'a Input<RoomPath, NoParams, Checked<StartBroadcast>>,
 ) -> CheckResult<'a> {
     Box::pin(async move {
-        match &input.body.0.target {
-            Target::Urls(urls) => check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", urls)).await,
-            Target::Destination(_) => Ok(()),
-        }
+        check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", &input.body.0.urls)).await
     })
 }
 
@@ -205,28 +195,18 @@ async fn start(
     context: RequestContext,
     input: Input<RoomPath, NoParams, Checked<StartBroadcast>>,
 ) -> Result<Response, ApiError> {
-    let Checked(ValidBroadcast { source, target }) = input.body;
-    let room = context.state.store.room(context.project(), input.path.name).await?;
-    let name = if let Target::Destination(name) = &target { Some(name) } else { None };
-    let found = BROADCASTS.destination(&context, &room, name).await?;
-    let (used, urls) = receivers(target, found)?;
-    if used.is_some() {
-        // It was checked when it was stored, and may be another address by now.
-        let hosts = urls.iter().map(|url| ("destination".to_owned(), url.host().to_owned()));
-        check_hosts(&context.state.egress_addresses, hosts.collect()).await?;
-    }
-    let detail = EgressDetail::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() };
-    BROADCASTS.start(&context, room, source, (detail, EgressOutput::Streams(urls)), used, render_created).await
-}
-
-/// The name for the record, the urls for the media plane.
-fn receivers(
-    target: Target,
-    found: Option<(UsedDestination, DestinationConfig)>,
-) -> Result<(Option<UsedDestination>, Vec<RtmpUrl>), ApiError> {
-    match (target, found) {
-        (Target::Urls(urls), _) => Ok((None, urls)),
-        (Target::Destination(_), Some((used, DestinationConfig::Rtmp(rtmp)))) => Ok((Some(used), rtmp.urls)),
-        (Target::Destination(_), _) => Err(ApiError::internal("a destination's configuration is not of its kind")),
-    }
+    let Checked(ValidBroadcast { source, urls, destination }) = input.body;
+    let (store, project) = (&context.state.store, context.project());
+    let room = store.room(project.clone(), input.path.name).await?;
+    let read = |template, name| store.broadcast_destination(project, template, name);
+    let (destination, urls) = match named_destination(&context, &room, destination, read).await? {
+        None => (None, urls),
+        Some((used, urls)) => {
+            // They were checked when they were stored, and may have other addresses by now.
+            let hosts = urls.iter().map(|url| ("destination".to_owned(), url.host().to_owned()));
+            check_hosts(&context.state.egress_addresses, hosts.collect()).await?;
+            (Some(used), urls)
+        }
+    };
+    BROADCASTS.start(&context, &room, (source, EgressOutput::Streams(urls)), destination, render_created).await
 }

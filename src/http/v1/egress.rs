@@ -1,15 +1,14 @@
 //! What recordings and broadcasts share: wire types, filters, starting, reading, stopping.
 
-use conclave_actors::project::StartEgressRequest;
-use conclave_db::EgressFilter;
-use conclave_media::{EgressOutput, EgressRequest};
-use conclave_model::destination::{DestinationConfig, DestinationKind};
-use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, UsedDestination};
+use conclave_db::{EgressFilter, StoreError};
+use conclave_model::egress::{
+    Egress, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressStatus, UsedDestination,
+};
 use conclave_model::page::Page;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, NamespacedRoom, Problem, ProjectId, RoomName,
-    Timestamp,
+    TemplateId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -112,79 +111,62 @@ impl<'a> From<&'a Egress> for EgressTail<'a> {
     }
 }
 
+/// The destination by that name on the room's template, as `read` reads it, once the room is known to be open and the plan to include
+/// the feature. A destination that does not exist is refused first, one that cannot be decrypted last.
+///
+/// # Errors
+/// 404 `template_not_found`, `destination_not_found`, 409 `room_ended`, 402 `feature_not_in_plan`, 503 `destination_unusable`.
+pub async fn named_destination<T, F>(
+    context: &RequestContext,
+    room: &Room,
+    name: Option<DestinationName>,
+    read: impl FnOnce(TemplateId, DestinationName) -> F,
+) -> Result<Option<T>, ApiError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let found = match (name, room.template_id.clone()) {
+        (None, _) => Ok(None),
+        (Some(name), Some(template)) => read(template, name).await.map(Some).map_err(ApiError::from),
+        (Some(_), None) => {
+            let message = "the room resolves to no template, so it has no destinations";
+            Err(Problem::new(ErrorCode::TemplateNotFound, message).at("destination").into())
+        }
+    };
+    if found.as_ref().is_err_and(|error| error.status() == 404) {
+        return found;
+    }
+    if room.status == RoomStatus::Ended {
+        return Err(Problem::room_ended().into());
+    }
+    context.require_feature().await?;
+    found
+}
+
 /// A kind of egress as a resource of the API.
 pub struct Resource {
     /// Recordings or broadcasts.
     pub kind: EgressKind,
-    /// The destinations it can name.
-    pub destinations: DestinationKind,
 }
 
 impl Resource {
-    /// Starts an egress of `source` in a room: `detail` and `destination` are for the record, `output` is where the media plane
-    /// writes to.
+    /// Starts an egress of a room.
     ///
     /// # Errors
     /// 409 when the room has ended meanwhile, 503 `media_unavailable`.
     pub async fn start(
         &self,
         context: &RequestContext,
-        room: Room,
-        source: EgressSource,
-        (detail, output): (EgressDetail, EgressOutput),
+        room: &Room,
+        (source, output): (EgressSource, EgressOutput),
         destination: Option<UsedDestination>,
         render: fn(&Egress) -> Response,
     ) -> Result<Response, ApiError> {
         let max_participants = context.plan().await?.effective_cap(room.max_participants);
-        let egress = EgressRequest { room: room.namespaced_name(), max_participants, source, output };
-        let request = StartEgressRequest { room: room.id, egress, detail, destination };
-        let recorder = context.recorder(render);
-        let egress = context.state.tree.start_egress(context.project(), request, recorder).await?;
+        let (room_id, room) = (room.id, room.namespaced_name());
+        let plan = EgressPlan { room_id, room, max_participants, source, output, destination };
+        let egress = context.state.tree.start_egress(plan, context.recorder(render)).await?;
         Ok(render(&egress))
-    }
-
-    /// The destination by that name on the room's template, once the room is known to be open and the plan to include the
-    /// feature. A destination that does not exist is refused first, one that cannot be decrypted last.
-    ///
-    /// # Errors
-    /// 404 `template_not_found`, `destination_not_found`, 409 `room_ended`, 402 `feature_not_in_plan`, 503
-    /// `destination_unusable`.
-    pub async fn destination(
-        &self,
-        context: &RequestContext,
-        room: &Room,
-        name: Option<&DestinationName>,
-    ) -> Result<Option<(UsedDestination, DestinationConfig)>, ApiError> {
-        let found = match name {
-            Some(name) => Some(self.find_destination(context, room, name).await),
-            None => None,
-        };
-        if let Some(Err(error)) = &found
-            && error.status() == 404
-        {
-            return Err(error.clone());
-        }
-        if room.status == RoomStatus::Ended {
-            return Err(Problem::room_ended().into());
-        }
-        context.require_feature().await?;
-        found.transpose()
-    }
-
-    async fn find_destination(
-        &self,
-        context: &RequestContext,
-        room: &Room,
-        name: &DestinationName,
-    ) -> Result<(UsedDestination, DestinationConfig), ApiError> {
-        let Some(template) = room.template_id.clone() else {
-            let message = "the room resolves to no template, so it has no destinations";
-            return Err(Problem::new(ErrorCode::TemplateNotFound, message).at("destination").into());
-        };
-        let store = &context.state.store;
-        let (id, config) =
-            store.usable_destination(context.project(), template, name.clone(), self.destinations).await?;
-        Ok((UsedDestination { id, name: name.clone() }, config))
     }
 
     /// The record of an egress. A participant finds those of its own room.

@@ -1,9 +1,7 @@
 //! Recordings (contract "Recordings").
 
-use conclave_media::EgressOutput;
-use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
 use conclave_model::egress::{
-    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, Layout, RecordingType,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout, RecordingType,
     UsedDestination,
 };
 use conclave_model::filepath::FilePath;
@@ -17,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource};
+use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource, named_destination};
 use crate::http::context::RequestContext;
 use crate::http::error::ApiError;
 use crate::http::input::path::RoomPath;
@@ -26,7 +24,7 @@ use crate::http::operation::{Operation, operation};
 use crate::http::response::{self, Response};
 use crate::http::spec::Method;
 
-const RECORDINGS: Resource = Resource { kind: EgressKind::Recording, destinations: DestinationKind::Recording };
+const RECORDINGS: Resource = Resource { kind: EgressKind::Recording };
 
 /// A recording to start.
 #[derive(Deserialize, ToSchema)]
@@ -280,15 +278,14 @@ async fn start(
     input: Input<RoomPath, NoParams, Checked<StartRecording>>,
 ) -> Result<Response, ApiError> {
     let Checked(ValidRecording { source, filepath, destination }) = input.body;
-    let room = context.state.store.room(context.project(), input.path.name).await?;
-    let found = RECORDINGS.destination(&context, &room, destination.as_ref()).await?;
+    let (store, project) = (&context.state.store, context.project());
+    let room = store.room(project.clone(), input.path.name).await?;
+    let read = |template, name| store.recording_destination(project, template, name);
+    let destination = named_destination(&context, &room, destination, read).await?;
     let filepath = filepath.unwrap_or_else(|| default_path(&context, &room, &source));
-    let recording_type = RecordingType::from(&source);
-    let detail = EgressDetail::Recording { recording_type, filepath: filepath.clone() };
-    let (used, storage) = split(found)?;
-    let taken = taken_paths(&context, used.as_ref(), &filepath).await?;
-    let output = EgressOutput::File { filepath, destination: storage, taken };
-    RECORDINGS.start(&context, room, source, (detail, output), used, render_created).await
+    let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
+    let content = (source, EgressOutput::File { filepath, taken });
+    RECORDINGS.start(&context, &room, content, destination, render_created).await
 }
 
 /// The paths of earlier recordings at a destination that a file could overwrite.
@@ -305,17 +302,4 @@ async fn taken_paths(
 fn default_path(context: &RequestContext, room: &Room, source: &EgressSource) -> FilePath {
     let audio_only = matches!(source, EgressSource::RoomComposite { media: CompositeMedia::AudioOnly, .. });
     FilePath::timestamped(&room.name, context.state.clock.now(), audio_only)
-}
-
-/// The name for the record, the configuration for the media plane.
-fn split(
-    found: Option<(UsedDestination, DestinationConfig)>,
-) -> Result<(Option<UsedDestination>, Option<RecordingConfig>), ApiError> {
-    match found {
-        None => Ok((None, None)),
-        Some((used, DestinationConfig::Recording(storage))) => Ok((Some(used), Some(storage))),
-        Some((_, DestinationConfig::Rtmp(_))) => {
-            Err(ApiError::internal("a destination's configuration is not of its kind"))
-        }
-    }
 }
