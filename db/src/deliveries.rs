@@ -2,7 +2,7 @@
 
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::webhook::{Delivery, DeliveryStatus};
+use conclave_model::webhook::{Attempt, Delivery, DeliveryStatus};
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId, Timestamp};
 
 use crate::error::StoreError;
@@ -59,25 +59,6 @@ impl EndpointQueue {
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.has_first_attempts { Some(now) } else { self.next_retry }
     }
-}
-
-/// The result of one attempt to deliver.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    /// The project that the delivery belongs to.
-    pub project_id: ProjectId,
-    /// The delivery that was attempted.
-    pub id: DeliveryId,
-    /// The number of the attempt, from 1.
-    pub number: u32,
-    /// The time at which it ended.
-    pub at: Timestamp,
-    /// The HTTP status of the response, if there was one.
-    pub response_status: Option<u16>,
-    /// The reason of the failure; `None` when the delivery was accepted.
-    pub error: Option<String>,
-    /// The time of the next attempt; `None` when there will be none.
-    pub retry_at: Option<Timestamp>,
 }
 
 const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, d.event_type, e.payload, d.status, d.attempts, \
@@ -284,22 +265,16 @@ impl Store {
     /// Fails when the database cannot be written.
     pub async fn record_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
         self.write(Queue::of(&attempt.project_id), move |tx| {
-            let status = match (&attempt.error, attempt.retry_at) {
-                (None, _) => DeliveryStatus::Delivered,
-                (Some(_), Some(_)) => DeliveryStatus::Pending,
-                (Some(_), None) => DeliveryStatus::Failed,
-            };
-            let delivered_at = (status == DeliveryStatus::Delivered).then_some(attempt.at);
-            let retry_at = attempt.retry_at.filter(|_| status == DeliveryStatus::Pending);
+            let status = attempt.status();
             let row = args![
-                attempt.id,
+                attempt.delivery_id,
                 &attempt.project_id,
                 status,
                 attempt.number,
-                retry_at,
-                delivered_at,
-                attempt.error.as_deref().unwrap_or(""),
-                attempt.response_status,
+                attempt.retry_at.filter(|_| status == DeliveryStatus::Pending),
+                (status == DeliveryStatus::Delivered).then_some(attempt.at),
+                attempt.outcome.error.as_deref().unwrap_or(""),
+                attempt.outcome.response_status,
             ];
             tx.sql.put(RECORD_ATTEMPT, row)
         })

@@ -63,7 +63,7 @@ mod writer;
 
 pub use codes::{CodeExchange, CreatedCode, NewCode};
 pub use credential::Credential;
-pub use deliveries::{Attempt, DeliveryFilter, DueDelivery, EndpointQueue};
+pub use deliveries::{DeliveryFilter, DueDelivery, EndpointQueue};
 pub use destinations::NewDestination;
 pub use egresses::{EgressFilter, RunningEgress};
 pub use error::StoreError;

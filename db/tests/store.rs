@@ -7,13 +7,13 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{Attempt, CommittedEvent, NewIngress, NewRoom, SNAPSHOT_AGE, Store, StoreError};
+use conclave_db::{CommittedEvent, NewIngress, NewRoom, SNAPSHOT_AGE, Store, StoreError};
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::usage::Day;
-use conclave_model::webhook::DeliveryStatus;
+use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus};
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret};
 use support::{clock, create_project, create_room, new_room, participant, refused};
 
@@ -237,11 +237,15 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     assert_eq!(names, ["room.started", "participant.joined"]);
     let failed = Attempt {
         project_id: project.clone(),
-        id: due[0].id,
+        delivery_id: due[0].id,
         number: 5,
+        due: due[0].due,
         at: clock.now(),
-        response_status: Some(500),
-        error: Some("the receiver answered 500".into()),
+        outcome: AttemptOutcome {
+            response_status: Some(500),
+            error: Some("the receiver answered 500".into()),
+            timed_out: false,
+        },
         retry_at: None,
     };
     assert_eq!(code(store.retry_delivery(project.clone(), due[0].id, None).await), ErrorCode::DeliveryNotRetryable);

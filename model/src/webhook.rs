@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::schema::word_enum;
 use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
@@ -61,6 +63,55 @@ word_enum! {
         Delivered = "delivered",
         /// All attempts have failed.
         Failed = "failed",
+    }
+}
+
+/// What became of a post.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttemptOutcome {
+    /// The status of the response; `None` if the request did not complete.
+    pub response_status: Option<u16>,
+    /// The cause of the failure, without secrets or payload; `None` if the delivery was accepted.
+    pub error: Option<String>,
+    /// Whether it took the whole timeout, be it for the response or for its body.
+    #[serde(skip)]
+    pub timed_out: bool,
+}
+
+/// An attempt to deliver. Serialized, it is what the debug endpoint shows of the last one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    /// The project that the delivery belongs to.
+    #[serde(skip)]
+    pub project_id: ProjectId,
+    /// The delivery that was attempted.
+    #[serde(skip)]
+    pub delivery_id: DeliveryId,
+    /// The number of the attempt, from 1.
+    #[serde(rename = "attempt")]
+    pub number: u32,
+    /// The instant at which it was due.
+    #[serde(skip)]
+    pub due: Timestamp,
+    /// The instant at which it ended.
+    pub at: Timestamp,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: AttemptOutcome,
+    /// The instant of the next attempt; `None` if there will be none.
+    #[serde(skip)]
+    pub retry_at: Option<Timestamp>,
+}
+
+impl Attempt {
+    /// Returns the status of the delivery after this attempt.
+    #[must_use]
+    pub const fn status(&self) -> DeliveryStatus {
+        match (&self.outcome.error, self.retry_at) {
+            (None, _) => DeliveryStatus::Delivered,
+            (Some(_), Some(_)) => DeliveryStatus::Pending,
+            (Some(_), None) => DeliveryStatus::Failed,
+        }
     }
 }
 

@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 use conclave_model::ProjectId;
 use conclave_model::permits::{ProjectPermit, ProjectPermits};
+use conclave_model::webhook::AttemptOutcome;
 use tokio::runtime::{Builder, Runtime};
 
-use super::sender::{AttemptOutcome, DeliveryRequest, Sender};
+use super::sender::{DeliveryRequest, Sender, failed};
 
 /// Receivers by their last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +95,8 @@ impl DeliveryPool {
         let posted = self.threads.as_ref().map(|threads| threads.spawn_blocking(move || sender.post(&request)));
         match posted {
             // A panic is a failed attempt.
-            Some(posted) => posted.await.unwrap_or_else(|error| AttemptOutcome::failed(error.to_string())),
-            None => AttemptOutcome::failed("the server stops".to_owned()),
+            Some(posted) => posted.await.unwrap_or_else(|error| failed(&error.to_string())),
+            None => failed("the server stops"),
         }
     }
 }

@@ -14,8 +14,10 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use conclave_db::DueDelivery;
+use conclave_model::Timestamp;
 use conclave_model::address::AddressFilter;
-use conclave_model::{DeliveryId, Secret, Timestamp};
+use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
 use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::tls::TlsConfig;
@@ -47,47 +49,23 @@ thread_local! {
 /// A delivery to post.
 #[derive(Debug, Clone)]
 pub struct DeliveryRequest {
-    /// The url of the webhook endpoint.
-    pub url: String,
-    /// The signing secret, the key of both signatures.
-    pub secret: Secret,
-    /// The delivery's id, the same on each attempt.
-    pub delivery_id: DeliveryId,
-    /// The event's type, as in `room.started`.
-    pub event_type: String,
-    /// The body, byte for byte.
-    pub payload: Box<str>,
+    /// The webhook endpoint, with the key of both signatures.
+    pub endpoint: Arc<WebhookEndpoint>,
+    /// The delivery, whose id is the same on each attempt.
+    pub delivery: DueDelivery,
     /// The instant of this attempt.
     pub at: Timestamp,
 }
 
-/// The outcome of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptOutcome {
-    /// The status of the response; `None` if the request did not complete.
-    pub response_status: Option<u16>,
-    /// The cause of the failure, without secrets or payload; `None` if the attempt succeeded.
-    pub error: Option<String>,
-    /// Whether the attempt took the whole timeout, be it for the response or for its body.
-    pub timed_out: bool,
+/// Returns the outcome of a post that was answered with a status: any 2xx accepts the delivery.
+fn answered(status: u16) -> AttemptOutcome {
+    let error = (!(200..=299).contains(&status)).then(|| format!("the receiver answered {status}"));
+    AttemptOutcome { response_status: Some(status), error, timed_out: false }
 }
 
-impl AttemptOutcome {
-    /// Whether the attempt succeeded: any 2xx.
-    #[must_use]
-    pub const fn delivered(&self) -> bool {
-        matches!(self.response_status, Some(200..=299))
-    }
-
-    fn answered(status: u16) -> Self {
-        let mut outcome = Self { response_status: Some(status), error: None, timed_out: false };
-        outcome.error = (!outcome.delivered()).then(|| format!("the receiver answered {status}"));
-        outcome
-    }
-
-    pub(super) fn failed(error: String) -> Self {
-        Self { response_status: None, error: Some(error.chars().take(MAX_ERROR).collect()), timed_out: false }
-    }
+/// Returns the outcome of a post without a response.
+pub(super) fn failed(error: &str) -> AttemptOutcome {
+    AttemptOutcome { response_status: None, error: Some(error.chars().take(MAX_ERROR).collect()), timed_out: false }
 }
 
 /// Posts deliveries. Cheap to clone; one sender serves all endpoints from any number of threads.
@@ -129,14 +107,14 @@ impl Sender {
     #[must_use]
     pub fn post(&self, request: &DeliveryRequest) -> AttemptOutcome {
         // The same parser as at registration, so that both read the same host in a url.
-        let url = match parse_url(&request.url) {
+        let url = match parse_url(&request.endpoint.url) {
             Ok(url) => url,
-            Err(refusal) => return AttemptOutcome::failed(format!("the url is not usable: {refusal}")),
+            Err(refusal) => return failed(&format!("the url is not usable: {refusal}")),
         };
         let begun = Instant::now();
         let outcome = match self.send(url.as_str(), request) {
-            Ok(status) => AttemptOutcome::answered(status),
-            Err(error) => AttemptOutcome::failed(describe(&error, &self.timed_out())),
+            Ok(status) => answered(status),
+            Err(error) => failed(&describe(&error, &self.timed_out())),
         };
         AttemptOutcome { timed_out: begun.elapsed() >= self.timeout, ..outcome }
     }
@@ -178,17 +156,17 @@ fn agent(resolver: impl Resolver, timeout: Duration, (in_all, to_host): (usize, 
 }
 
 fn send_with(agent: &Agent, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {
-    let body = request.payload.as_bytes();
-    let id = request.delivery_id.to_string();
-    let seconds = request.at.millis().div_euclid(1_000);
+    let DeliveryRequest { endpoint, delivery, at } = request;
+    let (body, id) = (delivery.payload.as_bytes(), delivery.id.to_string());
+    let seconds = at.millis().div_euclid(1_000);
     let mut response = agent
         .post(url)
         .header("Content-Type", "application/json")
-        .header("X-Svc-Event", &request.event_type)
-        .header("X-Svc-Signature", svc_signature(&request.secret, body))
+        .header("X-Svc-Event", &delivery.event_type)
+        .header("X-Svc-Signature", svc_signature(&endpoint.secret, body))
         .header("webhook-id", &id)
         .header("webhook-timestamp", seconds.to_string())
-        .header("webhook-signature", standard_signature(&request.secret, &id, seconds, body))
+        .header("webhook-signature", standard_signature(&endpoint.secret, &id, seconds, body))
         .send(body)?;
     // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
     let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use conclave_model::webhook::Attempt;
 use conclave_model::{EndpointId, ProjectId, Timestamp};
 use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use serde::Serialize;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -65,19 +65,8 @@ pub struct RunFinished {
     next_due: Option<Timestamp>,
     /// The endpoint was deleted.
     deleted: bool,
-    /// The last response, if anything was posted.
-    last_response: Option<LastResponse>,
-}
-
-/// The result of the last post, for the debug endpoint.
-#[derive(Debug, Clone, Serialize)]
-pub struct LastResponse {
-    at: Timestamp,
-    response_status: Option<u16>,
-    error: Option<String>,
-    attempt: u32,
-    #[serde(skip)]
-    timed_out: bool,
+    /// The last attempt, if anything was posted.
+    last_attempt: Option<Attempt>,
 }
 
 impl InspectMessage for WebhookEndpointMsg {
@@ -98,13 +87,13 @@ pub struct WebhookEndpointActor {
     pub id: EndpointId,
 }
 
-/// The next tick, the current run, and the last response.
+/// The next tick, the current run, and the last attempt.
 pub struct WebhookEndpointState {
     tick: Option<Timer>,
     run: Option<Running>,
     /// A delivery was queued during the current run, which may not find it.
     queued_meanwhile: bool,
-    last_response: Option<LastResponse>,
+    last_attempt: Option<Attempt>,
 }
 
 /// The current run, and the flag that stops it after the posts in flight.
@@ -132,7 +121,7 @@ impl WebhookEndpointActor {
             endpoint: self.id,
             stopping: stops,
             progress: Arc::clone(&progress),
-            last: state.last_response.clone(),
+            last: state.last_attempt.clone(),
         };
         let me = me.clone();
         let task = tokio::spawn(async move {
@@ -141,7 +130,7 @@ impl WebhookEndpointActor {
             let finished = finished.unwrap_or(RunFinished {
                 next_due: Some(Timestamp::from_millis(0)),
                 deleted: false,
-                last_response: None,
+                last_attempt: None,
             });
             let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
@@ -154,8 +143,8 @@ impl WebhookEndpointActor {
         if finished.deleted {
             return me.actor().stop(Some("deleted".into()));
         }
-        if finished.last_response.is_some() {
-            state.last_response = finished.last_response;
+        if finished.last_attempt.is_some() {
+            state.last_attempt = finished.last_attempt;
         }
         let due = if state.queued_meanwhile { Some(self.context.clock.now()) } else { finished.next_due };
         if let Some(due) = due {
@@ -167,7 +156,7 @@ impl WebhookEndpointActor {
         let progress = |count: fn(&Progress) -> &AtomicUsize| {
             state.run.as_ref().map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))
         };
-        let backoff = state.last_response.as_ref().is_some_and(|last| last.error.is_some());
+        let backoff = state.last_attempt.as_ref().is_some_and(|last| last.outcome.error.is_some());
         let due = state.tick.as_ref().map(|tick| tick.view().fires_at);
         let state_json = json!({
             "due": due,
@@ -175,7 +164,7 @@ impl WebhookEndpointActor {
             "in_flight": progress(|progress| &progress.in_flight),
             "unrecorded": progress(|progress| &progress.unrecorded),
             "backoff": backoff,
-            "last_response": state.last_response,
+            "last_response": state.last_attempt,
         });
         Inspection { timers: state.tick.iter().map(Timer::view).collect(), state: state_json }
     }
@@ -193,7 +182,7 @@ impl Actor for WebhookEndpointActor {
     ) -> Result<WebhookEndpointState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let mut state = WebhookEndpointState { tick: None, run: None, queued_meanwhile: false, last_response: None };
+        let mut state = WebhookEndpointState { tick: None, run: None, queued_meanwhile: false, last_attempt: None };
         // Deliveries may be pending from before.
         let queue = self.context.store.endpoint_queue(self.id).await?;
         let now = self.context.clock.now();

@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use conclave_db::{Attempt, DueDelivery, StoreError};
+use conclave_db::{DueDelivery, StoreError};
 use conclave_model::permits::ProjectPermit;
-use conclave_model::webhook::WebhookEndpoint;
+use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus, WebhookEndpoint};
 use conclave_model::{EndpointId, ProjectId, Timestamp};
 use futures_util::future::{Either, join, select};
 use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 
-use super::{LastResponse, RunFinished};
+use super::RunFinished;
 use crate::context::ActorContext;
 use crate::delivery::pool::Lane;
-use crate::delivery::sender::{AttemptOutcome, DeliveryRequest};
+use crate::delivery::sender::DeliveryRequest;
 
 /// Number of deliveries in a batch (contract "Retry schedule").
 const BATCH: u32 = 50;
@@ -42,8 +42,8 @@ pub(super) struct Run {
     /// Becomes true when the actor stops.
     pub(super) stopping: watch::Receiver<bool>,
     pub(super) progress: Arc<Progress>,
-    /// The last response, of this run or an earlier one.
-    pub(super) last: Option<LastResponse>,
+    /// The last attempt, of this run or an earlier one.
+    pub(super) last: Option<Attempt>,
 }
 
 /// What a run does at the moment, for the debug endpoint.
@@ -72,7 +72,7 @@ impl Run {
             match self.turn().await {
                 Ok(None) => {}
                 Ok(Some(next_due)) => break next_due,
-                Err(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_response: self.last },
+                Err(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_attempt: self.last },
                 Err(Halt::Stopping) => break None,
                 Err(Halt::Store(error)) => {
                     log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
@@ -80,7 +80,7 @@ impl Run {
                 }
             }
         };
-        RunFinished { next_due, deleted: false, last_response: self.last }
+        RunFinished { next_due, deleted: false, last_attempt: self.last }
     }
 
     /// Posts one batch. If nothing is due, returns when the next delivery is, if one is pending.
@@ -109,10 +109,10 @@ impl Run {
         let lane = match &self.last {
             None if has_delivered => Lane::Answering,
             None => Lane::Untried,
-            Some(last) if last.timed_out => Lane::TimedOut,
+            Some(last) if last.outcome.timed_out => Lane::TimedOut,
             Some(_) => Lane::Answering,
         };
-        let at_once = if self.last.as_ref().is_some_and(|last| last.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
+        let at_once = if self.last.as_ref().is_some_and(|last| last.outcome.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
         let mut stopping = self.stopping.clone();
         let stopped = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
         match select(pin!(self.context.deliveries.permits(&self.project, lane, at_once)), stopped).await {
@@ -126,6 +126,7 @@ impl Run {
         let (store, begun) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint gets nothing more.
         let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Deleted)?;
+        let endpoint = Arc::new(endpoint);
         let (project, now) = (self.project.clone(), self.context.clock.now());
         let due = store.due_deliveries(project, self.endpoint, now, BATCH).await.map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
@@ -133,8 +134,8 @@ impl Run {
         let mut posted =
             stream::iter(rooms).map(|room| self.room(&endpoint, room, begun)).buffer_unordered(permits.len().max(1));
         // To the end also when the actor stops, since a post whose result is not recorded is made again.
-        while let Some(response) = posted.next().await {
-            last = response.or(last);
+        while let Some(attempt) = posted.next().await {
+            last = attempt.or(last);
         }
         drop(posted);
         self.last = last.or(self.last.take());
@@ -147,55 +148,46 @@ impl Run {
     }
 
     /// Posts the deliveries of one room in order, until the turn is over or the actor begins to stop. Returns the last
-    /// response.
+    /// attempt.
     ///
     /// The result of a post is written while the next one is made, and before the next result: after a crash, what was posted and
     /// not recorded is posted again in the same order.
-    async fn room(&self, endpoint: &WebhookEndpoint, due: Vec<DueDelivery>, begun: Instant) -> Option<LastResponse> {
-        let (mut last, mut unrecorded): (Option<LastResponse>, _) = (None, None);
+    async fn room(&self, endpoint: &Arc<WebhookEndpoint>, due: Vec<DueDelivery>, begun: Instant) -> Option<Attempt> {
+        let mut last: Option<Attempt> = None;
         for delivery in due {
-            if self.is_stopping() || begun.elapsed() > TURN || last.as_ref().is_some_and(|last| last.timed_out) {
+            if self.is_stopping() || begun.elapsed() > TURN || last.as_ref().is_some_and(|last| last.outcome.timed_out)
+            {
                 break;
             }
-            let ((response, posted), ()) = join(self.attempt(endpoint, delivery), self.record(unrecorded.take())).await;
-            (last, unrecorded) = (Some(response), Some(posted));
+            let (attempt, ()) = join(self.attempt(endpoint, delivery), self.record(last.as_ref())).await;
+            last = Some(attempt);
         }
-        self.record(unrecorded).await;
+        self.record(last.as_ref()).await;
         last
     }
 
-    async fn attempt(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> (LastResponse, Posted) {
-        let (id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
+    async fn attempt(&self, endpoint: &Arc<WebhookEndpoint>, delivery: DueDelivery) -> Attempt {
+        let (delivery_id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await;
         let at = self.context.clock.now();
         let retry_at = outcome.error.as_ref().and_then(|_| self.context.settings.retry.next_attempt(number, at));
-        let AttemptOutcome { response_status, error, timed_out } = outcome;
-        let response = LastResponse { at, response_status, error, attempt: number, timed_out };
-        let attempt = Attempt {
-            project_id: endpoint.project_id.clone(),
-            id,
-            number,
-            at,
-            response_status: response.response_status,
-            error: response.error.clone(),
-            retry_at,
-        };
-        (response, Posted { attempt, due })
+        Attempt { project_id: endpoint.project_id.clone(), delivery_id, number, due, at, outcome, retry_at }
     }
 
-    /// Writes the result of a post, if there is one. While the store cannot, the room waits here and posts nothing more: without
+    /// Writes the result of an attempt, if there is one. While the store cannot, the room waits here and posts nothing more: without
     /// its result, the same delivery would be posted again at every tick, uncounted.
-    async fn record(&self, posted: Option<Posted>) {
-        let Some(posted) = posted else { return };
-        if let Err(error) = self.context.store.record_attempt(posted.attempt.clone()).await {
-            self.record_later(&posted.attempt, &error).await;
+    async fn record(&self, attempt: Option<&Attempt>) {
+        let Some(attempt) = attempt else { return };
+        if let Err(error) = self.context.store.record_attempt(attempt.clone()).await {
+            self.record_later(attempt, &error).await;
         }
-        self.context.metrics.deliveries.with_label_values(&[posted.outcome()]).inc();
-        self.context.metrics.delivery_lag.observe(posted.attempt.at.since(posted.due).as_secs_f64());
+        self.context.metrics.deliveries.with_label_values(&[label(attempt)]).inc();
+        self.context.metrics.delivery_lag.observe(attempt.at.since(attempt.due).as_secs_f64());
     }
 
     async fn record_later(&self, attempt: &Attempt, error: &StoreError) {
-        log::error!(delivery = attempt.id.to_string().as_str(); "the result of a post waits for the store: {error}");
+        let delivery = attempt.delivery_id.to_string();
+        log::error!(delivery = delivery.as_str(); "the result of a post waits for the store: {error}");
         self.progress.unrecorded.fetch_add(1, Ordering::Relaxed);
         let mut delay = FIRST_RECORD_DELAY;
         loop {
@@ -208,15 +200,8 @@ impl Run {
         self.progress.unrecorded.fetch_sub(1, Ordering::Relaxed);
     }
 
-    async fn post(&self, endpoint: &WebhookEndpoint, delivery: DueDelivery) -> AttemptOutcome {
-        let request = DeliveryRequest {
-            url: endpoint.url.clone(),
-            secret: endpoint.secret.clone(),
-            delivery_id: delivery.id,
-            event_type: delivery.event_type,
-            payload: delivery.payload,
-            at: self.context.clock.now(),
-        };
+    async fn post(&self, endpoint: &Arc<WebhookEndpoint>, delivery: DueDelivery) -> AttemptOutcome {
+        let request = DeliveryRequest { endpoint: Arc::clone(endpoint), delivery, at: self.context.clock.now() };
         self.progress.in_flight.fetch_add(1, Ordering::Relaxed);
         let outcome = self.context.deliveries.post(request).await;
         self.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -224,21 +209,12 @@ impl Run {
     }
 }
 
-/// A post that was made, and is not recorded.
-struct Posted {
-    attempt: Attempt,
-    /// When it was due.
-    due: Timestamp,
-}
-
-impl Posted {
-    /// Its label in the metrics.
-    const fn outcome(&self) -> &'static str {
-        match (&self.attempt.error, self.attempt.retry_at) {
-            (None, _) => "delivered",
-            (Some(_), Some(_)) => "retried",
-            (Some(_), None) => "failed",
-        }
+/// Returns the label of an attempt in the metrics.
+const fn label(attempt: &Attempt) -> &'static str {
+    match attempt.status() {
+        DeliveryStatus::Delivered => "delivered",
+        DeliveryStatus::Pending => "retried",
+        DeliveryStatus::Failed => "failed",
     }
 }
 

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use conclave_actors::delivery::sender::{DeliveryRequest, Sender};
+use conclave_db::DueDelivery;
 use conclave_model::address::AddressFilter;
-use conclave_model::{DeliveryId, Secret, Timestamp};
+use conclave_model::webhook::WebhookEndpoint;
+use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 use futures_util::future::try_join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -145,14 +147,24 @@ impl Receivers {
 
 fn request(url: &str) -> DeliveryRequest {
     let payload = json!({"type": "participant.joined", "room": "bench", "padding": "x".repeat(180)});
-    DeliveryRequest {
+    let at = Timestamp::from_millis(0);
+    let endpoint = WebhookEndpoint {
+        id: EndpointId::new(),
+        project_id: ProjectId::new(),
         url: url.to_owned(),
         secret: Secret::new("whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"),
-        delivery_id: DeliveryId::new(),
+        active: true,
+        created_at: at,
+    };
+    let delivery = DueDelivery {
+        id: DeliveryId::new(),
         event_type: "participant.joined".into(),
+        room: "bench".into(),
         payload: payload.to_string().into(),
-        at: Timestamp::from_millis(0),
-    }
+        attempts: 0,
+        due: at,
+    };
+    DeliveryRequest { endpoint: Arc::new(endpoint), delivery, at }
 }
 
 async fn accept(listener: std::net::TcpListener, received: Arc<AtomicU64>) -> Result<(), BenchError> {
