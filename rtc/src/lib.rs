@@ -21,6 +21,7 @@ pub mod command;
 pub mod config;
 mod data;
 mod driver;
+mod dropped;
 pub mod event;
 mod forward;
 mod handle;
@@ -46,6 +47,7 @@ pub use command::{
 };
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};
+pub use dropped::{DropReason, Drops};
 pub use event::{
     ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers, RoomEvent,
     SentMessage, Speaker,

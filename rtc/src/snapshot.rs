@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use conclave_model::{ParticipantSid, TrackSid};
 
+use crate::dropped::Drops;
 use crate::track::{Codec, Quality};
 
 /// The state of a participant's media.
@@ -43,6 +44,8 @@ pub struct TransportSnapshot {
     pub wanted_kbps: Option<u32>,
     /// Media sections of its session description.
     pub media_sections: usize,
+    /// Packets of the client, and packets for it, that were not forwarded.
+    pub dropped: Drops,
 }
 
 /// A selected ICE candidate pair.

@@ -1,18 +1,20 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
+mod estimation;
 mod settings;
+mod streams;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use conclave_model::ClientAddress;
 use conclave_model::address::AddressFilter;
 use slotmap::new_key_type;
 use str0m::bwe::Bitrate;
-use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
+use str0m::change::{SdpAnswer, SdpApi, SdpOffer, SdpPendingOffer};
 use str0m::channel::{ChannelConfig, ChannelId};
 use str0m::ice::IceCreds;
 use str0m::media::Mid;
@@ -22,6 +24,7 @@ use str0m::stats::PeerStats;
 use str0m::{Input, Output, Rtc, RtcError};
 
 use crate::data::Backlog;
+use crate::dropped::Drops;
 use crate::forward::{Capacity, LinkQuality, Stagnation};
 use crate::sdp;
 pub use settings::TransportSettings;
@@ -83,6 +86,8 @@ pub struct Ingress {
 /// One peer connection.
 pub struct Transport {
     rtc: Rtc,
+    /// What the state machine has put out after changes, and [`Transport::poll`] has not returned.
+    outputs: VecDeque<Result<Output, TransportError>>,
     /// The addresses that may be contacted before the client has sent from them; `None` without a full ICE agent, which
     /// contacts nobody first.
     contactable: Option<AddressFilter>,
@@ -133,6 +138,8 @@ pub struct Transport {
     pub bitrates: (u64, u64),
     /// Loss and delay.
     pub quality: LinkQuality,
+    /// Packets of the client, and packets for it, that were not forwarded.
+    pub dropped: Drops,
     /// The sections of its description.
     pub media_sections: usize,
 }
@@ -140,18 +147,6 @@ pub struct Transport {
 /// How many addresses of a client, and how many candidates of a description, a full ICE agent contacts before the client has sent
 /// from them: else one description would let it send to any number. A client has a few.
 const CONTACTED: usize = 8;
-
-/// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
-/// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.
-const RETRANSMISSION_PACKETS: usize = 128;
-
-/// How long they are kept: until a packet that was lost twice in a congested network, with a round trip of half a second, has
-/// been repeated. Layers of up to 500 kbit/s have fewer packets in this time.
-const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
-
-/// Retransmissions that are waiting are dropped when they exceed this share of what is sent: as much as new packets. str0m's
-/// 0.15 is a few packets a second of a low layer, so that a burst of losses froze the picture until the next key frame.
-const RETRANSMISSION_SHARE: f32 = 0.5;
 
 impl Transport {
     /// Creates a transport that waits for the client.
@@ -163,6 +158,7 @@ impl Transport {
         }
         Self {
             rtc,
+            outputs: VecDeque::new(),
             contactable: full_ice.then(|| settings.contactable.clone()),
             contacted: Vec::new(),
             peer,
@@ -187,14 +183,14 @@ impl Transport {
             stagnation: Stagnation::default(),
             bitrates: (0, 0),
             quality: LinkQuality::default(),
+            dropped: Drops::default(),
             media_sections: 0,
         }
     }
 
-    /// Gives access to the state machine. Every change must be followed by [`Transport::poll`]s, so the worker touches the
-    /// transport.
-    pub fn rtc(&mut self) -> &mut Rtc {
-        &mut self.rtc
+    /// Gives the state machine to read from. What changes it are the methods of this type.
+    pub fn rtc(&self) -> &Rtc {
+        &self.rtc
     }
 
     /// Calls the state machine so that a panic in it is an error of this connection.
@@ -202,27 +198,46 @@ impl Transport {
         catch_unwind(AssertUnwindSafe(|| call(&mut self.rtc))).unwrap_or(Err(TransportError::Panicked))
     }
 
-    /// Handles a packet of the client.
+    /// Changes the state machine and takes all that it puts out, for [`Transport::poll`]: str0m demands that after each change,
+    /// before the next one. The worker has to touch the connection, so that the outputs are handled.
+    ///
+    /// Only writes of media and messages do without: they add to a queue, of which nothing comes out before time passes
+    /// ([`Transport::advance`], [`Transport::receive`]). A change after them finds them in their queue, as it would without them.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Rtc) -> Result<T, TransportError>) -> Result<T, TransportError> {
+        let changed = self.guarded(change);
+        loop {
+            match self.guarded(|rtc| Ok(rtc.poll_output()?)) {
+                Ok(Output::Timeout(_)) => return changed,
+                Ok(output) => self.outputs.push_back(Ok(output)),
+                Err(error) => {
+                    self.outputs.push_back(Err(error));
+                    return changed;
+                }
+            }
+        }
+    }
+
+    /// Handles a packet of the client. All outputs have to be polled before the next call.
     pub fn receive(&mut self, packet: Receive<'_>, now: Instant) -> Result<(), TransportError> {
         self.last_packet = Some(now);
         self.guarded(|rtc| Ok(rtc.handle_input(Input::Receive(now, packet))?))
     }
 
-    /// Lets time pass.
+    /// Lets time pass. All outputs have to be polled before the next call.
     pub fn advance(&mut self, now: Instant) -> Result<(), TransportError> {
         self.guarded(|rtc| Ok(rtc.handle_input(Input::Timeout(now))?))
     }
 
     /// Returns the next output.
     pub fn poll(&mut self) -> Result<Output, TransportError> {
-        self.guarded(|rtc| Ok(rtc.poll_output()?))
+        self.outputs.pop_front().unwrap_or_else(|| self.guarded(|rtc| Ok(rtc.poll_output()?)))
     }
 
     /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::new_credentials`].
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, TransportError> {
         self.ingress.clear();
         let sdp = self.without_candidates(sdp);
-        self.guarded(|rtc| {
+        self.change(|rtc| {
             let offer = SdpOffer::from_sdp_string(&sdp).map_err(|_| TransportError::Sdp)?;
             Ok(rtc.sdp_api().accept_offer(offer)?.to_sdp_string())
         })
@@ -231,10 +246,21 @@ impl Transport {
     /// Handles the answer to an offer.
     pub fn accept_answer(&mut self, pending: SdpPendingOffer, sdp: &str) -> Result<(), TransportError> {
         let sdp = self.without_candidates(sdp);
-        self.guarded(|rtc| {
+        self.change(|rtc| {
             let answer = SdpAnswer::from_sdp_string(&sdp).map_err(|_| TransportError::Sdp)?;
             Ok(rtc.sdp_api().accept_answer(pending, answer)?)
         })
+    }
+
+    /// Makes an offer of changes; `None` if they change nothing.
+    pub fn offer(&mut self, propose: impl FnOnce(&mut SdpApi<'_>)) -> Option<(SdpOffer, SdpPendingOffer)> {
+        let offered = self.change(|rtc| {
+            let mut changes = rtc.sdp_api();
+            propose(&mut changes);
+            Ok(changes.apply())
+        });
+        // A panic is an error of the next drive as well.
+        offered.ok().flatten()
     }
 
     /// Removes the candidates that are not needed: the client sends from its addresses first, and only a full ICE agent contacts
@@ -266,39 +292,13 @@ impl Transport {
         is_new.then_some(current)
     }
 
-    /// Takes the sources from a section on which nothing is sent, since str0m pads with those that have retransmissions. Returns
-    /// whether it had any, and they retransmissions. The next track on the section gets new ones in any case: libwebrtc does not
-    /// connect the receiver of a section to a source that it has heard before the section was inactive, so clients would receive and
-    /// not show it.
-    pub fn remove_sources(&mut self, mid: Mid) -> Option<bool> {
-        let mut direct = self.rtc.direct_api();
-        let stream = direct.stream_tx_by_mid(mid, None)?;
-        let (ssrc, has_retransmissions) = (stream.ssrc(), stream.rtx().is_some());
-        direct.remove_stream_tx(ssrc);
-        Some(has_retransmissions)
-    }
-
-    /// Gives a section sources unless it has some, for a track that is going to be sent on it.
-    pub fn add_sources(&mut self, mid: Mid, has_retransmissions: bool) {
-        if self.rtc.media(mid).is_none() {
-            return;
-        }
-        let mut direct = self.rtc.direct_api();
-        if direct.stream_tx_by_mid(mid, None).is_some() {
-            return;
-        }
-        let ssrc = direct.new_ssrc();
-        let retransmissions = std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
-        direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);
-    }
-
-    /// Sets how the packets of a video are sent on a section: at once, and how many are kept for retransmission. The publisher
-    /// has paced them. Paced again by the estimate, most of a key frame would wait, and all that comes while a probe is sent.
-    pub fn prepare_video(&mut self, mid: Mid) {
-        if let Some(stream) = self.rtc.direct_api().stream_tx_by_mid(mid, None) {
-            stream.set_unpaced(true);
-            stream.set_rtx_cache(RETRANSMISSION_PACKETS, RETRANSMISSION_TIME, Some(RETRANSMISSION_SHARE));
-        }
+    /// Changes the state machine. An error comes out of [`Transport::poll`].
+    fn change_or_fail(&mut self, change: impl FnOnce(&mut Rtc)) {
+        let changed = self.change(|rtc| {
+            change(rtc);
+            Ok(())
+        });
+        self.outputs.extend(changed.err().map(Err));
     }
 
     /// Returns whether media is sent to the client: it is connected and not silent, so that nothing piles up for a client
@@ -314,33 +314,6 @@ impl Transport {
         let pair = stats.selected_candidate_pair.as_ref().and_then(|pair| pair.current_round_trip_time);
         self.quality.observe(loss, stats.rtt.or(pair));
         self.stats = Some(stats);
-    }
-
-    /// Returns what the network to the client carries while so much is sent, in bits per second; `None` without an estimate.
-    pub fn update_capacity(&mut self, sent: u64, now: Instant) -> Option<u64> {
-        match self.estimate {
-            Some(estimate) => self.capacity.observe(estimate.as_u64(), sent, now),
-            None => self.capacity = Capacity::default(),
-        }
-        self.capacity.bits_per_second()
-    }
-
-    /// Lets the estimation start anew at the capacity if more is to be sent than it allows: else it would feel its way up to what
-    /// the network has carried already.
-    pub fn make_room(&mut self, bits_per_second: u64) {
-        let Some(capacity) = self.capacity.bits_per_second().map(Bitrate::from) else { return };
-        if self.estimate.is_some_and(|estimate| estimate.as_u64() < bits_per_second && estimate < capacity) {
-            self.estimate = Some(capacity);
-            self.rtc.bwe().reset(capacity);
-        }
-    }
-
-    /// Lets the estimation start anew, at the present estimate, if that has not changed for some time although more is wanted.
-    pub fn leave_stagnation(&mut self, wanted: u64, now: Instant) {
-        let Some(estimate) = self.estimate else { return };
-        if self.stagnation.observe(estimate.as_u64(), wanted, now) {
-            self.rtc.bwe().reset(estimate);
-        }
     }
 
     /// Returns the label of an open channel.
@@ -362,6 +335,6 @@ impl Transport {
     /// Begins to close the connection; the last packets are still to be polled.
     pub fn close(&mut self) {
         // A connection that cannot say goodbye is dropped all the same.
-        let _ = self.guarded(|rtc| Ok(rtc.close()?));
+        let _ = self.change(|rtc| Ok(rtc.close()?));
     }
 }

@@ -1,5 +1,6 @@
 //! The state of participants' transports and tracks, as `/debug/actors` shows it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom};
@@ -66,6 +67,7 @@ fn transport(transport: &TransportSnapshot) -> Value {
         "estimate_kbps": transport.estimate_kbps,
         "wanted_kbps": transport.wanted_kbps,
         "media_sections": transport.media_sections,
+        "dropped_packets": transport.dropped.iter().map(|(reason, packets)| (reason.label(), packets)).collect::<BTreeMap<_, _>>(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use conclave_rtc::WorkerMetrics;
+use conclave_rtc::{DropReason, WorkerMetrics};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, Error, GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
@@ -143,6 +143,30 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         values: &[("published", |worker| &worker.published_packets), ("forwarded", |worker| &worker.forwarded_packets)],
     },
     WorkerMetric {
+        name: "conclave_rtc_dropped_packets_total",
+        help: "Packets that media workers did not forward, by reason; counted for each receiver that did not get one",
+        is_counter: true,
+        divisor: 1.,
+        label: "reason",
+        values: &[
+            (DropReason::Stranger.label(), |worker| worker.dropped(DropReason::Stranger)),
+            (DropReason::Malformed.label(), |worker| worker.dropped(DropReason::Malformed)),
+            (DropReason::TooLarge.label(), |worker| worker.dropped(DropReason::TooLarge)),
+            (DropReason::Unclaimed.label(), |worker| worker.dropped(DropReason::Unclaimed)),
+            (DropReason::OtherCodec.label(), |worker| worker.dropped(DropReason::OtherCodec)),
+            (DropReason::Muted.label(), |worker| worker.dropped(DropReason::Muted)),
+            (DropReason::NotConnected.label(), |worker| worker.dropped(DropReason::NotConnected)),
+            (DropReason::NotNegotiated.label(), |worker| worker.dropped(DropReason::NotNegotiated)),
+            (DropReason::NotWanted.label(), |worker| worker.dropped(DropReason::NotWanted)),
+            (DropReason::OtherLayer.label(), |worker| worker.dropped(DropReason::OtherLayer)),
+            (DropReason::AwaitsKeyFrame.label(), |worker| worker.dropped(DropReason::AwaitsKeyFrame)),
+            (DropReason::Late.label(), |worker| worker.dropped(DropReason::Late)),
+            (DropReason::MalformedRedundancy.label(), |worker| worker.dropped(DropReason::MalformedRedundancy)),
+            (DropReason::NoSource.label(), |worker| worker.dropped(DropReason::NoSource)),
+            (DropReason::RecorderFull.label(), |worker| worker.dropped(DropReason::RecorderFull)),
+        ],
+    },
+    WorkerMetric {
         name: "conclave_rtc_loss_ratio",
         help: "Mean share of packets that were lost on the way in the last second",
         is_counter: false,
@@ -274,13 +298,19 @@ mod tests {
         workers[1].busy_microseconds.store(1_500_000, Ordering::Relaxed);
         workers[1].sent_loss.store(50_000, Ordering::Relaxed);
         workers[0].received_packets.store(7, Ordering::Relaxed);
+        workers[1].dropped(DropReason::Muted).store(3, Ordering::Relaxed);
         metrics.set_workers(workers);
+        for reason in DropReason::ALL {
+            let line = format!("conclave_rtc_dropped_packets_total{{reason=\"{}\",worker=\"0\"}} 0", reason.label());
+            assert!(text().lines().any(|shown| shown == line), "{line} is not shown");
+        }
         metrics.record_join(JoinOutcome::NotConnected);
         metrics.record_first_frame(Duration::from_millis(250));
         for line in [
             "conclave_rtc_worker_busy_seconds_total{worker=\"1\"} 1.5",
             "conclave_rtc_loss_ratio{packets=\"sent\",worker=\"1\"} 0.05",
             "conclave_rtc_packets_total{packets=\"received\",worker=\"0\"} 7",
+            "conclave_rtc_dropped_packets_total{reason=\"muted\",worker=\"1\"} 3",
             "conclave_rtc_joins_total{outcome=\"not_connected\"} 1",
             "conclave_rtc_first_frame_seconds_bucket{le=\"0.3\"} 1",
         ] {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::dropped::DropReason;
+
 /// Counters of a worker since its start.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
@@ -19,6 +21,8 @@ pub struct WorkerMetrics {
     pub published_packets: AtomicU64,
     /// Media packets that were sent on, counted for each receiver.
     pub forwarded_packets: AtomicU64,
+    /// Packets that were not sent on, by the position of the reason in [`DropReason::ALL`].
+    dropped_by_reason: [AtomicU64; DropReason::ALL.len()],
     /// Key frames that were requested from publishers.
     pub key_frame_requests: AtomicU64,
     /// Clients that were disconnected because they sent more than they may: descriptions or commands.
@@ -35,6 +39,15 @@ pub struct WorkerMetrics {
     pub reduced_percent: AtomicU64,
     /// Microseconds in which the thread did not wait.
     pub busy_microseconds: AtomicU64,
+}
+
+impl WorkerMetrics {
+    /// Returns the number of packets that were not sent on for a reason; those that a receiver did not get are counted for each
+    /// receiver.
+    #[must_use]
+    pub const fn dropped(&self, reason: DropReason) -> &AtomicU64 {
+        &self.dropped_by_reason[reason as usize]
+    }
 }
 
 /// Adds to a counter.

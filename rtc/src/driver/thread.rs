@@ -178,6 +178,9 @@ impl Driver {
         set(&self.metrics.reduced_percent, self.worker.reduced_percent());
         set(&self.metrics.received_loss, counters.received_loss);
         set(&self.metrics.sent_loss, counters.sent_loss);
+        for (reason, packets) in counters.dropped.iter() {
+            self.metrics.dropped(reason).store(packets, Ordering::Relaxed);
+        }
     }
 }
 

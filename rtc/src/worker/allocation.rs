@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use conclave_model::participant::TrackSource;
-use str0m::bwe::Bitrate;
 
 use super::Worker;
 use super::track::UpTrack;
@@ -85,12 +84,10 @@ impl Worker {
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
         let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
         transport.leave_stagnation(wanted.0, self.now);
-        if std::mem::replace(&mut transport.bitrates, wanted) == wanted {
-            return;
+        if transport.set_bitrates(wanted.0, wanted.1) {
+            let subscriber = peer.subscriber;
+            self.touch(subscriber);
         }
-        transport.rtc().bwe().set_bitrate(Bitrate::from(wanted.0), Bitrate::from(wanted.1));
-        let subscriber = peer.subscriber;
-        self.touch(subscriber);
     }
 
     /// Lets the bandwidth estimation allow what is going to be sent.

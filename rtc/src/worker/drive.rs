@@ -11,6 +11,7 @@ use str0m::{Event as RtcEvent, Output};
 
 use super::Worker;
 use crate::data;
+use crate::dropped::DropReason;
 use crate::event::{FailureReason, PeerEvent};
 use crate::transport::{Source, TransportError, TransportKey};
 
@@ -39,11 +40,13 @@ impl Worker {
     /// Handles a datagram.
     pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.advance_clock(now);
-        let Some(key) = self.demux.by_source(datagram.source).or_else(|| self.bind_source(&datagram)) else { return };
+        let Some(key) = self.demux.by_source(datagram.source).or_else(|| self.bind_source(&datagram)) else {
+            return self.note_drop(None, DropReason::Stranger);
+        };
         let protocol = if datagram.source.is_tcp { Protocol::Tcp } else { Protocol::Udp };
         let Ok(packet) = Receive::new(protocol, datagram.source.address, datagram.destination, datagram.contents)
         else {
-            return;
+            return self.note_drop(Some(key), DropReason::Malformed);
         };
         let Some(transport) = self.transports.get_mut(key) else { return };
         match transport.receive(packet, self.now) {

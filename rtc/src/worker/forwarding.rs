@@ -1,14 +1,17 @@
 //! From a publisher to its subscribers. This is the path of every packet.
 
+use std::sync::Arc;
+
 use str0m::format::PayloadParams;
-use str0m::media::{KeyframeRequestKind, Mid, Pt};
+use str0m::media::{Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
 use super::recording::record;
-use super::track::{DownTrack, Incoming, Outgoing, UpTrack};
+use super::track::{DownTrack, Incoming, Outgoing, Packet, UpTrack};
 use super::{Worker, touch};
+use crate::dropped::DropReason;
 use crate::event::PeerEvent;
-use crate::forward::{MediaPacket, Rewritten};
+use crate::forward::MediaPacket;
 use crate::recorder::SenderReport;
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
@@ -17,44 +20,42 @@ use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
 /// fit into what str0m sends, and fail the connections of its receivers.
 pub const MAX_PAYLOAD_BYTES: usize = 1400;
 
-/// A packet on its way to the receivers of a layer.
-pub struct Packet<'a> {
-    /// The payload, and what the forwarding has read from it.
-    pub media: MediaPacket,
-    /// What its payload type stands for.
-    pub incoming: Incoming,
-    /// The payload type of the publisher.
-    pub payload_type: Pt,
-    /// Whether it is the last one of a frame of video.
-    pub is_last: bool,
-    /// The header extensions.
-    pub extensions: &'a ExtensionValues,
-    /// The last sender report of the layer.
-    pub report: Option<SenderReport>,
-}
-
 impl Worker {
-    /// Forwards a packet to all who receive its track. A packet that no published track claims is dropped.
+    /// Forwards a packet to all who receive its track.
     pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
-        if packet.payload.len() > MAX_PAYLOAD_BYTES {
-            return;
+        if let Err(reason) = self.try_forward(from, packet) {
+            self.note_drop(Some(from), reason);
         }
-        let Some(ingress) = self.ingress(from, packet.header.ssrc) else { return };
-        let Some(track) = self.tracks.get_mut(ingress.track) else { return };
-        let Some(publisher) = self.transports.get_mut(from) else { return };
+    }
+
+    fn try_forward(&mut self, from: TransportKey, packet: &RtpPacket) -> Result<(), DropReason> {
+        if packet.payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(DropReason::TooLarge);
+        }
+        let ingress = self.ingress(from, packet.header.ssrc).ok_or(DropReason::Unclaimed)?;
+        let track = self.tracks.get_mut(ingress.track).ok_or(DropReason::Unclaimed)?;
+        let publisher = self.transports.get(from).ok_or(DropReason::Unclaimed)?;
         let payload_type = packet.header.payload_type;
-        let Some(incoming) = incoming_payload(track, publisher, payload_type) else { return };
+        let incoming = incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
         let media = MediaPacket::new(packet, track.codec, incoming.is_red);
         let extensions = &packet.header.ext_vals;
         let is_last = packet.header.marker;
         let report = packet.last_sender_info.as_ref().map(SenderReport::from);
-        self.distribute(ingress, &Packet { media, incoming, payload_type, is_last, extensions, report });
+        self.distribute(ingress, &Packet { media, incoming, payload_type, is_last, extensions, report })
+    }
+
+    /// Counts a packet that is not forwarded, of a connection if it has one.
+    pub(super) fn note_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
+        self.counters.dropped.count(reason);
+        if let Some(transport) = of.and_then(|key| self.transports.get_mut(key)) {
+            transport.dropped.count(reason);
+        }
     }
 
     /// Counts a packet of a layer, and sends it to all who receive that.
-    pub(super) fn distribute(&mut self, ingress: Ingress, packet: &Packet<'_>) {
-        let Some(track) = self.tracks.get_mut(ingress.track) else { return };
-        let Some(layer) = track.layers.get_mut(ingress.layer) else { return };
+    pub(super) fn distribute(&mut self, ingress: Ingress, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let track = self.tracks.get_mut(ingress.track).ok_or(DropReason::Unclaimed)?;
+        let layer = track.layers.get_mut(ingress.layer).ok_or(DropReason::Unclaimed)?;
         let media = &packet.media;
         if layer.note(media.payload.len(), self.now) {
             self.revived.push(ingress.track);
@@ -67,19 +68,17 @@ impl Worker {
             track.speech.observe(level);
         }
         if track.is_muted {
-            return;
+            return Err(DropReason::Muted);
         }
-        record(track, ingress.layer, media, (packet.incoming.is_red, packet.is_last), packet.report);
+        record(track, ingress.layer, packet, &mut self.counters.dropped);
         let mut first_frames = Vec::new();
         for down in &mut track.downs {
-            let Some(receiver) = self.transports.get_mut(down.transport).filter(|receiver| receiver.can_send()) else {
-                down.choice.current = None;
+            let Some(receiver) = self.transports.get_mut(down.transport) else { continue };
+            if let Err(reason) = pass_on(down, receiver, ingress.layer, packet) {
+                self.counters.dropped.count(reason);
+                receiver.dropped.count(reason);
                 continue;
-            };
-            let outgoing = outgoing_payload(down, receiver, packet.payload_type, packet.incoming);
-            let Some(outgoing) = outgoing else { continue };
-            let Some(numbers) = down.accept(ingress.layer, media) else { continue };
-            send(receiver, down.mid, outgoing, numbers, packet);
+            }
             self.counters.forwarded_packets += 1;
             touch(&mut self.transports, &mut self.touched, down.transport);
             first_frames.extend(down.waits_since.take().map(|since| (down.peer, since)));
@@ -87,6 +86,7 @@ impl Worker {
         for (peer, since) in first_frames {
             self.emit(peer, PeerEvent::FirstFrame { after: self.now.saturating_duration_since(since) });
         }
+        Ok(())
     }
 
     /// Returns the track and layer of a source, from the cache or from its section.
@@ -95,9 +95,7 @@ impl Worker {
         if let Some(known) = transport.ingress.get(&ssrc) {
             return *known;
         }
-        let mut direct = transport.rtc().direct_api();
-        let stream = direct.stream_rx(&ssrc)?;
-        let (mid, rid) = (stream.mid(), stream.rid());
+        let (mid, rid) = transport.section_of(ssrc)?;
         let found = transport.published.get(&mid).and_then(|key| {
             let layer = self.tracks.get(*key)?.layer_of(rid)?;
             Some(Ingress { track: *key, layer })
@@ -152,10 +150,10 @@ impl Worker {
         let Some(publisher) = self.transports.get_mut(track.transport) else { return };
         let mut was_sent = false;
         for layer in track.layers.iter_mut().filter(|layer| layer.key_frames.is_due(self.now)) {
-            let mut direct = publisher.rtc().direct_api();
             // A layer that has not sent yet begins with a key frame.
-            let Some(stream) = direct.stream_rx_by_mid(track.mid, layer.rid) else { continue };
-            stream.request_keyframe(KeyframeRequestKind::Pli);
+            if !publisher.request_key_frame(track.mid, layer.rid) {
+                continue;
+            }
             layer.key_frames.note_sent(self.now);
             self.counters.key_frame_requests += 1;
             was_sent = true;
@@ -167,7 +165,7 @@ impl Worker {
 }
 
 /// Returns what a payload type of the publisher stands for; `None` if its codec is not that of the track.
-fn incoming_payload(track: &mut UpTrack, publisher: &mut Transport, payload_type: Pt) -> Option<Incoming> {
+fn incoming_payload(track: &mut UpTrack, publisher: &Transport, payload_type: Pt) -> Option<Incoming> {
     if let Some((_, incoming)) = track.payload.filter(|(known, _)| *known == payload_type) {
         return incoming;
     }
@@ -180,7 +178,7 @@ fn incoming_payload(track: &mut UpTrack, publisher: &mut Transport, payload_type
 }
 
 /// Returns how a receiver gets packets of a payload type of the publisher.
-fn outgoing_payload(down: &mut DownTrack, receiver: &mut Transport, from: Pt, incoming: Incoming) -> Option<Outgoing> {
+fn outgoing_payload(down: &mut DownTrack, receiver: &Transport, from: Pt, incoming: Incoming) -> Option<Outgoing> {
     if let Some((_, outgoing)) = down.payload.filter(|(known, _)| *known == from) {
         return outgoing;
     }
@@ -199,12 +197,23 @@ fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
     Outgoing { payload_type: red.unwrap_or(params.pt()), strips_red: incoming.is_red && red.is_none() }
 }
 
-fn send(receiver: &mut Transport, mid: Mid, outgoing: Outgoing, numbers: Rewritten, packet: &Packet<'_>) {
+/// Sends a packet to a receiver of its track, if that gets it.
+fn pass_on(
+    down: &mut DownTrack,
+    receiver: &mut Transport,
+    layer: usize,
+    packet: &Packet<'_>,
+) -> Result<(), DropReason> {
+    if !receiver.can_send() {
+        down.choice.current = None;
+        return Err(DropReason::NotConnected);
+    }
     let media = &packet.media;
-    let payload = if outgoing.strips_red { media.primary.clone() } else { Some(media.payload.clone()) };
-    let Some(payload) = payload else { return };
-    let mut direct = receiver.rtc().direct_api();
-    let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return };
+    let outgoing = outgoing_payload(down, receiver, packet.payload_type, packet.incoming);
+    let outgoing = outgoing.ok_or(DropReason::NotNegotiated)?;
+    let payload = if outgoing.strips_red { media.primary.as_ref() } else { Some(&media.payload) };
+    let payload = payload.ok_or(DropReason::MalformedRedundancy)?;
+    let numbers = down.accept(layer, media)?;
     let from = packet.extensions;
     let extensions = ExtensionValues {
         audio_level: from.audio_level,
@@ -212,12 +221,13 @@ fn send(receiver: &mut Transport, mid: Mid, outgoing: Outgoing, numbers: Rewritt
         ..ExtensionValues::default()
     };
     let sequence = numbers.sequence.into();
-    let mut write = RtpWrite::new(outgoing.payload_type, sequence, numbers.timestamp, media.arrived, payload)
+    let payload_type = outgoing.payload_type;
+    let mut write = RtpWrite::new(payload_type, sequence, numbers.timestamp, media.arrived, Arc::clone(payload))
         .marker(packet.is_last)
         .ext_vals(extensions)
         .nackable(!media.is_audio);
     if let Some(patch) = numbers.vp8_patch {
         write = write.vp8_patch(patch);
     }
-    stream.write_rtp(write);
+    if receiver.write_rtp(down.mid, write) { Ok(()) } else { Err(DropReason::NoSource) }
 }

@@ -63,6 +63,7 @@ impl Worker {
             estimate_kbps: transport.estimate.map(|estimate| kilobits(estimate.as_u64())),
             wanted_kbps: Some(kilobits(transport.bitrates.0)).filter(|wanted| *wanted > 0),
             media_sections: transport.media_sections,
+            dropped: transport.dropped,
         }
     }
 

@@ -40,6 +40,7 @@ use str0m::net::Transmit;
 
 use crate::command::Command;
 use crate::config::{Config, Limits};
+use crate::dropped::Drops;
 use crate::event::{Event, PeerEvent};
 use crate::forward::{GROUPS, Overload};
 use crate::transport::{PeerKey, RoomKey, TrackKey, Transport, TransportKey, TransportSettings};
@@ -91,6 +92,8 @@ pub struct Counters {
     pub published_packets: usize,
     /// Media packets that were sent on, counted for each receiver.
     pub forwarded_packets: usize,
+    /// Packets that were not sent on; those that a receiver did not get are counted for each receiver.
+    pub dropped: Drops,
     /// Key frames that were requested from publishers.
     pub key_frame_requests: usize,
     /// Clients that failed because they sent more than they may.

@@ -34,11 +34,9 @@ impl Worker {
 
 fn send_empty(receiver: &mut Transport, down: &mut DownTrack, codec: Codec, now: Instant) {
     let Some(params) = negotiated(receiver, down.mid, codec) else { return };
-    let mut direct = receiver.rtc().direct_api();
-    let Some(stream) = direct.stream_tx_by_mid(down.mid, None) else { return };
     let numbers = down.rewriter.insert(now, codec.clock_rate());
     down.empty_packets += 1;
     let empty: &[u8] = &[];
     let write = RtpWrite::new(params.pt(), numbers.sequence.into(), numbers.timestamp, now, empty);
-    stream.write_rtp(write.nackable(false));
+    receiver.write_rtp(down.mid, write.nackable(false));
 }

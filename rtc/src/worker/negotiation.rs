@@ -135,22 +135,23 @@ fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> 
             transport.add_sources(mid, section.has_retransmissions);
         }
     }
-    let mut changes = transport.rtc().sdp_api();
-    for channel in channels {
-        changes.add_channel_with_config(channel);
-    }
-    let sections = peer.sections.iter_mut().enumerate();
-    for (index, section) in sections.filter(|(_, section)| section.track != section.signalled) {
-        let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
-        if let Some(mid) = section.mid {
-            changes.set_direction(mid, direction);
-        } else {
-            section.mid = Some(changes.add_media(media_kind(section.medium), direction, None, None, None));
-            new_sections.push(index);
+    let mut credentials = None;
+    let (offer, pending) = transport.offer(|changes| {
+        for channel in channels {
+            changes.add_channel_with_config(channel);
         }
-    }
-    let credentials = restarts.then(|| changes.ice_restart(true));
-    let (offer, pending) = changes.apply()?;
+        let sections = peer.sections.iter_mut().enumerate();
+        for (index, section) in sections.filter(|(_, section)| section.track != section.signalled) {
+            let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
+            if let Some(mid) = section.mid {
+                changes.set_direction(mid, direction);
+            } else {
+                section.mid = Some(changes.add_media(media_kind(section.medium), direction, None, None, None));
+                new_sections.push(index);
+            }
+        }
+        credentials = restarts.then(|| changes.ice_restart(true));
+    })?;
     transport.credentials.extend(credentials);
     peer.negotiation.last_offer_id += 1;
     let offer_id = peer.negotiation.last_offer_id;

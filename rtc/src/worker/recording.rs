@@ -6,10 +6,10 @@ use conclave_model::{EgressId, TrackSid};
 
 use super::Worker;
 use super::allocation::best_live_layer;
-use super::track::{LayerChoice, Recorder, UpTrack};
+use super::track::{LayerChoice, Packet, Recorder, UpTrack};
 use crate::command::NewRecorder;
-use crate::forward::MediaPacket;
-use crate::recorder::{RecordedPacket, SenderReport};
+use crate::dropped::{DropReason, Drops};
+use crate::recorder::RecordedPacket;
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
 
@@ -67,16 +67,14 @@ impl Worker {
     }
 }
 
-/// Gives a packet to the recorders of its track: one with redundancy or without, that ends a frame of video or does not.
-pub fn record(
-    track: &mut UpTrack,
-    layer: usize,
-    media: &MediaPacket,
-    (is_red, is_marked): (bool, bool),
-    report: Option<SenderReport>,
-) {
-    let payload = if is_red { media.primary.as_ref() } else { Some(&media.payload) };
-    let Some(payload) = payload else { return };
+/// Gives a packet to the recorders of its track, and counts those that it could not be given to.
+pub fn record(track: &mut UpTrack, layer: usize, packet: &Packet<'_>, dropped: &mut Drops) {
+    if track.recorders.is_empty() {
+        return;
+    }
+    let media = &packet.media;
+    let payload = if packet.incoming.is_red { media.primary.as_ref() } else { Some(&media.payload) };
+    let Some(payload) = payload else { return dropped.count(DropReason::MalformedRedundancy) };
     let is_audio = track.info.medium == TrackMedium::Audio;
     for recorder in &mut track.recorders {
         if !recorder.choice.admit(layer, media.is_entry_point) {
@@ -88,13 +86,17 @@ pub fn record(
             codec: track.codec,
             sequence: media.sequence,
             timestamp: media.timestamp,
-            is_marked,
+            is_marked: packet.is_last,
             is_entry_point: media.is_entry_point,
             payload: Arc::clone(payload),
             arrived: media.arrived,
-            report,
+            report: packet.report,
         };
-        if !recorder.sink.try_send(recorded) && !is_audio {
+        if recorder.sink.try_send(recorded) {
+            continue;
+        }
+        dropped.count(DropReason::RecorderFull);
+        if !is_audio {
             recorder.choice.current = None;
         }
     }

@@ -6,13 +6,14 @@ use str0m::media::Mid;
 use str0m::rtp::ExtensionValues;
 
 use super::Worker;
-use super::forwarding::{MAX_PAYLOAD_BYTES, Packet};
-use super::track::{Incoming, UpTrack};
+use super::forwarding::MAX_PAYLOAD_BYTES;
+use super::track::{Incoming, Packet, UpTrack};
 use crate::command::SourcePacket;
+use crate::dropped::DropReason;
 use crate::event::PeerEvent;
 use crate::forward::MediaPacket;
 use crate::track::{Codec, NewTrack, TrackMedium};
-use crate::transport::{Ingress, PeerKey, TransportKey};
+use crate::transport::{Ingress, PeerKey, TrackKey, TransportKey};
 
 impl Worker {
     /// Makes a participant without a connection active: there is nothing to wait for.
@@ -40,24 +41,28 @@ impl Worker {
         if !self.peers.get(key).is_some_and(|peer| peer.is_source() && !peer.has_failed) {
             return;
         }
-        let Some(track_key) = self.track_of(key, sid) else { return };
-        for packet in packets.into_iter().filter(|packet| packet.payload.len() <= MAX_PAYLOAD_BYTES) {
-            let Some(track) = self.tracks.get_mut(track_key) else { return };
-            let Some((payload_type, Some(incoming))) = track.payload else { return };
-            track.source_sequence += 1;
-            let SourcePacket { timestamp, captured, payload, is_last } = packet;
-            let sequence = track.source_sequence;
-            let media = MediaPacket::from_payload(track.codec, payload, sequence, timestamp, captured.min(self.now));
-            let packet = Packet {
-                media,
-                incoming,
-                payload_type,
-                is_last,
-                extensions: &ExtensionValues::default(),
-                report: None,
-            };
-            self.distribute(Ingress { track: track_key, layer: 0 }, &packet);
+        let track = self.track_of(key, sid);
+        for packet in packets {
+            let forwarded = track.ok_or(DropReason::Unclaimed).and_then(|track| self.forward_captured(track, packet));
+            if let Err(reason) = forwarded {
+                self.note_drop(None, reason);
+            }
         }
+    }
+
+    fn forward_captured(&mut self, key: TrackKey, packet: SourcePacket) -> Result<(), DropReason> {
+        let SourcePacket { timestamp, captured, payload, is_last } = packet;
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(DropReason::TooLarge);
+        }
+        let track = self.tracks.get_mut(key).ok_or(DropReason::Unclaimed)?;
+        let Some((payload_type, Some(incoming))) = track.payload else { return Err(DropReason::OtherCodec) };
+        track.source_sequence += 1;
+        let sequence = track.source_sequence;
+        let media = MediaPacket::from_payload(track.codec, payload, sequence, timestamp, captured.min(self.now));
+        let extensions = &ExtensionValues::default();
+        let packet = Packet { media, incoming, payload_type, is_last, extensions, report: None };
+        self.distribute(Ingress { track: key, layer: 0 }, &packet)
     }
 }
 

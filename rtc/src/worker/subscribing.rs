@@ -82,6 +82,7 @@ impl Worker {
         {
             section.has_retransmissions = has_retransmissions;
         }
+        self.touch(down.transport);
     }
 
     /// Takes the sources from the sections that carry nothing, so that no padding is sent on them. A negotiation has given them some.
@@ -93,6 +94,8 @@ impl Worker {
                 section.has_retransmissions = has_retransmissions;
             }
         }
+        let subscriber = peer.subscriber;
+        self.touch(subscriber);
     }
 
     /// Puts every wanted track that has been published and has no section onto one, if there is a free one. Creates
@@ -240,7 +243,7 @@ impl Worker {
 }
 
 /// Returns the parameters with which a client negotiated the codec on a section; `None` if it did not.
-pub(super) fn negotiated(transport: &mut Transport, mid: Mid, codec: Codec) -> Option<PayloadParams> {
+pub(super) fn negotiated(transport: &Transport, mid: Mid, codec: Codec) -> Option<PayloadParams> {
     let rtc = transport.rtc();
     let media = rtc.media(mid)?;
     let mut params = rtc.codec_config().params().iter().filter(|params| media.remote_pts().contains(&params.pt()));

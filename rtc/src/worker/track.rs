@@ -7,10 +7,12 @@ use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, TrackSid};
 use str0m::format::PayloadParams;
 use str0m::media::{Mid, Pt, Rid};
+use str0m::rtp::ExtensionValues;
 
 use crate::command::TrackSettings;
+use crate::dropped::DropReason;
 use crate::forward::{KeyFrameRequests, MediaPacket, QualityUse, RateMeter, Rewriter, Rewritten, SpeechDetector};
-use crate::recorder::PacketSink;
+use crate::recorder::{PacketSink, SenderReport};
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TransportKey};
 
@@ -116,6 +118,22 @@ pub struct Incoming {
     pub params: PayloadParams,
     /// Whether the packets hold earlier sound as well.
     pub is_red: bool,
+}
+
+/// A packet on its way to the receivers of a layer.
+pub struct Packet<'a> {
+    /// The payload, and what the forwarding has read from it.
+    pub media: MediaPacket,
+    /// What its payload type stands for.
+    pub incoming: Incoming,
+    /// The payload type of the publisher.
+    pub payload_type: Pt,
+    /// Whether it is the last one of a frame of video.
+    pub is_last: bool,
+    /// The header extensions.
+    pub extensions: &'a ExtensionValues,
+    /// The last sender report of the layer.
+    pub report: Option<SenderReport>,
 }
 
 /// How a receiver gets packets of one payload type of the publisher.
@@ -297,21 +315,21 @@ impl UpLayer {
 }
 
 impl DownTrack {
-    /// Returns the numbers of a packet for this receiver; `None` if it does not get the packet. Until it shows anything, a
-    /// lower layer will do.
-    pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Option<Rewritten> {
+    /// Returns the numbers of a packet for this receiver, or why it does not get the packet. Until it shows anything, a lower layer
+    /// will do.
+    pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Result<Rewritten, DropReason> {
         let before = self.choice.current;
         if before.is_none() && packet.is_entry_point && self.choice.target.is_some_and(|target| layer < target) {
             self.choice.current = Some(layer);
         }
         if !self.choice.admit(layer, packet.is_entry_point) {
-            return None;
+            return Err(self.choice.refusal(layer));
         }
         if before != self.choice.current {
             self.rewriter.switch(packet);
         }
         self.rate.add(packet.payload.len());
-        self.rewriter.rewrite(packet)
+        self.rewriter.rewrite(packet).ok_or(DropReason::Late)
     }
 }
 
@@ -326,6 +344,15 @@ impl LayerChoice {
             self.current = Some(layer);
         }
         true
+    }
+
+    /// Returns why a packet of a layer is not sent.
+    fn refusal(&self, layer: usize) -> DropReason {
+        match self.target {
+            None => DropReason::NotWanted,
+            Some(target) if layer == target || (self.current.is_none() && layer < target) => DropReason::AwaitsKeyFrame,
+            Some(_) => DropReason::OtherLayer,
+        }
     }
 
     /// Sets the layer that should be sent. Nothing is sent from now on without one; otherwise the current layer goes on

@@ -1,8 +1,10 @@
 //! The worker with clients in memory.
 
+mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]
 mod commands;
+mod dropped;
 mod forwarding;
 mod layers;
 mod messages;

@@ -17,7 +17,7 @@ use crate::transport::Source;
 use crate::worker::drive::Datagram;
 
 impl World {
-    fn receive_from(&mut self, address: SocketAddr, contents: &[u8]) {
+    pub(super) fn receive_from(&mut self, address: SocketAddr, contents: &[u8]) {
         let source = Source { is_tcp: false, address };
         let datagram = Datagram { source, destination: SERVER.parse().unwrap(), contents };
         self.worker.handle_datagram(datagram, self.now);

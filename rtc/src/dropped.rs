@@ -1,0 +1,118 @@
+//! Why packets are not forwarded.
+
+/// Why a packet is not forwarded, or not to one of the receivers of its track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// It came from an address that belongs to no participant.
+    Stranger,
+    /// It is no packet of WebRTC.
+    Malformed,
+    /// Its payload is larger than what is forwarded.
+    TooLarge,
+    /// No published track claims its source.
+    Unclaimed,
+    /// Its codec is not that of its track.
+    OtherCodec,
+    /// Its track is muted.
+    Muted,
+    /// The receiver is not connected, or silent.
+    NotConnected,
+    /// The receiver has not negotiated its codec.
+    NotNegotiated,
+    /// The receiver gets no layer of its track: it has disabled it, or its bandwidth does not suffice.
+    NotWanted,
+    /// The receiver gets another layer of its track.
+    OtherLayer,
+    /// The receiver begins with the next key frame.
+    AwaitsKeyFrame,
+    /// It is from before the packet with which the receiver began.
+    Late,
+    /// It has redundancy that the receiver does not take, and that cannot be taken out.
+    MalformedRedundancy,
+    /// The receiver's section has no source.
+    NoSource,
+    /// The queue of a recorder is full.
+    RecorderFull,
+}
+
+impl DropReason {
+    /// All of them, in their order.
+    pub const ALL: [Self; 15] = [
+        Self::Stranger,
+        Self::Malformed,
+        Self::TooLarge,
+        Self::Unclaimed,
+        Self::OtherCodec,
+        Self::Muted,
+        Self::NotConnected,
+        Self::NotNegotiated,
+        Self::NotWanted,
+        Self::OtherLayer,
+        Self::AwaitsKeyFrame,
+        Self::Late,
+        Self::MalformedRedundancy,
+        Self::NoSource,
+        Self::RecorderFull,
+    ];
+
+    /// Its value of the label `reason` in the metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Stranger => "stranger",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Unclaimed => "unclaimed",
+            Self::OtherCodec => "other_codec",
+            Self::Muted => "muted",
+            Self::NotConnected => "not_connected",
+            Self::NotNegotiated => "not_negotiated",
+            Self::NotWanted => "not_wanted",
+            Self::OtherLayer => "other_layer",
+            Self::AwaitsKeyFrame => "awaits_key_frame",
+            Self::Late => "late",
+            Self::MalformedRedundancy => "malformed_redundancy",
+            Self::NoSource => "no_source",
+            Self::RecorderFull => "recorder_full",
+        }
+    }
+}
+
+/// Numbers of packets that were not forwarded, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drops([u64; DropReason::ALL.len()]);
+
+impl Drops {
+    /// Counts a packet.
+    pub fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Returns the number of packets that were not forwarded for a reason.
+    #[must_use]
+    pub const fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Returns the reasons for which packets were not forwarded, each with their number.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.into_iter().map(|reason| (reason, self.of(reason))).filter(|(_, packets)| *packets > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_count_and_a_label_of_its_own() {
+        let mut drops = Drops::default();
+        for (position, reason) in DropReason::ALL.into_iter().enumerate() {
+            (0..=position).for_each(|_| drops.count(reason));
+        }
+        let counted: Vec<_> = drops.iter().map(|(_, packets)| packets).collect();
+        assert_eq!(counted, Vec::from_iter(1..=15));
+        let labels: std::collections::BTreeSet<_> = DropReason::ALL.map(DropReason::label).into();
+        assert_eq!(labels.len(), DropReason::ALL.len());
+    }
+}

@@ -1,0 +1,89 @@
+//! The sources of media of a connection.
+
+use std::time::Duration;
+
+use str0m::media::{KeyframeRequestKind, Mid, Rid};
+use str0m::rtp::{RtpWrite, Ssrc};
+
+use super::Transport;
+
+/// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
+/// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.
+const RETRANSMISSION_PACKETS: usize = 128;
+
+/// How long they are kept: until a packet that was lost twice in a congested network, with a round trip of half a second, has
+/// been repeated. Layers of up to 500 kbit/s have fewer packets in this time.
+const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
+
+/// Retransmissions that are waiting are dropped when they exceed this share of what is sent: as much as new packets. str0m's
+/// 0.15 is a few packets a second of a low layer, so that a burst of losses froze the picture until the next key frame.
+const RETRANSMISSION_SHARE: f32 = 0.5;
+
+impl Transport {
+    /// Takes the sources from a section on which nothing is sent, since str0m pads with those that have retransmissions. Returns
+    /// whether it had any, and they retransmissions. The next track on the section gets new ones in any case: libwebrtc does not
+    /// connect the receiver of a section to a source that it has heard before the section was inactive, so clients would receive and
+    /// not show it.
+    pub fn remove_sources(&mut self, mid: Mid) -> Option<bool> {
+        let removed = self.change(|rtc| {
+            let mut direct = rtc.direct_api();
+            let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return Ok(None) };
+            let (ssrc, has_retransmissions) = (stream.ssrc(), stream.rtx().is_some());
+            direct.remove_stream_tx(ssrc);
+            Ok(Some(has_retransmissions))
+        });
+        removed.ok().flatten()
+    }
+
+    /// Gives a section sources unless it has some, for a track that is going to be sent on it.
+    pub fn add_sources(&mut self, mid: Mid, has_retransmissions: bool) {
+        if self.rtc.media(mid).is_none() {
+            return;
+        }
+        self.change_or_fail(|rtc| {
+            let mut direct = rtc.direct_api();
+            if direct.stream_tx_by_mid(mid, None).is_none() {
+                let ssrc = direct.new_ssrc();
+                let retransmissions = std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
+                direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);
+            }
+        });
+    }
+
+    /// Sets how the packets of a video are sent on a section: at once, and how many are kept for retransmission. The publisher
+    /// has paced them. Paced again by the estimate, most of a key frame would wait, and all that comes while a probe is sent.
+    pub fn prepare_video(&mut self, mid: Mid) {
+        self.change_or_fail(|rtc| {
+            if let Some(stream) = rtc.direct_api().stream_tx_by_mid(mid, None) {
+                stream.set_unpaced(true);
+                stream.set_rtx_cache(RETRANSMISSION_PACKETS, RETRANSMISSION_TIME, Some(RETRANSMISSION_SHARE));
+            }
+        });
+    }
+
+    /// Returns the section of a source of the client, and the layer in it.
+    pub fn section_of(&mut self, ssrc: Ssrc) -> Option<(Mid, Option<Rid>)> {
+        // This looks it up only, and changes nothing.
+        let mut direct = self.rtc.direct_api();
+        direct.stream_rx(&ssrc).map(|stream| (stream.mid(), stream.rid()))
+    }
+
+    /// Requests a key frame of a layer. Returns whether that has sent yet.
+    pub fn request_key_frame(&mut self, mid: Mid, rid: Option<Rid>) -> bool {
+        let requested = self.change(|rtc| {
+            let mut direct = rtc.direct_api();
+            let Some(stream) = direct.stream_rx_by_mid(mid, rid) else { return Ok(false) };
+            stream.request_keyframe(KeyframeRequestKind::Pli);
+            Ok(true)
+        });
+        requested.unwrap_or_default()
+    }
+
+    /// Puts a packet into the queue of a section's source; it is sent when the connection is driven. Returns whether there is one.
+    pub fn write_rtp(&mut self, mid: Mid, packet: RtpWrite) -> bool {
+        let mut direct = self.rtc.direct_api();
+        let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return false };
+        stream.write_rtp(packet);
+        true
+    }
+}

@@ -1,0 +1,126 @@
+//! str0m wants all outputs to be taken after each change, before the next one. Packets are written to a connection without that:
+//! these tests would notice if it mattered.
+
+use std::time::Duration;
+
+use str0m::Output;
+use str0m::format::Codec;
+use str0m::media::Mid;
+use str0m::rtp::RtpWrite;
+
+use super::support::{Abilities, Received};
+use super::world::{Publication, World};
+use super::{MODES, alice_and_bob};
+use crate::command::ConnectionMode;
+
+/// How many packets a client sends at once: as many as a worker receives in one batch.
+const AT_ONCE: usize = 16;
+
+#[test]
+fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
+    let (mut world, alice, bob) = alice_and_bob(ConnectionMode::Single);
+    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    world.subscribe(bob, &voice);
+    world.send(&mut voice, None, &[0]);
+    world.run(Duration::from_secs(1));
+    let down = &world.worker.tracks.values().next().unwrap().downs[0];
+    let (receiver, mid): (_, Mid) = (down.transport, down.mid);
+    let (payload_type, _) = down.payload.unwrap();
+    let (now, transport) = (world.now, &mut world.worker.transports[receiver]);
+    transport.advance(now).unwrap();
+    while !matches!(transport.poll().unwrap(), Output::Timeout(_)) {}
+    for number in 0..AT_ONCE as u64 {
+        let write = RtpWrite::new(payload_type, (30_000 + number).into(), 0, now, &[1, 2, 3][..]);
+        assert!(transport.write_rtp(mid, write));
+        let output = transport.poll().unwrap();
+        assert!(matches!(output, Output::Timeout(due) if due <= now), "after write {number}: {output:?}");
+    }
+    let mut packets = 0;
+    for moment in 0..AT_ONCE as u32 {
+        transport.advance(now + Duration::from_micros(1) * moment).unwrap();
+        loop {
+            match transport.poll().unwrap() {
+                Output::Timeout(_) => break,
+                Output::Transmit(_) => packets += 1,
+                Output::Event(event) => panic!("{event:?}"),
+            }
+        }
+    }
+    assert_eq!(packets, AT_ONCE);
+}
+
+/// What a receiver got, and what its connection says of it, after frames of many packets and sound were sent to it.
+#[derive(Debug)]
+struct Outcome {
+    /// The payloads of the sound and of the video, each in order, with the distances of the numbers.
+    heard: Vec<(Vec<u8>, u64, u32)>,
+    seen: Vec<(Vec<u8>, u64, u32)>,
+    statistics: (u64, u64, Option<String>),
+    /// The estimated bandwidth in kilobits a second.
+    estimate: u32,
+}
+
+/// Sends for some seconds. The worker sends on what arrives at once together, or one packet after the other.
+fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
+    let mut world = World::new();
+    world.abilities = Abilities { estimates: true, ..Abilities::default() };
+    let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    world.subscribe(bob, &voice);
+    world.subscribe(bob, &camera);
+    world.run(Duration::from_secs(1));
+    for frame in 0..150_u8 {
+        for number in 0..AT_ONCE as u8 {
+            if number == 7 {
+                write(&mut world, &mut voice, &[frame, number]);
+            } else {
+                let is_key = frame % 50 == 0 && number == 0;
+                let payload = [&camera.next_vp8_header(is_key)[..], &[frame, number], &[0; 500]].concat();
+                write(&mut world, &mut camera, &payload);
+            }
+            if !is_batched {
+                world.settle();
+            }
+        }
+        world.settle();
+        world.run(Duration::from_millis(33));
+    }
+    world.run(Duration::from_secs(2));
+    let steps = |track: &Publication| {
+        let received = world.received(bob, track);
+        let step = |pair: &[Received]| {
+            let timestamp = pair[1].timestamp.wrapping_sub(pair[0].timestamp);
+            (pair[1].payload.clone(), pair[1].sequence - pair[0].sequence, timestamp)
+        };
+        received.windows(2).map(step).collect()
+    };
+    let (heard, seen) = (steps(&voice), steps(&camera));
+    let transport = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().clone();
+    let receiver = world.worker.tracks.values().next().unwrap().downs[0].transport;
+    let stats = world.worker.transports[receiver].stats.clone().unwrap();
+    let loss = stats.egress_loss_fraction.map(|loss| format!("{loss:.3}"));
+    let statistics = (stats.bytes_tx, stats.peer_bytes_tx / 10_000, loss);
+    Outcome { heard, seen, statistics, estimate: transport.estimate_kbps.unwrap() }
+}
+
+fn write(world: &mut World, track: &mut Publication, payload: &[u8]) {
+    world.write(track, None, payload);
+    world.now += Duration::from_micros(10);
+    let now = world.now;
+    world.clients[track.client].publisher.advance(now);
+}
+
+#[test]
+fn packets_order_statistics_and_estimates_are_those_of_packets_that_are_sent_on_one_by_one() {
+    for mode in MODES {
+        let (batched, single) = (outcome(mode, true), outcome(mode, false));
+        assert_eq!((batched.heard.len(), batched.seen.len()), (149, 150 * (AT_ONCE - 1) - 1), "{mode:?}");
+        assert_eq!(batched.heard, single.heard, "{mode:?}");
+        assert_eq!(batched.seen, single.seen, "{mode:?}");
+        assert_eq!(batched.statistics, single.statistics, "{mode:?}");
+        // Two runs of the same kind differ by some percent.
+        let (estimate, other) = (batched.estimate, single.estimate);
+        assert!(estimate.abs_diff(other) <= other / 8, "{mode:?}: {estimate} and {other} kbit/s");
+    }
+}
