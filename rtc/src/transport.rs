@@ -134,6 +134,10 @@ pub struct Transport {
     pub capacity: Capacity,
     /// Whether the estimate stays too low.
     stagnation: Stagnation,
+    /// Whether no video is to be sent, so that the estimation rests.
+    is_resting: bool,
+    /// Until when estimates are means that count its rest.
+    rested_until: Option<Instant>,
     /// The bitrates that the estimation was told to try: the next step and the best, in bits per second.
     pub bitrates: (u64, u64),
     /// Loss and delay.
@@ -181,6 +185,8 @@ impl Transport {
             estimate: None,
             capacity: Capacity::default(),
             stagnation: Stagnation::default(),
+            is_resting: false,
+            rested_until: None,
             bitrates: (0, 0),
             quality: LinkQuality::default(),
             dropped: Drops::default(),

@@ -1,13 +1,43 @@
 //! What the network to the client carries, by the estimates of its bandwidth.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use str0m::bwe::Bitrate;
 
 use super::Transport;
+use super::settings::INITIAL_BITRATE;
 use crate::forward::Capacity;
 
+/// Over which time str0m takes the mean of estimates before it reports them.
+const ESTIMATE_WINDOW: Duration = Duration::from_secs(3);
+
 impl Transport {
+    /// Lets the estimation of the bandwidth rest while no video is to be sent, and go on from where it was. On a connection with a
+    /// source of video, str0m sends padding up to 50 kbit/s, whatever is wanted, but never more than the estimate; so that is 0
+    /// while it rests. Returns whether something has changed.
+    pub fn rest(&mut self, is_resting: bool, now: Instant) -> bool {
+        if std::mem::replace(&mut self.is_resting, is_resting) == is_resting {
+            return false;
+        }
+        let estimate = if is_resting { Bitrate::ZERO } else { self.estimate.unwrap_or(INITIAL_BITRATE) };
+        self.rested_until = (!is_resting).then(|| now + ESTIMATE_WINDOW);
+        self.change_or_fail(|rtc| rtc.bwe().reset(estimate));
+        true
+    }
+
+    /// Takes an estimate of the bandwidth, `None` if there is none any more. Returns whether it counts: at rest it is about sound and
+    /// padding, and raises what is padded.
+    pub fn note_estimate(&mut self, estimate: Option<Bitrate>, now: Instant) -> bool {
+        if self.is_resting && estimate.is_some_and(|estimate| estimate > Bitrate::ZERO) {
+            self.change_or_fail(|rtc| rtc.bwe().reset(Bitrate::ZERO));
+        }
+        let counts = estimate.is_none() || !(self.is_resting || self.rested_until.is_some_and(|until| now < until));
+        if counts {
+            self.estimate = estimate;
+        }
+        counts
+    }
+
     /// Returns what the network to the client carries while so much is sent, in bits per second; `None` without an estimate.
     pub fn update_capacity(&mut self, sent: u64, now: Instant) -> Option<u64> {
         match self.estimate {
@@ -32,7 +62,7 @@ impl Transport {
     pub fn make_room(&mut self, bits_per_second: u64) {
         let Some(capacity) = self.capacity.bits_per_second().map(Bitrate::from) else { return };
         let is_lower = |estimate: Bitrate| estimate.as_u64() < bits_per_second && estimate < capacity;
-        if self.estimate.is_some_and(is_lower) {
+        if !self.is_resting && self.estimate.is_some_and(is_lower) {
             self.estimate = Some(capacity);
             self.change_or_fail(|rtc| rtc.bwe().reset(capacity));
         }

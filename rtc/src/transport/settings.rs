@@ -22,7 +22,7 @@ pub struct TransportSettings {
 }
 
 /// How fast sending to a client starts before its bandwidth is known.
-const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
+pub const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
 
 /// The largest data message that clients may send, in bytes.
 const MAX_MESSAGE_BYTES: u32 = 65_535;

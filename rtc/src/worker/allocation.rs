@@ -30,6 +30,7 @@ impl Worker {
         let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else { return };
         let (may_pause, is_reduced) = (peer.info.allows_pause, self.is_reduced(key));
         let (mut tracks, mut videos, mut audio_bitrate, mut sent) = (Vec::new(), Vec::new(), 0, 0);
+        let mut is_video_wanted = false;
         for track_key in peer.sections.iter().filter_map(|section| section.track) {
             let Some(track) = self.tracks.get_mut(track_key) else { continue };
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
@@ -37,6 +38,7 @@ impl Worker {
                 let video = demand(track, key, settings, is_reduced, self.now);
                 sent += video.current.map_or(0, |layer| layer_rate(track, layer).mean);
                 videos.push(video);
+                is_video_wanted |= !track.is_muted && !settings.is_disabled;
                 tracks.push(track_key);
             } else {
                 audio_bitrate += audio_rate(track);
@@ -45,6 +47,7 @@ impl Worker {
                 }
             }
         }
+        self.rest(key, !videos.is_empty() && !is_video_wanted);
         let budget = self.budget(key, sent + audio_bitrate).map(|budget| budget.saturating_sub(audio_bitrate));
         let allocation = allocate(&videos, budget, may_pause);
         let with_audio = |bitrate: u64| if bitrate > 0 { bitrate + audio_bitrate } else { 0 };
@@ -74,6 +77,15 @@ impl Worker {
         let capacity = transport.and_then(|transport| transport.update_capacity(sent, self.now));
         let limit = peer.info.permissions.subscribe_max_kbps.map(|kbps| u64::from(kbps) * 1000);
         [capacity, limit].into_iter().flatten().min()
+    }
+
+    /// Lets the bandwidth estimation rest while no video is to be sent on the sections for it.
+    fn rest(&mut self, key: PeerKey, is_resting: bool) {
+        let Some(subscriber) = self.peers.get(key).map(|peer| peer.subscriber) else { return };
+        let now = self.now;
+        if self.transports.get_mut(subscriber).is_some_and(|transport| transport.rest(is_resting, now)) {
+            self.touch(subscriber);
+        }
     }
 
     /// Tells the bandwidth estimation what is to be tried.
@@ -138,8 +150,11 @@ pub(super) fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> O
     below.or_else(|| (wanted..track.layers.len()).find(is_live))
 }
 
-/// Returns what a layer takes: as measured, else as announced, else as usual.
+/// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual.
 fn layer_rate(track: &UpTrack, layer: usize) -> LayerRate {
+    if track.is_muted {
+        return LayerRate { mean: 0, peak: 0 };
+    }
     let measured = track.layers.get(layer).map(|layer| &layer.rate).filter(|rate| rate.mean_bits_per_second > 0);
     if let Some(rate) = measured {
         return LayerRate { mean: rate.mean_bits_per_second, peak: rate.peak_bits_per_second };

@@ -202,9 +202,8 @@ impl Worker {
             BweKind::Remb { estimate, .. } => Some(*estimate),
             _ => return,
         };
-        transport.estimate = bitrate;
-        let peer = transport.peer;
-        if self.peers.get(peer).is_some_and(|peer| peer.subscriber == key) {
+        let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer);
+        if counts && self.peers.get(peer).is_some_and(|peer| peer.subscriber == key) {
             self.allocate(peer);
         }
     }

@@ -8,8 +8,8 @@ use str0m::format::Codec;
 
 use super::MODES;
 use super::support::Abilities;
-use super::world::World;
-use crate::command::{Command, ConnectionMode};
+use super::world::{Publication, World};
+use crate::command::{Command, ConnectionMode, TrackSettings};
 
 /// A room with a receiver that reports what arrives, and the number of packets that the server has sent.
 fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
@@ -60,5 +60,82 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
             let packets = count(&mut world, &sent);
             assert!(packets < 50, "{mode:?}: {packets} in 5 s");
         }
+    }
+}
+
+fn set_muted(world: &mut World, muted: bool) {
+    let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
+    world.command(Command::SetMuted { peer, track, muted });
+}
+
+/// Sends so many packets of sound, and lets time pass with each.
+fn speak(world: &mut World, voice: &mut Publication, packets: usize) {
+    for _ in 0..packets {
+        world.send(voice, None, &[0; 80]);
+        world.run(Duration::from_millis(20));
+    }
+}
+
+/// Sends a video for so long, and lets time pass with it.
+fn film(world: &mut World, camera: &mut Publication, seconds: usize) {
+    for step in 0..seconds * 25 {
+        world.run(Duration::from_millis(40));
+        world.send_vp8(camera, None, step % 10 == 0);
+    }
+}
+
+#[test]
+fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_it_again() {
+    for mode in MODES {
+        let (mut world, bob, sent) = world(mode);
+        let alice = world.join_connected("PA_alice", mode);
+        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        world.subscribe(bob, &voice);
+        speak(&mut world, &mut voice, 50);
+        sent.set(0);
+        speak(&mut world, &mut voice, 250);
+        let of_sound = sent.get();
+        world.subscribe(bob, &camera);
+        film(&mut world, &mut camera, 5);
+        let estimate = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().estimate_kbps;
+        let seen = world.received(bob, &camera).len();
+        set_muted(&mut world, true);
+        let packets = count(&mut world, &sent);
+        assert!(packets < 50, "{mode:?}: {packets} in 5 s without sound");
+        speak(&mut world, &mut voice, 50);
+        sent.set(0);
+        speak(&mut world, &mut voice, 250);
+        assert!(sent.get() < of_sound + 50, "{mode:?}: {} in 5 s, {of_sound} without the video", sent.get());
+        set_muted(&mut world, false);
+        film(&mut world, &mut camera, 2);
+        assert!(world.received(bob, &camera).len() >= seen + 48, "{mode:?}");
+        let after = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().estimate_kbps;
+        assert!(estimate.is_some() && after >= estimate, "{mode:?}: {estimate:?} kbit/s before, {after:?} after");
+        world.run(Duration::from_secs(5));
+        sent.set(0);
+        film(&mut world, &mut camera, 5);
+        assert!(sent.get() > 250, "{mode:?}: the floor of an active video, {} in 5 s", sent.get());
+    }
+}
+
+#[test]
+fn a_receiver_of_a_video_that_is_muted_from_the_start_or_that_it_has_disabled_gets_no_padding() {
+    for mode in MODES {
+        let (mut world, bob, sent) = world(mode);
+        let alice = world.join_connected("PA_alice", mode);
+        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        set_muted(&mut world, true);
+        world.subscribe(bob, &camera);
+        let packets = count(&mut world, &sent);
+        assert!(packets < 50, "{mode:?}: {packets} in 5 s of a muted video");
+        set_muted(&mut world, false);
+        film(&mut world, &mut camera, 2);
+        assert!(world.received(bob, &camera).len() > 45, "{mode:?}");
+        let settings = TrackSettings { is_disabled: true, ..TrackSettings::default() };
+        let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
+        world.command(Command::SetTrackSettings { peer, track, settings });
+        let packets = count(&mut world, &sent);
+        assert!(packets < 50, "{mode:?}: {packets} in 5 s of a disabled video");
     }
 }
