@@ -58,7 +58,9 @@ pub struct Limits {
     /// Connections from one address (IPv6: from one /64) that are still in their handshake. STUN requests for more are
     /// dropped.
     pub handshakes_per_address: usize,
-    /// The most bytes of an SDP text. A longer one fails the peer.
+    /// The most bytes of an SDP text. A longer one fails the peer. It has room for an answer of a browser with as many media sections
+    /// as are allowed, of 1 to 1.5 kB each, or for an offer of a browser with 370 sections to receive videos, of 5.2 kB each: the
+    /// server does not ask for more of them.
     pub sdp_bytes: usize,
     /// The most lines of an SDP text. More fail the peer, as do those below.
     pub sdp_lines: usize,
@@ -66,6 +68,8 @@ pub struct Limits {
     pub sdp_line_bytes: usize,
     /// The most media sections of one connection.
     pub media_sections: usize,
+    /// The bytes of the offers that clients of a room are asked for at once. The others are asked when these have come.
+    pub asked_bytes: usize,
     /// The most ICE candidates in an SDP text.
     pub candidates: usize,
     /// The most bytes of reliable messages that wait for one slow participant before it fails.
@@ -80,10 +84,11 @@ impl Default for Limits {
             tcp_connections_per_address: 256,
             tcp_unbound: Duration::from_secs(10),
             handshakes_per_address: 1024,
-            sdp_bytes: 512 * 1024,
-            sdp_lines: 20_000,
+            sdp_bytes: 2_000 * 1024,
+            sdp_lines: 80_000,
             sdp_line_bytes: 16 * 1024,
             media_sections: 1024,
+            asked_bytes: 8 * 1024 * 1024,
             candidates: 256,
             data_backlog_bytes: 4 * 1024 * 1024,
         }

@@ -101,6 +101,7 @@ impl Worker {
         self.peer_by_sid.remove(&peer.info.sid);
         if let Some(room) = self.rooms.get_mut(peer.room) {
             room.peers.retain(|other| *other != key);
+            room.asked.remove(key);
         }
     }
 

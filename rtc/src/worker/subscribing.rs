@@ -133,6 +133,9 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.is_single()) else { return };
         peer.negotiation.has_offer = true;
         peer.negotiation.asked_at = None;
+        if let Some(room) = self.rooms.get_mut(peer.room) {
+            room.asked.remove(key);
+        }
         let mut lost = Vec::new();
         for offer in offered {
             let mid = Mid::from(offer.mid.as_str());

@@ -4,6 +4,7 @@ mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]
 mod commands;
+mod descriptions;
 mod dropped;
 mod forwarding;
 mod layers;

@@ -1,0 +1,101 @@
+//! Large session descriptions.
+
+use std::time::{Duration, Instant};
+
+use str0m::format::Codec;
+
+use super::commands::new_peer;
+use super::world::World;
+use crate::command::{Command, ConnectionMode};
+use crate::config::Limits;
+use crate::event::{Event, PeerEvent};
+
+/// An offer of Chromium 156, to receive sound, a video and messages.
+const CHROMIUM: &str = include_str!("../../../tests/data/chromium.sdp");
+
+/// Returns an offer of Chromium to receive so many sounds and videos.
+fn offer_of_chromium(sounds: usize, videos: usize) -> String {
+    let parts: Vec<_> = CHROMIUM.split_inclusive("\r\nm=").collect();
+    let [session, sound, video, data] = parts.as_slice() else { panic!("four parts") };
+    let mut text = session.trim_end_matches("m=").to_owned();
+    let mut mids = String::new();
+    let sections = [(sound, "a=mid:0", sounds), (video, "a=mid:1", videos), (data, "a=mid:2", 1)];
+    let sections = sections.iter().flat_map(|(section, mid, count)| std::iter::repeat_n((section, mid), *count));
+    for (number, (section, mid)) in sections.enumerate() {
+        let section = section.trim_end_matches("m=").replace(mid, &format!("a=mid:{number}"));
+        text.push_str("m=");
+        text.push_str(&section);
+        mids.push_str(&format!(" {number}"));
+    }
+    text.replace("a=group:BUNDLE 0 1 2", &format!("a=group:BUNDLE{mids}"))
+}
+
+/// The sounds and videos of the largest offers that the server asks a browser for.
+const LARGEST: [(usize, usize); 2] = [(0, 371), (856, 168)];
+
+#[test]
+fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
+    let mut world = World::new();
+    for (name, (sounds, videos)) in ["PA_videos", "PA_both"].into_iter().zip(LARGEST) {
+        world.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
+        let sdp = offer_of_chromium(sounds, videos);
+        for offer_id in [1, 2] {
+            let begun = Instant::now();
+            world.command(Command::Offer { peer: name.parse().unwrap(), offer_id, sdp: sdp.clone() });
+            println!("{sounds} sounds and {videos} videos: {} bytes in {:?}", sdp.len(), begun.elapsed());
+            let (_, event) = world.others.last().unwrap();
+            let PeerEvent::Answered { sdp, .. } = event else { panic!("{name}: {event:?}") };
+            assert_eq!(sdp.matches("\nm=").count(), sounds + videos + 1);
+        }
+    }
+}
+
+#[test]
+fn a_client_is_asked_for_no_more_sections_than_its_offer_may_have() {
+    // Room for its six sections and two more.
+    let limits = Limits { sdp_bytes: 4_000 + 6 * 5_500 + 1_100, ..Limits::default() };
+    let mut world = World::with_limits(limits);
+    let bob = world.join_connected("PA_bob", ConnectionMode::Single);
+    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let sids: Vec<_> = (0..8).map(|number| format!("TR_{number}")).collect();
+    let cameras: Vec<_> = sids.iter().map(|sid| world.publish(alice, sid, Codec::Vp8, &[])).collect();
+    cameras.iter().for_each(|camera| world.subscribe(bob, camera));
+    world.run(Duration::from_secs(2));
+    let received = |world: &mut World| Vec::from_iter(world.receiver(bob).tracks.values().cloned());
+    let first = received(&mut world);
+    assert_eq!(first.len(), 5, "{first:?}");
+    assert!(!world.clients[bob].events.iter().any(|event| matches!(event, PeerEvent::Failed(_))));
+    let ended = cameras.iter().find(|camera| first.contains(&camera.sid)).unwrap();
+    world.command(Command::UnpublishTrack { peer: "PA_alice".parse().unwrap(), track: ended.sid.parse().unwrap() });
+    world.run(Duration::from_secs(2));
+    let then = received(&mut world);
+    assert_eq!(then.len(), first.len(), "another takes its place");
+    assert!(!then.contains(&ended.sid));
+}
+
+#[test]
+fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in_the_end() {
+    const RECEIVERS: [&str; 6] = ["PA_bob", "PA_carol", "PA_dave", "PA_erin", "PA_frank", "PA_grace"];
+    // Room for the offers of two clients, with six sections each.
+    let limits = Limits { asked_bytes: 2 * (4_000 + 4 * 1_100 + 4 * 5_500), ..Limits::default() };
+    let mut world = World::with_limits(limits);
+    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let receivers = RECEIVERS.map(|name| world.join_connected(name, ConnectionMode::Single));
+    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    for name in RECEIVERS {
+        let (peer, track) = (name.parse().unwrap(), "TR_voice".parse().unwrap());
+        let (room, now) = (world.room.clone(), world.now);
+        world.worker.handle_command(&room, Command::Subscribe { peer, track }, now);
+    }
+    assert!(!world.worker.flush(world.now));
+    let events = world.worker.take_events();
+    let is_request =
+        |event: &&Event| matches!(event, Event::Peer { event: PeerEvent::MediaSectionsRequired { .. }, .. });
+    assert_eq!(events.iter().filter(is_request).count(), 2);
+    // Nobody answers these two: the others are asked after a second, the two after five.
+    world.run(Duration::from_secs(12));
+    world.send(&mut voice, None, &[1]);
+    for receiver in receivers {
+        assert_eq!(world.received(receiver, &voice).len(), 1, "{receiver}");
+    }
+}
