@@ -15,9 +15,6 @@ use crate::embedded::effect::ClientNotice;
 use crate::embedded::publish::check_track;
 use crate::port::MediaEvent;
 
-/// Number of announced tracks of a client that have no media section yet.
-const MAX_PENDING: usize = 20;
-
 /// Why a track that a client announces is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::embedded) enum AnnounceError {
@@ -27,7 +24,7 @@ pub(in crate::embedded) enum AnnounceError {
     UnknownTrack,
     /// The client has announced this track before.
     Queued,
-    /// The participant has as many tracks as one may have, or too many announced ones have no media section.
+    /// The participant has as many tracks as one may have.
     LimitExceeded,
     /// The type is neither audio nor video.
     UnsupportedType,
@@ -45,12 +42,11 @@ impl Machine {
         let (kind, source) =
             announcement::kind_and_source(request.r#type, request.source).ok_or(AnnounceError::UnsupportedType)?;
         check_track(&publisher.grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
-        let mut pending = client.tracks.values().filter(|track| !track.is_negotiated);
         if !request.sid.is_empty() {
             return Err(AnnounceError::UnknownTrack);
         } else if client.tracks.values().any(|track| track.cid == request.cid) {
             return Err(AnnounceError::Queued);
-        } else if client.tracks.len() >= self.limits.tracks || pending.nth(MAX_PENDING - 1).is_some() {
+        } else if client.tracks.len() >= self.limits.tracks {
             return Err(AnnounceError::LimitExceeded);
         }
         let track_sid: TrackSid =

@@ -5,8 +5,11 @@
 
 use conclave_model::{ClientAddress, Clock, Rate, RateLimit, RateLimits};
 
-/// Bytes. Descriptions of many tracks are large: a client with 1,000 sends one of a megabyte for each change.
+/// Bytes. Descriptions of many tracks are large: browsers take 5 kB for each video.
 const BYTES: Rate = Rate { per_second: 1024 * 1024, burst: 16 * 1024 * 1024 };
+/// Bytes of offers that the server has asked for. They do not count for the address either: in a room that fills, all those of an
+/// office send one for each change, as fast as the server asks them.
+const ASKED_BYTES: Rate = Rate { per_second: 4 * 1024 * 1024, burst: 64 * 1024 * 1024 };
 /// Messages. A long list counts as several, see [`Weight`].
 const MESSAGES: Rate = Rate { per_second: 200, burst: 4_000 };
 /// Changes a second, sustained, unless it is set otherwise.
@@ -63,6 +66,8 @@ pub(super) struct Weight {
     pub bytes: usize,
     /// The number of messages that take as long to handle: 1 and one more for every [`Weight::FIELDS`] fields.
     pub messages: usize,
+    /// Whether it is an offer.
+    pub is_offer: bool,
 }
 
 impl Weight {
@@ -71,7 +76,7 @@ impl Weight {
 
     /// Returns the weight of a message with this number of fields.
     pub fn new(bytes: usize, fields: usize) -> Self {
-        Self { bytes, messages: 1 + fields / Self::FIELDS }
+        Self { bytes, messages: 1 + fields / Self::FIELDS, is_offer: false }
     }
 }
 
@@ -104,8 +109,9 @@ impl Budgets {
 
     /// Returns the budget of a join from this address.
     pub fn client(&self, address: Option<ClientAddress>) -> ClientBudget {
-        let [bytes, messages, changes] = [BYTES, MESSAGES, self.changes].map(|rate| RateLimit::new(&self.clock, rate));
-        ClientBudget { address, rates: Rates { bytes, messages, changes }, awaited_offers: 0 }
+        let [bytes, messages, changes, asked_bytes] =
+            [BYTES, MESSAGES, self.changes, ASKED_BYTES].map(|rate| RateLimit::new(&self.clock, rate));
+        ClientBudget { address, rates: Rates { bytes, messages, changes }, awaited_offers: 0, asked_bytes }
     }
 }
 
@@ -116,6 +122,8 @@ pub(in crate::embedded) struct ClientBudget {
     rates: Rates<RateLimit>,
     /// How many offers the server has asked for that have not come.
     awaited_offers: u32,
+    /// The bytes of those.
+    asked_bytes: RateLimit,
 }
 
 impl ClientBudget {
@@ -127,7 +135,10 @@ impl ClientBudget {
     /// Counts a message.
     pub(super) fn take_message(&self, budgets: &Budgets, weight: Weight) -> Result<(), Excess> {
         let of_address = &budgets.addresses;
-        if !self.take(&self.rates.bytes, &of_address.bytes, weight.bytes) {
+        let is_asked = weight.is_offer
+            && self.awaited_offers > 0
+            && u32::try_from(weight.bytes).is_ok_and(|bytes| self.asked_bytes.take(bytes));
+        if !is_asked && !self.take(&self.rates.bytes, &of_address.bytes, weight.bytes) {
             return Err(Excess::Bytes);
         }
         let is_within = self.take(&self.rates.messages, &of_address.messages, weight.messages);
@@ -163,6 +174,9 @@ impl ClientBudget {
 }
 
 #[cfg(test)]
+mod real_use;
+
+#[cfg(test)]
 mod tests {
     use std::net::IpAddr;
     use std::time::Duration;
@@ -171,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    const MESSAGE: Weight = Weight { bytes: 100, messages: 1 };
+    const MESSAGE: Weight = Weight { bytes: 100, messages: 1, is_offer: false };
 
     fn budgets() -> (Clock, Budgets) {
         let clock = Clock::manual(Timestamp::from_millis(0));

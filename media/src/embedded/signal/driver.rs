@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::budget::{ClientBudget, Excess};
 use super::connection::{SignalConnection, SignalFrame, Socket, connection};
-use super::frames::{Change, FrameError, asks_for_offer, change_of, decode, encode, is_snapshot};
+use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::join::{ConnectRequest, JoinParameters};
 use super::refusal::Refusal;
 use super::registry::Input;
@@ -282,7 +282,7 @@ impl SessionTask {
             return;
         }
         self.writes_text |= matches!(frame, SignalFrame::Text(_));
-        match self.read_frame(frame) {
+        match read(frame, &mut self.budget, self.inner.budgets()) {
             Ok(request) => self.call(|session, turn| session.handle_request(turn, request)),
             Err(FrameError::Malformed) => {}
             Err(FrameError::Exceeds(excess)) => {
@@ -291,18 +291,6 @@ impl SessionTask {
                 self.call(Session::exclude);
             }
         }
-    }
-
-    /// Counts a frame, and reads it if the client may send it.
-    fn read_frame(&mut self, frame: &SignalFrame) -> Result<proto::SignalRequest, FrameError> {
-        let budgets = self.inner.budgets();
-        let request = decode(frame, |weight| self.budget.take_message(budgets, weight))?;
-        match change_of(&request) {
-            Some(Change::Offer) => self.budget.take_offer(budgets)?,
-            Some(Change::Other) => self.budget.take_change(budgets)?,
-            None => {}
-        }
-        Ok(request)
     }
 
     fn note_excess(&self, excess: Excess) {

@@ -5,7 +5,7 @@ use prost::Message as _;
 use proto::signal_request::Message as Request;
 use proto::signal_response::Message;
 
-use super::budget::{Excess, Weight};
+use super::budget::{Budgets, ClientBudget, Excess, Weight};
 use super::connection::SignalFrame;
 use super::shape::{REQUEST, ShapeError};
 
@@ -38,15 +38,34 @@ impl From<ShapeError> for FrameError {
     }
 }
 
-/// Reads a frame of a client. Before it is decoded, its shape is checked and its weight `taken` from what the client may send.
-pub(super) fn decode(
+/// The first byte of a request that is an offer: its field, which is delimited by its length.
+const OFFER: u8 = 1 << 3 | 2;
+
+/// Reads a frame of a client if it may send it.
+pub(super) fn read(
+    frame: &SignalFrame,
+    budget: &mut ClientBudget,
+    budgets: &Budgets,
+) -> Result<proto::SignalRequest, FrameError> {
+    let request = decode(frame, |weight| budget.take_message(budgets, weight))?;
+    match change_of(&request) {
+        Some(Change::Offer) => budget.take_offer(budgets)?,
+        Some(Change::Other) => budget.take_change(budgets)?,
+        None => {}
+    }
+    Ok(request)
+}
+
+/// Decodes a frame of a client. Before that, its shape is checked and its weight `taken` from what the client may send.
+fn decode(
     frame: &SignalFrame,
     taken: impl FnOnce(Weight) -> Result<(), Excess>,
 ) -> Result<proto::SignalRequest, FrameError> {
     match frame {
         SignalFrame::Binary(bytes) => {
             let shape = REQUEST.check(bytes);
-            taken(Weight::new(bytes.len(), shape.unwrap_or_default()))?;
+            let is_offer = bytes.first() == Some(&OFFER);
+            taken(Weight { is_offer, ..Weight::new(bytes.len(), shape.unwrap_or_default()) })?;
             shape?;
             proto::SignalRequest::decode(bytes.as_slice()).map_err(|_| FrameError::Malformed)
         }
@@ -62,7 +81,7 @@ pub(super) fn decode(
 
 /// What a request changes for others, or lets a media worker do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+enum Change {
     /// It negotiates media.
     Offer,
     /// It changes something else.
@@ -70,7 +89,7 @@ pub(super) enum Change {
 }
 
 /// Returns what a request changes, if it does.
-pub(super) fn change_of(request: &proto::SignalRequest) -> Option<Change> {
+fn change_of(request: &proto::SignalRequest) -> Option<Change> {
     match request.message.as_ref()? {
         Request::Offer(_) => Some(Change::Offer),
         Request::AddTrack(_)

@@ -1,0 +1,188 @@
+//! The default budgets are enough for what LiveKit's clients send in large calls.
+
+use std::time::Duration;
+
+use conclave_model::Timestamp;
+use livekit_protocol as proto;
+use prost::Message as _;
+use proto::signal_request::Message as Request;
+
+use super::*;
+use crate::embedded::signal::connection::SignalFrame;
+use crate::embedded::signal::frames::read;
+
+/// The bytes of a section of an offer of Chromium 156: to receive a video or sound, to send a video, and the rest of an offer.
+const RECEIVED_VIDEO: usize = 5_250;
+const RECEIVED_SOUND: usize = 980;
+const SENT_VIDEO: usize = 4_000;
+const OTHER: usize = 1_500;
+
+/// Clients behind one address, and a clock that they move.
+struct Office {
+    clock: Clock,
+    budgets: Budgets,
+    clients: Vec<ClientBudget>,
+}
+
+impl Office {
+    fn new(clients: usize) -> Self {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let budgets = Budgets::new(&clock, DEFAULT_CHANGES);
+        let address = Some("203.0.113.1".parse::<std::net::IpAddr>().unwrap().into());
+        let clients = (0..clients).map(|_| budgets.client(address)).collect();
+        Self { clock, budgets, clients }
+    }
+
+    /// A client sends a message, as a frame of its websocket.
+    #[track_caller]
+    fn send(&mut self, client: usize, message: Request) {
+        let request = proto::SignalRequest { message: Some(message) };
+        let frame = SignalFrame::Binary(request.encode_to_vec());
+        let read = read(&frame, &mut self.clients[client], &self.budgets);
+        assert_eq!(read.as_ref(), Ok(&request), "client {client} at {:?}", self.clock.monotonic());
+    }
+
+    /// A client answers by an offer that the server asks it for one.
+    #[track_caller]
+    fn answer_request(&mut self, client: usize, bytes: usize) {
+        self.clients[client].ask_for_offer();
+        self.send(client, offer(bytes));
+    }
+
+    /// A client does what it does every five seconds.
+    #[track_caller]
+    fn ping(&mut self, client: usize) {
+        self.send(client, Request::Ping(1));
+        self.send(client, Request::PingReq(proto::Ping { timestamp: 1, rtt: 1 }));
+    }
+}
+
+fn offer(bytes: usize) -> Request {
+    Request::Offer(proto::SessionDescription { r#type: "offer".into(), sdp: "v".repeat(bytes), ..Default::default() })
+}
+
+fn announcement(number: usize) -> Request {
+    let layer = proto::VideoLayer { width: 1_280, height: 720, bitrate: 1_700_000, ..Default::default() };
+    Request::AddTrack(proto::AddTrackRequest {
+        cid: format!("0b3d2f4e-9f6a-4a53-8a0f-{number:012}"),
+        name: format!("camera {number}"),
+        r#type: proto::TrackType::Video.into(),
+        source: proto::TrackSource::Camera.into(),
+        layers: vec![layer; 3],
+        ..Default::default()
+    })
+}
+
+/// What a client says of a track that it receives when its element comes into view or changes its size.
+fn settings(track: usize) -> Request {
+    let track_sids = vec![format!("TR_VC{track:010}")];
+    Request::TrackSetting(proto::UpdateTrackSettings { track_sids, width: 640, height: 360, ..Default::default() })
+}
+
+fn subscription(track: usize) -> Request {
+    let track_sids = vec![format!("TR_VC{track:010}")];
+    Request::Subscription(proto::UpdateSubscription { track_sids, subscribe: true, ..Default::default() })
+}
+
+fn mute(muted: bool) -> Request {
+    Request::Mute(proto::MuteTrackRequest { sid: "TR_AMabcdefghijkl".into(), muted })
+}
+
+#[test]
+fn a_client_publishes_50_tracks_at_once_and_another_receives_them() {
+    let mut office = Office::new(2);
+    let (publisher, receiver) = (0, 1);
+    for number in 0..50 {
+        office.send(publisher, announcement(number));
+    }
+    for number in 1..=50 {
+        office.send(publisher, offer(OTHER + number * SENT_VIDEO));
+        office.answer_request(receiver, OTHER + number * RECEIVED_VIDEO);
+        office.send(receiver, settings(number));
+        office.send(receiver, settings(number));
+    }
+    // It mutes and unmutes all of them at once, and again.
+    for number in 0..100 {
+        office.send(publisher, mute(number < 50));
+    }
+    office.ping(publisher);
+    office.ping(receiver);
+}
+
+#[test]
+fn a_client_with_two_connections_answers_the_offers_of_50_tracks() {
+    let mut office = Office::new(1);
+    for number in 1..=50 {
+        let sdp = "v".repeat(OTHER + number * 1_500);
+        office
+            .send(0, Request::Answer(proto::SessionDescription { r#type: "answer".into(), sdp, ..Default::default() }));
+        office.send(0, settings(number));
+    }
+}
+
+#[test]
+fn twenty_clients_behind_one_address_mute_and_unmute_as_fast_as_a_person_can() {
+    let mut office = Office::new(20);
+    for step in 0..30 * 5 {
+        for client in 0..20 {
+            office.send(client, mute(step % 2 == 0));
+            if step % 25 == 0 {
+                office.ping(client);
+            }
+        }
+        office.clock.advance(Duration::from_millis(200));
+    }
+}
+
+/// What a client of a room offers in which so many send, half of them a video.
+fn offer_of_room(senders: usize) -> usize {
+    OTHER + senders * RECEIVED_SOUND + senders / 2 * RECEIVED_VIDEO
+}
+
+#[test]
+fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
+    const CLIENTS: usize = 500;
+    // Of ten who join, one sends sound, and every second of these a video.
+    const SENDS: usize = 10;
+    let mut office = Office::new(CLIENTS);
+    for newcomer in 0..CLIENTS {
+        let senders = newcomer.div_ceil(SENDS);
+        office.send(newcomer, offer(offer_of_room(0)));
+        if newcomer % SENDS == 0 {
+            office.send(newcomer, announcement(0));
+            office.send(newcomer, offer(offer_of_room(senders) + SENT_VIDEO));
+            for client in 0..newcomer {
+                office.answer_request(client, offer_of_room(senders + 1));
+                office.send(client, settings(senders));
+                office.send(client, subscription(senders));
+            }
+        }
+        if senders > 0 {
+            office.answer_request(newcomer, offer_of_room(senders));
+        }
+        (0..senders).for_each(|track| office.send(newcomer, settings(track)));
+        office.clock.advance(Duration::from_millis(20));
+        if newcomer % 250 == 249 {
+            (0..=newcomer).for_each(|client| office.ping(client));
+        }
+    }
+    // Whose role changes is subscribed anew to all.
+    for client in 0..CLIENTS {
+        (0..CLIENTS / SENDS).for_each(|track| office.send(client, subscription(track)));
+    }
+}
+
+#[test]
+fn offers_that_the_server_has_asked_for_are_bounded_too() {
+    let mut office = Office::new(1);
+    let frame = |bytes| SignalFrame::Binary(proto::SignalRequest { message: Some(offer(bytes)) }.encode_to_vec());
+    let mut read_asked = |office: &mut Office| {
+        office.clients[0].ask_for_offer();
+        read(&frame(2_000_000), &mut office.clients[0], &office.budgets).is_ok()
+    };
+    let at_once = (0..100).take_while(|_| read_asked(&mut office)).count();
+    assert_eq!(at_once, (64 << 20) / 2_000_020 + (16 << 20) / 2_000_020);
+    office.clock.advance(Duration::from_secs(10));
+    let after = (0..100).take_while(|_| read_asked(&mut office)).count();
+    assert!((25..=27).contains(&after), "{after} in 10 s");
+}
