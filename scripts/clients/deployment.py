@@ -135,6 +135,13 @@ class Conclave:
             text = response.read()
         return json.loads(text) if text else None
 
+    def excesses(self):
+        """How many clients were disconnected since the start for what they sent."""
+        with urllib.request.urlopen(f"{self.ready['admin']}/metrics", timeout=10) as response:
+            lines = response.read().decode().splitlines()
+        names = ("conclave_rtc_excesses_total{", "conclave_rtc_clients_refused_total{")
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(names))
+
     def listed(self, path, key, most):
         """What a list of the API has, newest first; all of it, or so much."""
         found, has_more = [], True

@@ -29,7 +29,7 @@ class Native:
 
     def reset(self):
         self.room, self.tasks, self.inbox, self.history = None, [], [], []
-        self.inbound, self.sent = {}, 0
+        self.inbound, self.sent, self.subscriptions = {}, 0, []
 
     def call(self, action, timeout=40, **options):
         """Runs an action, and returns its result."""
@@ -61,6 +61,7 @@ class Native:
         return {"ms": round((time.monotonic() - begun) * 1000), "sid": room.local_participant.sid}
 
     def subscribed(self, track, publication, participant):
+        self.subscriptions.append((participant.identity, track))
         kind = "video" if track.kind == rtc.TrackKind.KIND_VIDEO else "audio"
         stream = rtc.VideoStream(track) if kind == "video" else rtc.AudioStream(track)
         self.inbound[f"{participant.identity} {kind}"] = received = {"track": track, "framesShown": 0}
@@ -81,6 +82,33 @@ class Native:
         microphone_options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         await self.room.local_participant.publish_track(microphone, microphone_options)
         self.tasks += [self.loop.create_task(self.film(video)), self.loop.create_task(self.speak(audio))]
+
+    async def publishMany(self, count):
+        """Publishes many sounds at once."""
+        sources = [rtc.AudioSource(SAMPLES_PER_SECOND, 1) for _ in range(count)]
+        tracks = [rtc.LocalAudioTrack.create_audio_track(f"track {number}", source) for number, source in enumerate(sources)]
+        publish = self.room.local_participant.publish_track
+        await asyncio.gather(*(publish(track, rtc.TrackPublishOptions(dtx=False)) for track in tracks))
+        self.tasks += [self.loop.create_task(self.speak(source)) for source in sources]
+
+    async def arriving(self, identity):
+        """How many tracks of a participant arrive."""
+        return sum([await self.has_packets(track) for of, track in list(self.subscriptions) if of == identity])
+
+    async def has_packets(self, track):
+        reports = [report.inbound_rtp for report in await track.get_stats() if report.WhichOneof("stats") == "inbound_rtp"]
+        return any(report.received.packets_received for report in reports)
+
+    async def toggle(self, seconds, perSecond):
+        """Mutes and unmutes what is published, so many times a second."""
+        tracks = [publication.track for publication in self.room.local_participant.track_publications.values()]
+        begun = time.monotonic()
+        for number in range(1, seconds * perSecond + 1):
+            for track in tracks:
+                track.mute() if number % 2 else track.unmute()
+            await asyncio.sleep(max(0, begun + number / perSecond - time.monotonic()))
+        for track in tracks:
+            track.unmute()
 
     async def film(self, source):
         """Sends pictures that differ from each other."""

@@ -8,7 +8,7 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 let room;
 let received = [];
 let events = [];
-let drawing;
+let drawing = [];
 let encoder;
 let session;
 
@@ -51,6 +51,32 @@ const actions = {
     await me.publishTrack(media.getVideoTracks()[0], { source: Track.Source.Camera, simulcast: true, videoCodec: 'vp8' });
     await me.publishTrack(media.getAudioTracks()[0], { source: Track.Source.Microphone, dtx: false });
     return tracks(me);
+  },
+
+  // Publishes many small videos and sounds at once.
+  async publishMany({ count }) {
+    const me = room.localParticipant;
+    const media = Array.from({ length: count / 2 }, (_, number) => painted(`${number * 10} 128 128`, 200 + number * 20, [64, 36])).flatMap((one) => one.getTracks());
+    await Promise.all(media.map((track, number) => me.publishTrack(track, { name: `track ${number}`, simulcast: false, videoCodec: 'vp8', dtx: false })));
+    return tracks(me);
+  },
+
+  // How many tracks of a participant arrive.
+  async arriving({ identity }) {
+    const publications = [...(room.remoteParticipants.get(identity)?.trackPublications.values() ?? [])];
+    const received = await Promise.all(publications.map((publication) => (publication.track ? inbound(publication) : {})));
+    return received.filter(({ packetsReceived }) => packetsReceived > 0).length;
+  },
+
+  // Mutes and unmutes what is published, so many times a second.
+  async toggle({ seconds, perSecond }) {
+    const publications = [...room.localParticipant.trackPublications.values()];
+    const begun = performance.now();
+    for (let number = 1; number <= seconds * perSecond; number += 1) {
+      await Promise.all(publications.map((one) => (number % 2 ? one.mute() : one.unmute())));
+      await sleep(begun + (number * 1000) / perSecond - performance.now());
+    }
+    await Promise.all(publications.map((one) => one.unmute()));
   },
 
   // Publishes by WHIP, as an encoder does: a color and a tone, or else the fake camera and microphone. The codec is preferred if one is named.
@@ -165,7 +191,7 @@ const actions = {
   },
 
   async leave() {
-    clearInterval(drawing);
+    drawing.splice(0).forEach(clearInterval);
     await room.disconnect();
   },
 };
@@ -186,23 +212,25 @@ function noise({ width, height }) {
   const below = (limit) => Math.floor(Math.random() * limit);
   const canvas = Object.assign(document.createElement('canvas'), { width, height });
   const context = canvas.getContext('2d');
-  drawing = setInterval(() => {
+  drawing.push(setInterval(() => {
     for (let change = 0; change < changes; change += 1) {
       context.fillStyle = `rgb(${below(256)} ${below(256)} ${below(256)})`;
       context.fillRect(below(width / square) * square, below(height / square) * square, square, square);
     }
-  }, 1000 / NOISE_FRAMES_PER_SECOND);
+  }, 1000 / NOISE_FRAMES_PER_SECOND));
   return canvas.captureStream(NOISE_FRAMES_PER_SECOND).getVideoTracks()[0];
 }
 
-function painted(color, tone) {
-  const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 360 });
-  const [context, sound] = [canvas.getContext('2d'), new AudioContext()];
-  clearInterval(drawing);
-  drawing = setInterval(() => {
+let audio;
+
+function painted(color, tone, [width, height] = [640, 360]) {
+  const canvas = Object.assign(document.createElement('canvas'), { width, height });
+  audio ??= new AudioContext();
+  const [context, sound] = [canvas.getContext('2d'), audio];
+  drawing.push(setInterval(() => {
     context.fillStyle = `rgb(${color})`;
     context.fillRect(0, 0, canvas.width, canvas.height);
-  }, 1000 / NOISE_FRAMES_PER_SECOND);
+  }, 1000 / NOISE_FRAMES_PER_SECOND));
   const [oscillator, end] = [new OscillatorNode(sound, { frequency: tone }), sound.createMediaStreamDestination()];
   oscillator.connect(new GainNode(sound, { gain: 0.3 })).connect(end);
   oscillator.start();

@@ -1,0 +1,40 @@
+"""Many tracks, and many participants behind one address: the default limits of signalling are enough for them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from telling import wait_for
+
+TRACKS = 50
+# How fast a person mutes and unmutes, and for how long.
+SECONDS, PER_SECOND = 30, 5
+
+
+def assert_nobody_was_closed(call):
+    for client in call.clients:
+        events = client.call("events")
+        assert not events, f"{client.name}: {events}"
+    assert call.conclave.excesses() == 0, "a client was closed for what it sent"
+
+
+def fifty_tracks_arrive(call):
+    """A client publishes 50 tracks at once, and the other receives them all, in both directions."""
+    one, two = call.clients
+    for publisher, receiver in ((one, two), (two, one)):
+        publisher.call("publishMany", count=TRACKS, timeout=90)
+        arriving = lambda: receiver.call("arriving", identity=publisher.name)
+        wait_for(f"{TRACKS} tracks of {publisher.name} at {receiver.name}", lambda: arriving() == TRACKS, 90)
+    assert_nobody_was_closed(call)
+    return f"{TRACKS} each"
+
+
+def twenty_mute_and_unmute(call):
+    """All mute and unmute at once, as fast as a person can, and nobody is closed."""
+    with ThreadPoolExecutor(len(call.clients)) as pool:
+        list(pool.map(lambda client: client.call("publishMany", count=2), call.clients))
+        list(pool.map(lambda client: client.call("toggle", timeout=120, seconds=SECONDS, perSecond=PER_SECOND), call.clients))
+    participants = lambda: call.conclave.request("GET", f"/v1/rooms/{call.room}/participants?limit=100")["participants"]
+    tracks = lambda: [track for participant in participants() for track in participant["tracks"]]
+    wait_for("all tracks unmuted", lambda: not any(track["muted"] for track in tracks()))
+    assert len(tracks()) == 2 * len(call.clients), f"{len(tracks())} tracks"
+    assert_nobody_was_closed(call)
+    return f"{len(call.clients)} of them, {SECONDS * PER_SECOND} changes each"
