@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use conclave_model::destination::Destination;
-use conclave_model::egress::{
-    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
-};
+use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress};
 use conclave_model::event::Event;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};

@@ -14,7 +14,9 @@ use serde_json::{Map, Value, json};
 use crate::filepath::FilePath;
 use crate::plan::Feature;
 use crate::rtmp::RtmpUrl;
-use crate::{BucketName, DestinationId, DestinationName, ErrorCode, Problem, Secret, StorageLabel, TemplateId, Timestamp};
+use crate::{
+    BucketName, DestinationId, DestinationName, ErrorCode, Problem, Secret, StorageLabel, TemplateId, Timestamp,
+};
 
 pub use input::{
     AzureInput, AzureWord, ConfigInput, Credential, GcpInput, GcpWord, RecordingInput, S3Input, S3Word, StorageType,

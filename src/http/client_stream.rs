@@ -3,12 +3,13 @@
 //! actix-web has deadlines for the head of a connection's first request and for the time until its next one. Without a deadline
 //! are the heads of later requests, bodies that no handler reads, and responses that the client does not read. They get one
 //! here: while no request is being handled, the client must send or read on within the timeout. Between two requests it may be
-//! silent for longer.
+//! silent for longer. And of what follows a request that was answered before its body had ended, such as the frames of a websocket
+//! that the server has closed, actix-http would read any number of bytes to drop them: beyond [`MOST_IGNORED`] it is shown the end.
 //!
 //! Nothing that a client has sent is lost by the way in which its connection ends. actix-http drops what it has read if it then
 //! meets an error, so an error of reading is shown to it as the end of what the client sends, and one of writing only after that.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -17,12 +18,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use actix_web::http::Method;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::connections::ConnectionPermit;
 use crate::tls::Socket;
+
+/// The most bytes that are read and dropped behind a request that was answered before its body had ended.
+const MOST_IGNORED: usize = 4 * 1024 * 1024;
 
 /// A connection with a deadline.
 pub struct ClientStream {
@@ -35,7 +41,6 @@ pub struct ClientStream {
     has_read_all: bool,
     /// Since when writing has failed. What is written from then on is dropped, until all that the client has sent was read.
     unwritable_since: Option<Instant>,
-    _permit: ConnectionPermit,
 }
 
 /// How long a client may keep the server waiting.
@@ -55,8 +60,14 @@ pub struct Activity {
     waiting_since: Cell<Instant>,
     /// Whether the last request has a body that was not read to its end.
     has_unread_body: Cell<bool>,
+    /// The bytes that were read since the last request was handled, if it has such a body.
+    ignored: Cell<usize>,
     /// Whether the last request was handled and the client has sent nothing since, as far as it is known.
     is_idle: Cell<bool>,
+    /// Gone once the connection is to be closed.
+    permit: RefCell<Option<ConnectionPermit>>,
+    /// The task of the connection.
+    task: AtomicWaker,
 }
 
 /// Something of a connection that is being handled. Until this is dropped, the client does not keep the server waiting.
@@ -67,14 +78,22 @@ impl Handling {
     pub fn begin(request: &HttpRequest) -> Option<Self> {
         let activity = request.conn_data::<Rc<Activity>>()?;
         activity.handling.set(activity.handling.get() + 1);
-        activity.has_unread_body.set(announces_body(request.headers()));
+        activity.has_unread_body.set(announces_body(request));
+        activity.ignored.set(0);
         Some(Self(Rc::clone(activity)))
     }
 }
 
-fn announces_body(headers: &HeaderMap) -> bool {
+fn announces_body(request: &HttpRequest) -> bool {
+    let headers = request.headers();
     let length = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
-    length || headers.contains_key(TRANSFER_ENCODING)
+    length || headers.contains_key(TRANSFER_ENCODING) || opens_websocket(request) || request.method() == Method::CONNECT
+}
+
+/// Whether a request asks for a websocket. All that follows is its body then.
+pub fn opens_websocket(request: &HttpRequest) -> bool {
+    let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
+    upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"))
 }
 
 /// Notes that the body of a request was read to its end, so that the connection is idle once the request was handled.
@@ -93,13 +112,36 @@ impl Drop for Handling {
 }
 
 impl Activity {
-    fn new() -> Rc<Self> {
+    fn new(permit: ConnectionPermit) -> Rc<Self> {
         Rc::new(Self {
             handling: Cell::new(0),
             waiting_since: Cell::new(Instant::now()),
             has_unread_body: Cell::new(false),
+            ignored: Cell::new(0),
             is_idle: Cell::new(false),
+            permit: RefCell::new(Some(permit)),
+            task: AtomicWaker::new(),
         })
+    }
+
+    /// Since when the server waits for the client: for a request, for its body, or until it reads the response. `None` while a
+    /// request is being handled.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        let waits = self.handling.get() == 0 || self.has_unread_body.get();
+        (waits && self.permit.borrow().is_some()).then(|| self.waiting_since.get())
+    }
+
+    /// Closes the connection, which does not count any more.
+    pub fn close(&self) {
+        self.permit.take();
+        self.task.wake();
+    }
+
+    /// Counts bytes that were read, if they follow a request that was handled before its body had ended.
+    fn note_read(&self, bytes: usize) {
+        if self.handling.get() == 0 && self.has_unread_body.get() {
+            self.ignored.set(self.ignored.get() + bytes);
+        }
     }
 
     fn note_progress(&self) {
@@ -127,15 +169,7 @@ impl ClientStream {
     #[must_use]
     pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
         let timer = Box::pin(sleep(timeouts.request));
-        Self {
-            socket,
-            activity: Activity::new(),
-            timeouts,
-            timer,
-            has_read_all: false,
-            unwritable_since: None,
-            _permit: permit,
-        }
+        Self { socket, activity: Activity::new(permit), timeouts, timer, has_read_all: false, unwritable_since: None }
     }
 
     /// The client's address.
@@ -151,8 +185,12 @@ impl ClientStream {
     }
 
     /// The end of an operation for which the client is not ready: an error once the client has kept the server waiting for
-    /// too long.
+    /// too long, or the connection is to be closed.
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        self.activity.task.register(context.waker());
+        if self.activity.permit.borrow().is_none() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         loop {
             ready!(self.timer.as_mut().poll(context));
             let unwritable = self.unwritable_since.map(|since| since + self.timeouts.request);
@@ -176,18 +214,30 @@ impl ClientStream {
     }
 }
 
+impl Drop for ClientStream {
+    /// The connection does not count any more, although requests may still share its activity.
+    fn drop(&mut self) {
+        self.activity.permit.take();
+    }
+}
+
 impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.activity.ignored.get() > MOST_IGNORED {
+            self.has_read_all = true;
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         // After an error nothing more can be read, as after an end.
         if Pin::new(&mut self.socket).poll_read(context, buffer).is_pending() {
             return self.poll_deadline(context);
         }
         self.has_read_all |= buffer.filled().len() == before;
+        self.activity.note_read(buffer.filled().len() - before);
         self.activity.end_idle_time();
         Poll::Ready(Ok(()))
     }

@@ -32,6 +32,7 @@ pub mod key_locks;
 pub mod limits;
 pub mod livekit_webhook;
 pub mod metrics;
+pub mod open_connections;
 pub mod openapi;
 pub mod operation;
 pub mod origins;

@@ -14,6 +14,7 @@ use actix_web::App;
 use actix_web::dev::{AppConfig, Server as ActixServer, ServerHandle};
 use actix_web::middleware::from_fn;
 use actix_web::web::ServiceConfig;
+use conclave_model::ClientAddress;
 use tokio::net::TcpStream;
 
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
@@ -22,6 +23,7 @@ use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
 use crate::http::client_stream::{ClientStream, ClientTimeouts};
 use crate::http::connections::Connections;
+use crate::http::open_connections::OpenConnections;
 use crate::http::state::AppState;
 use crate::http::trace::trace;
 use crate::http::{admin, app, redirect};
@@ -106,6 +108,7 @@ pub fn serve(
         workers: config.http.worker_threads(),
         shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
         connections: connections(descriptors::max_connections(config.http.max_connections)),
+        gives_way: false,
         timeouts,
         tls,
     };
@@ -115,6 +118,7 @@ pub fn serve(
         // The streams of `/debug/events` do not end by themselves, so a stop does not wait for the admin listener.
         shutdown_timeout: 0,
         connections: connections(ADMIN_MAX_CONNECTIONS),
+        gives_way: true,
         timeouts,
         tls: None,
     };
@@ -123,6 +127,7 @@ pub fn serve(
         workers: 1,
         shutdown_timeout: 0,
         connections: connections(REDIRECT_MAX_CONNECTIONS),
+        gives_way: true,
         timeouts,
         tls: None,
     };
@@ -140,6 +145,8 @@ struct Listener {
     /// Seconds that requests in flight have at a stop.
     shutdown_timeout: u64,
     connections: Arc<Connections>,
+    /// Whether one of them is closed for a new one if there are as many as may be, see [`OpenConnections`].
+    gives_way: bool,
     /// See [`ClientStream`].
     timeouts: ClientTimeouts,
     /// Does the handshake, if connections are encrypted.
@@ -151,7 +158,7 @@ impl Listener {
     /// close one that is too slow.
     fn serve(self, socket: TcpListener, state: &Arc<AppState>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
-        let Self { configure, connections, timeouts, tls, .. } = self;
+        let Self { configure, connections, gives_way, timeouts, tls, .. } = self;
         // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
         let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
         let server = ActixServer::build().workers(self.workers).max_concurrent_connections(of_worker);
@@ -168,7 +175,9 @@ impl Listener {
                 .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
                 .h1(map_config(app, |()| AppConfig::default()));
             let (connections, tls) = (Arc::clone(&connections), tls.clone());
-            fn_service(move |stream| accept(stream, timeouts, Arc::clone(&connections), tls.clone())).and_then(http)
+            let open = gives_way.then(OpenConnections::default);
+            let accept = move |stream| accept(stream, timeouts, Arc::clone(&connections), open.clone(), tls.clone());
+            fn_service(accept).and_then(http)
         })?;
         Ok(server.run())
     }
@@ -183,15 +192,22 @@ async fn accept(
     stream: TcpStream,
     timeouts: ClientTimeouts,
     connections: Arc<Connections>,
+    open: Option<OpenConnections>,
     tls: Option<TlsAcceptor>,
 ) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
     let peer = stream.peer_addr()?;
-    let permit = connections.admit(peer.ip()).map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+    let permit = connections.admit(peer.ip()).or_else(|limit| match &open {
+        Some(open) if open.close_one() => connections.admit(peer.ip()),
+        _ => Err(limit),
+    });
+    let permit = permit.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
     let socket = match tls {
         Some(tls) => tls.accept(stream).await?,
         None => Socket::Plain(stream),
     };
-    Ok((ClientStream::new(socket, timeouts, permit), Some(peer)))
+    let stream = ClientStream::new(socket, timeouts, permit);
+    open.inspect(|open| open.add(ClientAddress::from(peer.ip()), &stream.activity()));
+    Ok((stream, Some(peer)))
 }
 
 fn spawn(server: ActixServer) -> ServerHandle {

@@ -79,7 +79,7 @@ fn validity_and_names(certificate: &CertificateDer<'_>) -> Result<([Timestamp; 2
     Ok((limits, names.filter_map(host_name).collect()))
 }
 
-fn host_name(name: &GeneralName<'_>) -> Option<String> {
+fn host_name(name: &GeneralName) -> Option<String> {
     match name {
         GeneralName::DnsName(name) => Some(name.to_string()),
         GeneralName::IpAddress(bytes) => {

@@ -15,6 +15,7 @@ use serde_json::json;
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Message, WebSocket};
 
+use crate::frame::connections::assert_is_not_read_for_ever;
 use crate::support::{Request, Response, TestApp, WAIT_LIMIT, eventually};
 
 /// A websocket of a client.
@@ -248,6 +249,18 @@ fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counte
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
     client.send(SignalRequest::Ping(1));
     client.until(|response| matches!(response, SignalResponse::Pong(_)).then_some(()));
+}
+
+#[test]
+fn a_client_that_sends_on_after_the_end_of_its_session_is_closed() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let path = format!("/rtc{}", query(&app.token("standup", "mallory", "host")));
+    let mut client = Client::connect(&app, &path).unwrap();
+    client.send(SignalRequest::Leave(proto::LeaveRequest::default()));
+    while client.next().is_some() {}
+    let MaybeTlsStream::Plain(stream) = client.0.get_ref() else { panic!("a plain stream") };
+    assert_is_not_read_for_ever(stream, &[0; 0x1_0000]);
 }
 
 #[test]

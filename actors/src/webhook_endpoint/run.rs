@@ -112,7 +112,8 @@ impl Run {
             Some(last) if last.outcome.timed_out => Lane::TimedOut,
             Some(_) => Lane::Answering,
         };
-        let at_once = if self.last.as_ref().is_some_and(|last| last.outcome.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
+        let at_once =
+            if self.last.as_ref().is_some_and(|last| last.outcome.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
         let mut stopping = self.stopping.clone();
         let stopped = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
         match select(pin!(self.context.deliveries.permits(&self.project, lane, at_once)), stopped).await {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use conclave_media::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData,
+    Survey,
 };
 use conclave_model::destination::RecordingConfig;
 use conclave_model::egress::{EgressPlan, EgressState, EgressStatus, StartedEgress};
@@ -140,11 +141,7 @@ impl MediaPlane for FaultyPlane {
         Ok(())
     }
 
-    async fn start_egress(
-        &self,
-        _: Arc<EgressPlan>,
-        _: Option<RecordingConfig>,
-    ) -> Result<StartedEgress, MediaError> {
+    async fn start_egress(&self, _: Arc<EgressPlan>, _: Option<RecordingConfig>) -> Result<StartedEgress, MediaError> {
         let mut egresses = self.egresses.lock().unwrap();
         let state = EgressState {
             egress_id: format!("EG_{}", egresses.len()).parse().unwrap(),

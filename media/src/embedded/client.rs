@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
+use conclave_model::{Identity, ParticipantSid, TrackSid};
 use livekit_protocol::TrackInfo;
 
 /// Number of tracks about which a client can have a wish; more are ignored.

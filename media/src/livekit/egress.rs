@@ -31,11 +31,7 @@ pub(super) struct Egresses {
 
 impl Egresses {
     /// Starts an egress. Opens its room first: LiveKit refuses an egress of a room that is not live.
-    pub async fn start(
-        &self,
-        plan: &EgressPlan,
-        storage: Option<&RecordingConfig>,
-    ) -> Result<EgressState, MediaError> {
+    pub async fn start(&self, plan: &EgressPlan, storage: Option<&RecordingConfig>) -> Result<EgressState, MediaError> {
         let call = start_call(&to_proto(plan, storage, &self.recordings)?)?;
         self.rooms.open(&plan.room, plan.max_participants).await?;
         let started = self.client.call(call).await.map_err(start_error)?;
@@ -86,8 +82,7 @@ impl Egresses {
 
     /// Returns the running egresses that a start by this plan may have started at `since` or later.
     pub async fn started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
-        let running =
-            proto::ListEgressRequest { room_name: plan.room.to_string(), active: true, ..Default::default() };
+        let running = proto::ListEgressRequest { room_name: plan.room.to_string(), active: true, ..Default::default() };
         let listed = empty_without_redis(self.client.call(calls::list_egress(&running)).await)?.items;
         let started = listed.iter().filter(|info| is_started_by(info, plan, since));
         Ok(started.filter_map(|info| info.egress_id.parse().ok()).collect())

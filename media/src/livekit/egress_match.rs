@@ -53,7 +53,8 @@ impl Outline<'_> {
                 self.streams.is_empty() && matches!(self.files[..], [file] if ends_with(file, filepath))
             }
             EgressOutput::Streams(urls) => {
-                self.files.is_empty() && urls.iter().map(|url| without_key(url.reveal())).eq(self.streams.iter().copied())
+                self.files.is_empty()
+                    && urls.iter().map(|url| without_key(url.reveal())).eq(self.streams.iter().copied())
             }
         };
         self.subject == subject && goes_there
@@ -72,9 +73,7 @@ fn without_key(url: &str) -> &str {
 /// Returns what this server's kinds of requests are compared by; `None` for other kinds.
 fn outline(request: &Request) -> Option<Outline<'_>> {
     match request {
-        Request::RoomComposite(request) => {
-            Some(encoded(Subject::Room, &request.file_outputs, &request.stream_outputs))
-        }
+        Request::RoomComposite(request) => Some(encoded(Subject::Room, &request.file_outputs, &request.stream_outputs)),
         Request::Participant(request) => {
             let subject = Subject::Participant(&request.identity);
             Some(encoded(subject, &request.file_outputs, &request.stream_outputs))
@@ -175,7 +174,11 @@ mod tests {
             Some(Request::Track(proto::TrackEgressRequest { track_id: track_id.into(), output, ..Default::default() }))
         };
         for (plan, same, others) in [
-            (&of_participant, participant("alice"), [participant("bob"), track("TR_1"), Some(room(Some("a.mp4"), None))]),
+            (
+                &of_participant,
+                participant("alice"),
+                [participant("bob"), track("TR_1"), Some(room(Some("a.mp4"), None))],
+            ),
             (&of_track, track("TR_1"), [track("TR_2"), participant("alice"), Some(room(Some("a.mp4"), None))]),
         ] {
             assert!(is_started_by(&started(1, same), plan, since));

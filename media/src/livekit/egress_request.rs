@@ -88,9 +88,7 @@ fn outputs(
     recordings: &Path,
 ) -> (Vec<proto::EncodedFileOutput>, Vec<proto::StreamOutput>) {
     match output {
-        EgressOutput::File { filepath, .. } => {
-            (vec![encoded_file(room, filepath, storage, recordings)], Vec::new())
-        }
+        EgressOutput::File { filepath, .. } => (vec![encoded_file(room, filepath, storage, recordings)], Vec::new()),
         EgressOutput::Streams(urls) => (Vec::new(), vec![stream_output(urls)]),
     }
 }

@@ -228,11 +228,7 @@ impl MediaPlane for LivekitPlane {
         Ok(self.0.egresses.start(&plan, storage.as_ref()).await?.into())
     }
 
-    async fn egresses_started_by(
-        &self,
-        plan: &EgressPlan,
-        since: Timestamp,
-    ) -> Result<Vec<EgressId>, MediaError> {
+    async fn egresses_started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
         self.0.egresses.started_by(plan, since).await
     }
 

@@ -28,7 +28,8 @@ use self::circuit_breaker::CircuitBreaker;
 pub use self::circuit_breaker::CircuitSettings;
 use crate::metrics::{CallOutcome, MediaMetrics};
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData,
+    Survey,
 };
 
 /// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
@@ -178,11 +179,7 @@ impl MediaPlane for MonitoredPlane {
         self.call("start_egress", self.0.plane.start_egress(plan, storage)).await
     }
 
-    async fn egresses_started_by(
-        &self,
-        plan: &EgressPlan,
-        since: Timestamp,
-    ) -> Result<Vec<EgressId>, MediaError> {
+    async fn egresses_started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
         self.call("egresses_started_by", self.0.plane.egresses_started_by(plan, since)).await
     }
 

@@ -103,11 +103,7 @@ pub trait MediaPlane: Send + Sync + 'static {
 
     /// Returns the running egresses that a start by this plan at `since` may have started, also if its answer was lost. None on a
     /// plane whose answers cannot be lost.
-    async fn egresses_started_by(
-        &self,
-        _plan: &EgressPlan,
-        _since: Timestamp,
-    ) -> Result<Vec<EgressId>, MediaError> {
+    async fn egresses_started_by(&self, _plan: &EgressPlan, _since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
         Ok(Vec::new())
     }
 

@@ -194,9 +194,8 @@ impl World<'_> {
         }
         assert!(self.overtaken.values().all(|times| *times <= 1), "{:?}", self.overtaken);
         let state = self.permits.lock();
-        let known = |project: usize| {
-            self.held_by(project) > 0 || self.waiting.iter().any(|(waiter, _)| *waiter == project)
-        };
+        let known =
+            |project: usize| self.held_by(project) > 0 || self.waiting.iter().any(|(waiter, _)| *waiter == project);
         assert_eq!(state.taken, self.held.len());
         for (project, id) in self.projects.iter().enumerate() {
             assert_eq!(state.projects.contains_key(id), known(project), "project {project}");

@@ -11,12 +11,13 @@ mod socket;
 use std::sync::Arc;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{AUTHORIZATION, UPGRADE};
+use actix_web::http::header::AUTHORIZATION;
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::rtc::ConnectionMode;
 use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, Refusal};
 
+use super::client_stream::opens_websocket;
 use super::resource::no_such_route;
 use super::state::AppState;
 pub use response::any_origin;
@@ -74,7 +75,7 @@ async fn connect(
     request: &HttpRequest,
     payload: Payload,
 ) -> HttpResponse {
-    if !is_upgrade(request) {
+    if !opens_websocket(request) {
         return plain(StatusCode::NOT_FOUND, "this path takes websockets");
     }
     let admitted = async { Ok::<_, Rejection>(plane.connect(connect_request(state, mode, request)?).await?) };
@@ -104,9 +105,4 @@ fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let read = ConnectRequest::new(mode, request.query_string(), authorization).map_err(Refusal::from)?;
     Ok(read.from_address(state.limits.client_address(request)))
-}
-
-fn is_upgrade(request: &HttpRequest) -> bool {
-    let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
-    upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"))
 }

@@ -170,9 +170,7 @@ fn check_urls<'a>(
     context: &'a RequestContext,
     input: &'a Input<RoomPath, NoParams, Checked<StartBroadcast>>,
 ) -> CheckResult<'a> {
-    Box::pin(async move {
-        check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", &input.body.0.urls)).await
-    })
+    Box::pin(async move { check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", &input.body.0.urls)).await })
 }
 
 async fn list(

@@ -1,10 +1,12 @@
 //! Connections: how many there may be, and how long a client may keep the server waiting.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use conclave::config::Config;
+use rustix::net::{AddressFamily, SocketType, bind, connect as connect_socket, socket};
 use serde_json::json;
 
 use crate::support::{TestApp, WAIT_LIMIT, Watcher, eventually};
@@ -12,6 +14,9 @@ use crate::tools::parsed;
 
 /// The time that clients have, in these tests.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// More than the server reads behind a refusal and the buffers of both sockets take.
+const MOST_UNREAD: usize = 64 * 1024 * 1024;
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -153,4 +158,87 @@ fn connections_beyond_the_maximum_are_closed_and_counted() {
     assert!(metrics.contains("conclave_http_connections_refused_total{limit=\"total\"} 1\n"), "{metrics}");
     open.pop();
     eventually(|| app.get("/healthz").try_send().is_some_and(|answer| answer.status == 200));
+}
+
+/// Sends a part of a body again and again, until the server has closed the connection.
+#[track_caller]
+pub fn assert_is_not_read_for_ever(mut stream: &TcpStream, part: &[u8]) {
+    stream.set_write_timeout(Some(WAIT_LIMIT)).unwrap();
+    let mut sent = 0;
+    while stream.write_all(part).is_ok() {
+        sent += part.len();
+        assert!(sent < MOST_UNREAD, "the server reads on");
+    }
+}
+
+#[test]
+fn a_client_that_sends_on_after_its_refusal_is_closed() {
+    let app = TestApp::start();
+    let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x1_0000], b"\r\n"].concat();
+    for (header, part) in [("Transfer-Encoding: chunked", chunk.as_slice()), ("Content-Length: 1000000000000", &chunk)]
+    {
+        let head = format!("POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer nobody\r\n{header}\r\n\r\n");
+        let mut stream = send(&app.api, &head);
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 401");
+        assert_is_not_read_for_ever(&stream, part);
+    }
+}
+
+#[test]
+fn a_body_of_some_size_that_is_refused_unread_leaves_its_connection_to_the_next_request() {
+    let app = TestApp::start();
+    let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x1_0000], b"\r\n"].concat();
+    let mut stream = connect(&app.api);
+    // Each is read and dropped for itself.
+    for _ in 0..4 {
+        let head = "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&chunk.repeat(32)).unwrap();
+        stream.write_all(b"0\r\n\r\n").unwrap();
+    }
+    stream.write_all(HEALTH.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    let answers = rest(stream);
+    assert_eq!((answers.matches("HTTP/1.1 401").count(), answers.matches("HTTP/1.1 200").count()), (4, 1), "{answers}");
+}
+
+/// Connects from another address of this machine, and sends a request.
+fn kept_alive_from(source: &str, address: &str) -> TcpStream {
+    let socket: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
+    connect_socket(&socket, &address.trim_start_matches("http://").parse::<SocketAddr>().unwrap()).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    assert_is_answered(&mut stream);
+    stream
+}
+
+#[track_caller]
+fn assert_is_answered(stream: &mut TcpStream) {
+    stream.write_all(HEALTH.as_bytes()).unwrap();
+    let mut answer = [0; 4_096];
+    let read = stream.read(&mut answer).unwrap();
+    assert!(answer[..read].starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer[..read]));
+}
+
+#[test]
+fn connections_that_wait_give_way_to_new_ones_on_the_admin_listener() {
+    let app = TestApp::start();
+    let watcher = Watcher::open(&app.admin, "");
+    let mut others: Vec<_> = (0..5).map(|_| kept_alive_from("127.0.0.2", &app.admin)).collect();
+    let unread_body = "POST /sandbox/join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                       Content-Length: 100\r\n\r\n{";
+    // As many of each kind as there may be at all.
+    for begun in ["", "GET /hea", unread_body, HEALTH] {
+        let held: Vec<_> = (0..1_024).map(|_| send(&app.admin, begun)).collect();
+        for path in ["/healthz", "/readyz", "/debug/actors"] {
+            app.admin("GET", path).send().expect(200);
+        }
+        drop(held);
+    }
+    others.iter_mut().for_each(assert_is_answered);
+    app.room("standup");
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    assert_eq!(watcher.next().event, "room.finished");
 }

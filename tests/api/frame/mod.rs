@@ -2,7 +2,7 @@
 
 mod admission;
 mod bodies;
-mod connections;
+pub mod connections;
 mod credentials;
 mod envelope;
 mod idempotency;

@@ -2,8 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 
 use conclave_model::{EndpointId, ProjectId, Secret};
 use test_http_server::{Request, serve};
