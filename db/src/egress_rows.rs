@@ -113,7 +113,7 @@ pub(crate) fn advance(
     if moved {
         let context =
             EventContext { project_id: egress.project_id.clone(), room: egress.room.clone(), occurred_at: at };
-        tx.emit(&Event::egress_updated(context, egress.kind(), &egress.egress_id, egress.status))?;
+        tx.emit(&Event::egress_updated(context, egress.kind(), egress.egress_id.clone(), egress.status))?;
     }
     Ok(egress)
 }

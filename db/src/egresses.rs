@@ -98,7 +98,8 @@ fn start(tx: &mut Tx<'_>, plan: &EgressPlan, started: &StartedEgress) -> Result<
     if started.is_uploaded_by_server {
         uploads::insert(tx, &egress.project_id, &egress.egress_id)?;
     }
-    tx.emit(&Event::egress_started(event_context(&room, egress.started_at), egress.kind(), &egress.egress_id))?;
+    let context = event_context(&room, egress.started_at);
+    tx.emit(&Event::egress_started(context, egress.kind(), egress.egress_id.clone()))?;
     let upload = started.is_uploaded_by_server.then(PendingUpload::default);
     Ok(RunningEgress { egress, room_open: true, upload })
 }

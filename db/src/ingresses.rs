@@ -153,7 +153,7 @@ fn advance(
     tx.sql.put(update, args![before.id, &before.project_id, next, error, tx.now, deleted_at])?;
     let Some(status) = before.status.event_status(next) else { return Ok(()) };
     let context = EventContext { project_id: before.project_id.clone(), room: before.room.clone(), occurred_at: at };
-    tx.emit(&Event::ingress(context, &before.ingress_id, &before.participant_identity, status))
+    tx.emit(&Event::ingress(context, before.ingress_id.clone(), before.participant_identity.clone(), status))
 }
 
 /// Records a reported state, unless it is known already or the endpoint is final.

@@ -121,7 +121,7 @@ fn joined(tx: &mut Tx<'_>, room: &mut Room, participant: &Participant, at: Times
         start_room(tx, room, at)?;
         set_deadline(tx, room, None)?;
     }
-    tx.emit(&Event::participant_joined(event_context(room, at), &ParticipantRef::from(participant)))
+    tx.emit(&Event::participant_joined(event_context(room, at), ParticipantRef::from(participant)))
 }
 
 /// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.
@@ -271,7 +271,7 @@ impl Store {
                 return Ok(());
             }
             let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::participant_gone(event_context(&room, at), &participant, false))
+            tx.emit(&Event::participant_gone(event_context(&room, at), participant, false))
         })
         .await
     }

@@ -84,9 +84,9 @@ pub(crate) fn close_session(
     let at = at.max(participant.joined_at);
     for track in tx.sql.many(OPEN_TRACKS, args![session], track)? {
         end_track(tx, project, session, &track, at)?;
-        tx.emit(&Event::track(event_context(room, at), &who, &track, false))?;
+        tx.emit(&Event::track(event_context(room, at), who.clone(), track, false))?;
     }
     tx.sql.put(CLOSE, args![session, project, at])?;
     tx.count_time(project, participant.joined_at, at)?;
-    tx.emit(&Event::participant_gone(event_context(room, at), &who, clean))
+    tx.emit(&Event::participant_gone(event_context(room, at), who, clean))
 }

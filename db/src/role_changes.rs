@@ -129,7 +129,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     };
     insert(tx, &room.project_id, room.id, &change)?;
     let participant = ParticipantRef { identity: before.identity, sid: before.sid, role: Some(new.role) };
-    tx.emit(&Event::role_changed(event_context(&room, tx.now), &participant, before.role, &change.changed_by))?;
+    tx.emit(&Event::role_changed(event_context(&room, tx.now), participant, before.role, &change.changed_by))?;
     Ok(RoleChanged { change, participant: new.participant })
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn reopen_tracks(
     for track in participant.tracks.iter().map(TrackSummary::from) {
         let row = args![room.id, &participant.sid, &room.project_id, &track.sid];
         if tx.sql.change(REOPEN, row)? > 0 {
-            tx.emit(&Event::track(event_context(room, at), &ParticipantRef::from(participant), &track, true))?;
+            tx.emit(&Event::track(event_context(room, at), ParticipantRef::from(participant), track, true))?;
         }
     }
     Ok(())
@@ -65,7 +65,7 @@ fn record_track(
     if write(tx, project, session, track, at)? {
         let room = by_id(tx.sql, project, room)?;
         let participant = with_role(tx.sql, project, session, participant)?;
-        tx.emit(&Event::track(event_context(&room, at), &participant, track, published))?;
+        tx.emit(&Event::track(event_context(&room, at), participant, track.clone(), published))?;
     }
     Ok(())
 }
@@ -138,7 +138,7 @@ impl Store {
                 participant = with_role(tx.sql, &project, session, participant)?;
             }
             let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::publish_limit(event_context(&room, at), &participant, &limit))
+            tx.emit(&Event::publish_limit(event_context(&room, at), participant, limit))
         })
         .await
     }

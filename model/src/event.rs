@@ -1,4 +1,4 @@
-//! The 20 events a project reports, each with its exact set of fields (contract "Events").
+//! The 20 events that a project reports, each with its exact set of fields.
 //!
 //! An [`Event`] is made by the constructor of its event type, so that a field which belongs to an event type cannot be
 //! forgotten and one which does not cannot slip in.
@@ -59,13 +59,16 @@ word_enum! {
 }
 
 /// The participant that an event is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ParticipantRef {
     /// The identity, unique in the room while the participant is connected.
+    #[serde(rename = "participant_identity")]
     pub identity: Identity,
     /// The id of the join.
+    #[serde(rename = "participant_sid")]
     pub sid: ParticipantSid,
     /// The role at the time of the event; absent if the participant has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<RoleName>,
 }
 
@@ -87,15 +90,19 @@ pub struct EventContext {
 }
 
 /// The fields of a track that its events contain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrackSummary {
     /// The media plane's id of the track.
+    #[serde(rename = "track_sid")]
     pub sid: TrackSid,
     /// Audio, video or data.
+    #[serde(rename = "track_kind")]
     pub kind: TrackKind,
     /// The device or screen that the track captures.
+    #[serde(rename = "track_source")]
     pub source: TrackSource,
     /// Whether the track was muted at the time of the event.
+    #[serde(rename = "track_muted")]
     pub muted: bool,
 }
 
@@ -117,40 +124,51 @@ pub struct Event {
     pub room: RoomName,
     /// The instant of the event by the clock of its context.
     pub occurred_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    participant_identity: Option<Identity>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    participant_sid: Option<ParticipantSid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<RoleName>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    previous_role: Option<RoleName>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    changed_by_identity: Option<Identity>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    changed_by_api_key_prefix: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    track_sid: Option<TrackSid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    track_kind: Option<TrackKind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    track_source: Option<TrackSource>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    track_muted: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    egress_id: Option<EgressId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recording_status: Option<EgressStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    broadcast_status: Option<EgressStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ingress_id: Option<IngressId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ingress_status: Option<IngressStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    publish_kbps: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    publish_max_kbps: Option<u32>,
+    #[serde(flatten)]
+    fields: Fields,
+}
+
+/// The fields of an event beside those that all have, by what the event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum Fields {
+    Room {},
+    Participant(ParticipantRef),
+    RoleChange {
+        #[serde(flatten)]
+        participant: ParticipantRef,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        previous_role: Option<RoleName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        changed_by_identity: Option<Identity>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        changed_by_api_key_prefix: Option<String>,
+    },
+    Track {
+        #[serde(flatten)]
+        participant: ParticipantRef,
+        #[serde(flatten)]
+        track: TrackSummary,
+    },
+    PublishLimit {
+        #[serde(flatten)]
+        participant: ParticipantRef,
+        #[serde(flatten)]
+        limit: PublishLimit,
+    },
+    Recording {
+        egress_id: EgressId,
+        recording_status: EgressStatus,
+    },
+    Broadcast {
+        egress_id: EgressId,
+        broadcast_status: EgressStatus,
+    },
+    Ingress {
+        participant_identity: Identity,
+        ingress_id: IngressId,
+        ingress_status: IngressStatus,
+    },
 }
 
 /// The caller that changed a role.
@@ -189,147 +207,85 @@ impl ChangedBy {
 }
 
 impl Event {
-    fn bare(event_type: EventType, context: EventContext) -> Self {
-        Self {
-            event_type,
-            project_id: context.project_id,
-            room: context.room,
-            occurred_at: context.occurred_at,
-            participant_identity: None,
-            participant_sid: None,
-            role: None,
-            previous_role: None,
-            changed_by_identity: None,
-            changed_by_api_key_prefix: None,
-            track_sid: None,
-            track_kind: None,
-            track_source: None,
-            track_muted: None,
-            egress_id: None,
-            recording_status: None,
-            broadcast_status: None,
-            ingress_id: None,
-            ingress_status: None,
-            publish_kbps: None,
-            publish_max_kbps: None,
-        }
+    fn new(event_type: EventType, context: EventContext, fields: Fields) -> Self {
+        let EventContext { project_id, room, occurred_at } = context;
+        Self { event_type, project_id, room, occurred_at, fields }
     }
 
     /// `room.started`.
     #[must_use]
     pub fn room_started(context: EventContext) -> Self {
-        Self::bare(EventType::RoomStarted, context)
+        Self::new(EventType::RoomStarted, context, Fields::Room {})
     }
 
     /// `room.finished`.
     #[must_use]
     pub fn room_finished(context: EventContext) -> Self {
-        Self::bare(EventType::RoomFinished, context)
-    }
-
-    fn of_participant(event_type: EventType, context: EventContext, participant: &ParticipantRef) -> Self {
-        Self {
-            participant_identity: Some(participant.identity.clone()),
-            participant_sid: Some(participant.sid.clone()),
-            role: participant.role.clone(),
-            ..Self::bare(event_type, context)
-        }
+        Self::new(EventType::RoomFinished, context, Fields::Room {})
     }
 
     /// `participant.joined`.
     #[must_use]
-    pub fn participant_joined(context: EventContext, participant: &ParticipantRef) -> Self {
-        Self::of_participant(EventType::ParticipantJoined, context, participant)
+    pub fn participant_joined(context: EventContext, participant: ParticipantRef) -> Self {
+        Self::new(EventType::ParticipantJoined, context, Fields::Participant(participant))
     }
 
     /// `participant.left` after a clean leave, else `participant.connection_aborted`.
     #[must_use]
-    pub fn participant_gone(context: EventContext, participant: &ParticipantRef, clean: bool) -> Self {
+    pub fn participant_gone(context: EventContext, participant: ParticipantRef, clean: bool) -> Self {
         let event_type = if clean { EventType::ParticipantLeft } else { EventType::ParticipantConnectionAborted };
-        Self::of_participant(event_type, context, participant)
+        Self::new(event_type, context, Fields::Participant(participant))
     }
 
     /// `track.published` or `track.unpublished`.
     #[must_use]
-    pub fn track(context: EventContext, participant: &ParticipantRef, track: &TrackSummary, published: bool) -> Self {
+    pub fn track(context: EventContext, participant: ParticipantRef, track: TrackSummary, published: bool) -> Self {
         let event_type = if published { EventType::TrackPublished } else { EventType::TrackUnpublished };
-        Self {
-            track_sid: Some(track.sid.clone()),
-            track_kind: Some(track.kind),
-            track_source: Some(track.source),
-            track_muted: Some(track.muted),
-            ..Self::of_participant(event_type, context, participant)
-        }
+        Self::new(event_type, context, Fields::Track { participant, track })
     }
 
     /// `participant.publish_limit_exceeded` or `_cleared`; the track where the excess can be attributed to one.
     #[must_use]
-    pub fn publish_limit(context: EventContext, participant: &ParticipantRef, limit: &PublishLimit) -> Self {
+    pub fn publish_limit(context: EventContext, participant: ParticipantRef, limit: PublishLimit) -> Self {
         let event_type = if limit.exceeded {
             EventType::ParticipantPublishLimitExceeded
         } else {
             EventType::ParticipantPublishLimitCleared
         };
-        Self {
-            track_sid: limit.track.clone(),
-            publish_kbps: Some(limit.kbps),
-            publish_max_kbps: Some(limit.max_kbps),
-            ..Self::of_participant(event_type, context, participant)
-        }
+        Self::new(event_type, context, Fields::PublishLimit { participant, limit })
     }
 
     /// `participant.role_changed`; `participant` contains the new role.
     #[must_use]
     pub fn role_changed(
         context: EventContext,
-        participant: &ParticipantRef,
+        participant: ParticipantRef,
         previous_role: Option<RoleName>,
         by: &ChangedBy,
     ) -> Self {
-        Self {
+        let fields = Fields::RoleChange {
+            participant,
             previous_role,
             changed_by_identity: by.identity().cloned(),
             changed_by_api_key_prefix: by.api_key_prefix().map(str::to_owned),
-            ..Self::of_participant(EventType::ParticipantRoleChanged, context, participant)
-        }
-    }
-}
-
-// Egress and ingress endpoints.
-impl Event {
-    fn of_egress(
-        event_type: EventType,
-        context: EventContext,
-        kind: EgressKind,
-        egress_id: &EgressId,
-        status: EgressStatus,
-    ) -> Self {
-        let (recording_status, broadcast_status) = match kind {
-            EgressKind::Recording => (Some(status), None),
-            EgressKind::Broadcast => (None, Some(status)),
         };
-        Self {
-            egress_id: Some(egress_id.clone()),
-            recording_status,
-            broadcast_status,
-            ..Self::bare(event_type, context)
-        }
+        Self::new(EventType::ParticipantRoleChanged, context, fields)
     }
 
     /// `recording.started` or `broadcast.started`.
     #[must_use]
-    pub fn egress_started(context: EventContext, kind: EgressKind, egress_id: &EgressId) -> Self {
+    pub fn egress_started(context: EventContext, kind: EgressKind, egress_id: EgressId) -> Self {
         let event_type = match kind {
             EgressKind::Recording => EventType::RecordingStarted,
             EgressKind::Broadcast => EventType::BroadcastStarted,
         };
-        Self::of_egress(event_type, context, kind, egress_id, EgressStatus::Starting)
+        Self::new(event_type, context, Fields::of_egress(kind, egress_id, EgressStatus::Starting))
     }
 
     /// The event of a change of status: `*.failed` for a failure, `*.ended` for the other final ones, else
     /// `*.updated`.
     #[must_use]
-    pub fn egress_updated(context: EventContext, kind: EgressKind, egress_id: &EgressId, status: EgressStatus) -> Self {
+    pub fn egress_updated(context: EventContext, kind: EgressKind, egress_id: EgressId, status: EgressStatus) -> Self {
         use EventType as E;
         let [updated, ended, failed] = match kind {
             EgressKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
@@ -340,34 +296,43 @@ impl Event {
             status if status.is_final() => ended,
             _ => updated,
         };
-        Self::of_egress(event_type, context, kind, egress_id, status)
+        Self::new(event_type, context, Fields::of_egress(kind, egress_id, status))
     }
 
     /// `ingress.started` when an encoder begins to publish, `ingress.ended` when it stops.
     #[must_use]
-    pub fn ingress(context: EventContext, ingress_id: &IngressId, identity: &Identity, status: IngressStatus) -> Self {
+    pub fn ingress(context: EventContext, ingress_id: IngressId, identity: Identity, status: IngressStatus) -> Self {
         let publishing = status == IngressStatus::Publishing;
         let event_type = if publishing { EventType::IngressStarted } else { EventType::IngressEnded };
-        Self {
-            participant_identity: Some(identity.clone()),
-            ingress_id: Some(ingress_id.clone()),
-            ingress_status: Some(status),
-            ..Self::bare(event_type, context)
+        let fields = Fields::Ingress { participant_identity: identity, ingress_id, ingress_status: status };
+        Self::new(event_type, context, fields)
+    }
+}
+
+impl Fields {
+    const fn of_egress(kind: EgressKind, egress_id: EgressId, status: EgressStatus) -> Self {
+        match kind {
+            EgressKind::Recording => Self::Recording { egress_id, recording_status: status },
+            EgressKind::Broadcast => Self::Broadcast { egress_id, broadcast_status: status },
         }
     }
 }
 
 /// A publishing bitrate that rose above its limit, or fell below it again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PublishLimit {
     /// Whether the bitrate is above the limit.
+    #[serde(skip)]
     pub exceeded: bool,
+    /// The published track, if there is exactly one.
+    #[serde(rename = "track_sid", skip_serializing_if = "Option::is_none")]
+    pub track: Option<TrackSid>,
     /// The measured bitrate, in kilobits a second.
+    #[serde(rename = "publish_kbps")]
     pub kbps: u32,
     /// The limit, in kilobits a second.
+    #[serde(rename = "publish_max_kbps")]
     pub max_kbps: u32,
-    /// The published track, if there is exactly one.
-    pub track: Option<TrackSid>,
 }
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ fn a_room_event_has_the_four_fields_that_are_always_there_and_no_other() {
 
 #[test]
 fn a_role_is_absent_where_none_is_held() {
-    let event = serde_json::to_value(Event::participant_joined(context(), &participant(None))).unwrap();
+    let event = serde_json::to_value(Event::participant_joined(context(), participant(None))).unwrap();
     assert!(event.get("role").is_none());
-    let event = serde_json::to_value(Event::participant_gone(context(), &participant(Some("host")), false)).unwrap();
+    let event = serde_json::to_value(Event::participant_gone(context(), participant(Some("host")), false)).unwrap();
     assert_eq!((&event["type"], &event["role"]), (&json!("participant.connection_aborted"), &json!("host")));
 }
 
@@ -51,7 +51,7 @@ fn fields(event: &Event) -> serde_json::Value {
 
 #[test]
 fn an_event_of_a_participant_names_it_with_its_sid_and_role() {
-    let left = Event::participant_gone(context(), &participant(Some("host")), true);
+    let left = Event::participant_gone(context(), participant(Some("host")), true);
     let expected =
         json!({"type": "participant.left", "participant_identity": "alice", "participant_sid": "PA_1", "role": "host"});
     assert_eq!(fields(&left), expected);
@@ -66,7 +66,7 @@ fn an_event_of_a_track_describes_the_track() {
         muted: true,
     };
     for (published, name) in [(true, "track.published"), (false, "track.unpublished")] {
-        let event = Event::track(context(), &participant(None), &track, published);
+        let event = Event::track(context(), participant(None), track.clone(), published);
         let expected = json!({"type": name, "participant_identity": "alice", "participant_sid": "PA_1", "track_sid": "TR_1",
                               "track_kind": "video", "track_source": "screen_share", "track_muted": true});
         assert_eq!(fields(&event), expected);
@@ -80,7 +80,7 @@ fn an_event_of_a_publish_limit_has_the_bitrate_the_limit_and_the_track() {
         let limit = PublishLimit { exceeded, kbps: 900, max_kbps: 500, track: Some("TR_1".parse().unwrap()) };
         let expected = json!({"type": name, "participant_identity": "alice", "participant_sid": "PA_1", "track_sid": "TR_1",
                               "publish_kbps": 900, "publish_max_kbps": 500});
-        assert_eq!(fields(&Event::publish_limit(context(), &participant(None), &limit)), expected);
+        assert_eq!(fields(&Event::publish_limit(context(), participant(None), limit)), expected);
     }
 }
 
@@ -88,7 +88,7 @@ fn an_event_of_a_publish_limit_has_the_bitrate_the_limit_and_the_track() {
 fn an_event_of_a_role_change_says_what_the_role_was_and_who_changed_it() {
     let changed = |by| {
         let previous = Some("guest".parse().unwrap());
-        fields(&Event::role_changed(context(), &participant(Some("host")), previous, &by))
+        fields(&Event::role_changed(context(), participant(Some("host")), previous, &by))
     };
     let mut expected = json!({"type": "participant.role_changed", "participant_identity": "alice",
                               "participant_sid": "PA_1", "role": "host", "previous_role": "guest"});
@@ -105,7 +105,7 @@ fn an_event_of_an_egress_is_named_by_its_kind_and_its_status() {
     for (kind, field) in [(EgressKind::Recording, "recording_status"), (EgressKind::Broadcast, "broadcast_status")] {
         let expected =
             |event: &str, status: &str| json!({"type": format!("{kind}.{event}"), "egress_id": "EG_1", field: status});
-        assert_eq!(fields(&Event::egress_started(context(), kind, &id)), expected("started", "starting"));
+        assert_eq!(fields(&Event::egress_started(context(), kind, id.clone())), expected("started", "starting"));
         for (status, event) in [
             (EgressStatus::Active, "updated"),
             (EgressStatus::Ending, "updated"),
@@ -114,7 +114,7 @@ fn an_event_of_an_egress_is_named_by_its_kind_and_its_status() {
             (EgressStatus::LimitReached, "ended"),
             (EgressStatus::Failed, "failed"),
         ] {
-            let updated = Event::egress_updated(context(), kind, &id, status);
+            let updated = Event::egress_updated(context(), kind, id.clone(), status);
             assert_eq!(fields(&updated), expected(event, status.as_str()));
         }
     }
@@ -122,7 +122,7 @@ fn an_event_of_an_egress_is_named_by_its_kind_and_its_status() {
 
 #[test]
 fn an_event_of_an_ingress_names_its_participant_and_its_status() {
-    let (id, identity) = ("IN_1".parse().unwrap(), "encoder".parse().unwrap());
+    let (id, identity): (IngressId, Identity) = ("IN_1".parse().unwrap(), "encoder".parse().unwrap());
     for (status, name) in [
         (IngressStatus::Publishing, "ingress.started"),
         (IngressStatus::Inactive, "ingress.ended"),
@@ -130,6 +130,6 @@ fn an_event_of_an_ingress_names_its_participant_and_its_status() {
     ] {
         let expected = json!({"type": name, "participant_identity": "encoder", "ingress_id": "IN_1",
                               "ingress_status": status.as_str()});
-        assert_eq!(fields(&Event::ingress(context(), &id, &identity, status)), expected);
+        assert_eq!(fields(&Event::ingress(context(), id.clone(), identity.clone(), status)), expected);
     }
 }
