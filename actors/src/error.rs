@@ -2,21 +2,40 @@
 
 use conclave_db::StoreError;
 use conclave_media::MediaError;
+use conclave_model::Problem;
 
 use crate::mailbox::NoAnswer;
 
 /// A request to an actor failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// The store refused the write or failed.
+    /// The records or an actor do not allow it; the problem is the response to the client.
+    #[error("refused: {0}")]
+    Refused(Problem),
+    /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The media plane refused or did not answer, and nothing was written.
     #[error(transparent)]
     Media(#[from] MediaError),
     /// No actor answered in time.
     #[error("no actor answered in time")]
     NoAnswer,
+}
+
+impl From<Problem> for TreeError {
+    fn from(problem: Problem) -> Self {
+        Self::Refused(problem)
+    }
+}
+
+impl From<StoreError> for TreeError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(problem) => Self::Refused(problem),
+            failure => Self::Store(failure),
+        }
+    }
 }
 
 impl From<NoAnswer> for TreeError {

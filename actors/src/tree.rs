@@ -294,29 +294,26 @@ impl Tree {
         let _ = self.system.cast(SystemMsg::Project { id: project, msg: Box::new(message) });
     }
 
-    async fn call_room<T, E, F>(&self, project: ProjectId, name: RoomName, message: F) -> Result<T, TreeError>
+    async fn call_room<T, F>(&self, project: ProjectId, name: RoomName, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
-        E: Into<TreeError> + Send + 'static,
-        F: FnOnce(RpcReplyPort<Result<T, E>>) -> RoomMsg,
+        F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> RoomMsg,
     {
         self.call(project, |reply| ProjectMsg::Room { name, msg: message(reply) }).await
     }
 
-    async fn call<T, E, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
+    async fn call<T, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
-        E: Into<TreeError> + Send + 'static,
-        F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
+        F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> ProjectMsg,
     {
         self.call_within(CALL_TIMEOUT, project, message).await
     }
 
-    async fn call_within<T, E, F>(&self, timeout: Duration, project: ProjectId, message: F) -> Result<T, TreeError>
+    async fn call_within<T, F>(&self, timeout: Duration, project: ProjectId, message: F) -> Result<T, TreeError>
     where
         T: Send + 'static,
-        E: Into<TreeError> + Send + 'static,
-        F: FnOnce(RpcReplyPort<Result<T, E>>) -> ProjectMsg,
+        F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> ProjectMsg,
     {
         let answer = match self.projects.get(&project) {
             Some(running) => running.call(message, timeout).await,
@@ -326,7 +323,7 @@ impl Tree {
                 self.system.call(wrap, timeout).await
             }
         };
-        answer?.map_err(Into::into)
+        answer?
     }
 }
 

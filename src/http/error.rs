@@ -125,6 +125,7 @@ impl From<StoreError> for ApiError {
 impl From<TreeError> for ApiError {
     fn from(error: TreeError) -> Self {
         match error {
+            TreeError::Refused(problem) => problem.into(),
             TreeError::Store(error) => error.into(),
             TreeError::Media(error) => error.into(),
             TreeError::NoAnswer => Self::internal(error),

@@ -157,7 +157,7 @@ async fn start(
 ) -> Result<RunningEgress, TreeError> {
     let started = context.media.start_egress(Arc::clone(plan), storage).await?;
     let egress_id = started.state.egress_id.clone();
-    let written = context.store.start_egress(Arc::clone(plan), started, recorder).await;
+    let written = context.store.start_egress(Arc::clone(plan), started, recorder).await.map_err(TreeError::from);
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
@@ -176,14 +176,14 @@ pub(super) async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom,
 /// Whether an egress may run although its start failed: it was not refused, and it has no record.
 fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
-        Err(TreeError::Store(error)) => !is_known(error),
-        Err(TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoAnswer) => true,
+        Err(error @ TreeError::Refused(_)) => !is_known(error),
+        Err(TreeError::Store(_) | TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoAnswer) => true,
         Ok(_) | Err(TreeError::Media(_)) => false,
     }
 }
 
 /// Whether an egress was not written because it has a record already.
-fn is_known(error: &StoreError) -> bool {
+fn is_known(error: &TreeError) -> bool {
     let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
-    matches!(error, StoreError::Refused(problem) if known.contains(&problem.code))
+    matches!(error, TreeError::Refused(problem) if known.contains(&problem.code))
 }

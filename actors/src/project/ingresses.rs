@@ -172,7 +172,7 @@ async fn create(context: &ActorContext, request: CreateIngressRequest) -> Result
         url: format!("{}/REDACTED", created.url),
         key_hash: StreamKeyHash::from_key(created.stream_key.reveal()),
     };
-    let written = context.store.create_ingress(new).await;
+    let written = context.store.create_ingress(new).await.map_err(TreeError::from);
     // An endpoint that has a record already was created by another request, and stays.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         delete_on_plane(&*context.media, &created.ingress_id).await;
@@ -181,8 +181,8 @@ async fn create(context: &ActorContext, request: CreateIngressRequest) -> Result
 }
 
 /// Whether an endpoint was not written because it has a record already.
-fn is_known(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(problem) if problem.code == ErrorCode::IngressExists)
+fn is_known(error: &TreeError) -> bool {
+    matches!(error, TreeError::Refused(problem) if problem.code == ErrorCode::IngressExists)
 }
 
 async fn reply_with_record(context: Arc<ActorContext>, project: ProjectId, id: IngressId, reply: IngressReply) {

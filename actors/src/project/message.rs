@@ -21,7 +21,7 @@ use crate::turns::Turn;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// The reply to the creation of a room.
-pub type RoomReply = RpcReplyPort<Result<Room, StoreError>>;
+pub type RoomReply = RpcReplyPort<Result<Room, TreeError>>;
 /// The reply to the creation of an ingress endpoint.
 pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
 

@@ -16,6 +16,7 @@ use super::state::ProjectState;
 use crate::barrier::{BarrierWait, barrier};
 use crate::child::Child;
 use crate::egress::EgressMsg;
+use crate::error::TreeError;
 use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
 use crate::report_queue::WaitingReport;
@@ -28,7 +29,7 @@ fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
     if let Ok(room) = &*result {
         path.send(ProjectMsg::Restore(ChildKey::Room(room.name.clone())));
     }
-    let _ = reply.send(*result);
+    let _ = reply.send(result.map_err(TreeError::from));
 }
 
 impl ProjectActor {
@@ -46,7 +47,7 @@ impl ProjectActor {
         if let Some(limit) = limit.filter(|limit| open >= *limit as usize) {
             let message = format!("the plan lets {limit} rooms be open at once, and they are");
             let problem = Problem::new(ErrorCode::RoomLimitReached, message);
-            let _ = reply.send(Err(StoreError::Refused(problem)));
+            let _ = reply.send(Err(problem.into()));
             return;
         }
         state.pending_rooms += 1;
@@ -71,7 +72,7 @@ impl ProjectActor {
             // A new room has a deadline and no messages, so it does hibernate.
             let _ = self.hibernate(me, state, room, None);
         }
-        let _ = reply.send(result);
+        let _ = reply.send(result.map_err(TreeError::from));
     }
 
     /// Spawns a room's actor, for the first time or again.

@@ -1,6 +1,5 @@
 //! The messages of a room actor.
 
-use conclave_db::StoreError;
 use conclave_media::{MuteOutcome, ServerData};
 use conclave_model::Identity;
 use conclave_model::idempotency::ResponseRecorder;
@@ -14,6 +13,7 @@ use super::requests::{
     room_ended,
 };
 use crate::barrier::Barrier;
+use crate::error::TreeError;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::turns::Turn;
 
@@ -25,7 +25,7 @@ pub enum RoomMsg {
     /// Release the actor that waits until the messages before this one are handled.
     Barrier(Barrier),
     /// End the room.
-    End(RpcReplyPort<Result<(), StoreError>>),
+    End(RpcReplyPort<Result<(), TreeError>>),
     /// Give a participant another role.
     ChangeRole {
         /// The participant and the role.

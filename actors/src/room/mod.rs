@@ -42,6 +42,7 @@ use conclave_model::NamespacedRoom;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::context::ActorContext;
+use crate::error::TreeError;
 use crate::info::ActorInfo;
 use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
@@ -78,7 +79,7 @@ impl RoomActor {
                     Box::pin(self.handle_in_order(me, state, message)).await;
                 }
             }
-            RoomMsg::End(reply) => drop(reply.send(Box::pin(self.end(me, state)).await)),
+            RoomMsg::End(reply) => drop(reply.send(Box::pin(self.end(me, state)).await.map_err(TreeError::from))),
             message @ RoomMsg::ChangeRole { .. } => {
                 if let Some(message) = self.wait_for_join(state, message) {
                     Box::pin(self.handle_in_order(me, state, message)).await;

@@ -1,6 +1,5 @@
 //! Requests to a room, their replies, and the errors that refuse them.
 
-use conclave_db::StoreError;
 use conclave_media::MuteOutcome;
 use conclave_model::event::ChangedBy;
 use conclave_model::role_change::RoleChanged;
@@ -42,15 +41,10 @@ pub struct MuteTrackRequest {
 
 /// Returns the error for a participant who is not connected.
 pub(super) fn participant_not_found() -> TreeError {
-    refused(Problem::participant_not_found())
-}
-
-/// Returns the error for a refusal.
-pub(super) fn refused(problem: Problem) -> TreeError {
-    TreeError::Store(StoreError::Refused(problem))
+    Problem::participant_not_found().into()
 }
 
 /// Returns the error for data to a room that has ended.
 pub(super) fn room_ended() -> TreeError {
-    refused(Problem::no_room_for_data())
+    Problem::no_room_for_data().into()
 }

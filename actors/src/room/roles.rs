@@ -15,7 +15,7 @@ use super::RoomActor;
 use super::media_calls::Target;
 use super::message::RoomMsg;
 use super::outcome::{AcceptedRole, CallOutcome};
-use super::requests::{ChangeRoleRequest, RoleReply, participant_not_found, refused};
+use super::requests::{ChangeRoleRequest, RoleReply, participant_not_found};
 use super::state::RoomState;
 use crate::context::ActorContext;
 use crate::error::TreeError;
@@ -123,7 +123,7 @@ fn find_role<'a>(
 ) -> Result<&'a Role, TreeError> {
     if template.is_none() {
         let message = "the room resolves to no template, so it has no roles";
-        return Err(refused(Problem::new(ErrorCode::TemplateNotFound, message)));
+        return Err(Problem::new(ErrorCode::TemplateNotFound, message).into());
     }
-    roles.get(name).ok_or_else(|| refused(Problem::role_not_found().at("role")))
+    roles.get(name).ok_or_else(|| Problem::role_not_found().at("role").into())
 }

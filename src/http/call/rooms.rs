@@ -97,7 +97,7 @@ async fn ensure_room(state: &AppState, project: &ProjectId, name: &RoomName) -> 
         template_id: None,
     };
     match state.tree.create_room(new, None, None).await {
-        Err(TreeError::Store(StoreError::Refused(problem))) if problem.code == ErrorCode::RoomExists => Ok(()),
+        Err(TreeError::Refused(problem)) if problem.code == ErrorCode::RoomExists => Ok(()),
         created => Ok(created.map(drop)?),
     }
 }
