@@ -86,8 +86,8 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     server.stop()?;
     Ok(Section {
         title: "The console with 100,000 rooms, 1,000,000 sessions and 1,000,000 deliveries",
-        about: "50 readings of each page, one after the other. Then the overview, a room of 20 and the actors are open at once \
-                for a minute, read themselves again as their script does, and stream the room's events.",
+        about: "50 sequential requests to each page. Then the overview, a room of 20 participants and the list of \
+                actors are open at once for a minute: their scripts reload them and stream the room's events.",
         figures,
         curves: Vec::new(),
     })

@@ -45,8 +45,8 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let rates = format!("{} of {} posts/s", thousands(seen), thousands(ceiling));
     Ok(Section {
         title: "Deliveries",
-        about: "The events of 2,000 joins and leaves, each to 20 receivers on the same machine, signed and recorded. The \
-                ceiling is 20 threads that do nothing but post the same bytes over the same client.",
+        about: "The events of 2,000 joins and leaves, each delivered to 20 receivers on the same machine, signed and \
+                recorded. The ceiling is 20 threads that only post the same bytes with the same client.",
         figures: vec![
             Figure::new("deliveries", seen / ceiling, Unit::Ratio).at_least(0.6).note(rates),
             Figure::new("deliveries each second", seen, Unit::PerSecond).at_least(8_000.0),

@@ -43,8 +43,8 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let p99 = p99.note(format!("median {:.2} ms", seen.percentile(50.0)));
     Ok(Section {
         title: "Joins and leaves",
-        about: "64 participants join and leave 8 rooms through the sandbox; each change writes a session and an event. The \
-                ceiling is SQLite writing the same rows in batches of the same size, without a server.",
+        about: "64 participants join and leave 8 rooms through the sandbox; each change writes a session and an \
+                event. The ceiling is SQLite writing the same rows in batches of the same size, without a server.",
         figures: vec![ratio, p99],
         curves: Vec::new(),
     })

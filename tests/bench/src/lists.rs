@@ -69,7 +69,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     }
     Ok(Section {
         title: "Lists of 1,000,000 sessions and 1,000,000 deliveries",
-        about: "The first page of each list, p99 of 200 requests that are sent one after the other.",
+        about: "The first page of each list: p99 of 200 sequential requests.",
         figures,
         curves: vec![
             Curve { title: "Lists by the number of rows", size: "rows", unit: "ms", lines },

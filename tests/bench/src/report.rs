@@ -9,10 +9,10 @@ use crate::plot;
 
 const HEAD: &str = "# Performance
 
-Written by `scripts/bench --report` and `scripts/bench-media --report`, which replace the sections that they measure; do not
-edit. Ratios compare the server with a program that does the same work, measured alternately on the same machine: they hold on
-other machines, absolute numbers do not. The load runs on the same cores. What each operation costs in SQL statements, messages,
-commits and allocations does not depend on the machine at all; `tests/costs.rs` holds it.
+`scripts/bench --report` and `scripts/bench-media --report` write this page: each run replaces the sections that it measures. Do not
+edit it. A ratio compares the server with a program that does the same work, measured alternately on the same machine, so it holds
+on other machines; absolute numbers do not. The load runs on the same cores. The SQL statements, messages, commits and allocations
+of each operation do not depend on the machine; `tests/costs.rs` checks them.
 ";
 
 /// Writes sections and their plots into the `performance.md` of a directory. Sections with other titles stay as they are.

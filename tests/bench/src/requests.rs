@@ -56,8 +56,9 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     }
     Ok(Section {
         title: "Requests",
-        about: "64 connections that each wait for a response before the next request. The ceiling is an actix-web handler \
-                that returns the same bytes, with as many threads. A created room is on disk before its response.",
+        about: "64 connections, each of which waits for a response before it sends the next request. The ceiling is \
+                an actix-web handler that returns the same bytes, with as many threads. A created room is on disk \
+                before its response.",
         figures,
         curves: Vec::new(),
     })

@@ -64,8 +64,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     }
     Ok(Section {
         title: "100,000 open rooms",
-        about: "Rooms that are open and empty, in one project. The curves are medians of requests that are sent one after the \
-                other.",
+        about: "Open, empty rooms in one project. The curves show medians of sequential requests.",
         figures,
         curves: vec![Curve { title: "Requests by the number of open rooms", size: "open rooms", unit: "ms", lines }],
     })

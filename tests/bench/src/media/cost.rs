@@ -41,10 +41,10 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     }
     Ok(Section {
         title: "Media: CPU of forwarding",
-        about: "User and system time of the server, divided by the media packets that its receivers count. The publishers send \
-                VP8 in three layers (1.7 Mbit/s, 450 and 160 kbit/s) and Opus; the receivers report what arrives, so that the \
-                server estimates their bandwidth. Server and load run on one core each. The ratio is that to livekit-server, \
-                measured alternately with the same load.",
+        about: "User and system time of the server, divided by the media packets that its subscribers count. The \
+                publishers send VP8 in three layers (1.7 Mbit/s, 450 and 160 kbit/s) and Opus; the subscribers \
+                report what arrives, so that the server estimates their bandwidth. Server and load run on one core \
+                each. The ratio compares with livekit-server, measured alternately with the same load.",
         figures,
         curves: vec![Curve {
             title: "CPU by the number of subscribers",

@@ -28,8 +28,9 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     let [among_many, memory] = join_and_leave(servers, pace)?;
     Ok(Section {
         title: "Media: joins",
-        about: "A join is timed from the websocket's TCP connection until the last packet of the first frame; there is one a second. The \
-                long run has 40 participants, of which the oldest leaves for each that joins, 20 a second.",
+        about: "The time of a join runs from the websocket's TCP connection to the last packet of the first frame. \
+                One participant joins per second. The long run keeps 40 participants: 20 join per second, and the \
+                oldest one leaves for each.",
         figures: vec![timed, among_many, memory],
         curves: Vec::new(),
     })

@@ -41,11 +41,12 @@ pub fn measure(servers: &Servers) -> Result<Section, BenchError> {
     }
     Ok(Section {
         title: "Media: added latency",
-        about: "From the publisher's call that sends a packet to its arrival at the receiver's socket, which the system notes, over \
-                loopback. Meetings of 6 are added until the server uses 70 % of its core; it runs on one core, the load on another. An idle \
-                core is measured by a program that does nothing else than to look whether it runs: what arrives while it does not \
-                has to wait without any server, and on a busy core for several times as long. Undisturbed is what was measured while \
-                the kernel's own threads (not those that handle packets) took under 1 % of a core, and since then for 250 ms.",
+        about: "The time from the publisher's call that sends a packet to its arrival at the subscriber's socket, as \
+                timestamped by the kernel, over loopback. Meetings of 6 are added until the server uses 70 % of its \
+                core; the load runs on another core. A program that only checks whether it is running measures an \
+                idle core: a packet that arrives while it is not running would wait even without a server, and \
+                several times as long on a busy core. Undisturbed figures count only times when the kernel's own \
+                threads (other than those that handle packets) have used under 1 % of a core for at least 250 ms.",
         figures,
         curves: Vec::new(),
     })
