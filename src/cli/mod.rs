@@ -36,10 +36,10 @@ pub struct Cli {
     /// Settings file [default: config/conclave.toml if it exists].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Directory of the database, the keys and the recordings.
+    /// Data directory: database, keys and recordings.
     #[arg(long, global = true, value_name = "DIR", default_value = "./conclave-data")]
     pub data: PathBuf,
-    /// The command.
+    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -47,9 +47,9 @@ pub struct Cli {
 /// The subcommands of `conclave`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the server for development: no configuration, sandbox on, a test project and a new API key.
+    /// Run a development server: no configuration, sandbox on, a test project and a new API key.
     Dev(Addresses),
-    /// Run the server as configured.
+    /// Run the server with the configured settings.
     Serve(Addresses),
     /// Manage projects.
     #[command(subcommand)]
@@ -61,21 +61,21 @@ pub enum Command {
     Openapi,
     /// Check the configuration, the database, the encryption key and the media plane.
     Check,
-    /// Create a new encryption key and reseal all records with it, also while the server runs.
+    /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs.
     KeyRotate(OutputFormat),
-    /// Copy the database into a new file, also while the server runs.
+    /// Copy the database into a new file, even while the server runs.
     Backup {
         /// The file to create.
         file: PathBuf,
     },
-    /// Print a script that completes commands in a shell: `source <(conclave completions bash)`.
+    /// Print a shell completion script: `source <(conclave completions bash)`.
     Completions {
         /// The shell.
         shell: Shell,
     },
-    /// Write the manual pages into a directory, for `man`.
+    /// Write manual pages for `man` into a directory.
     Manual {
-        /// The directory; it is created if it is missing.
+        /// The directory, which is created if it does not exist.
         directory: PathBuf,
     },
 }

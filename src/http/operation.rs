@@ -50,7 +50,7 @@ impl Operation {
     /// Runs the operation: parses, checks what is declared, and calls the handler.
     ///
     /// # Errors
-    /// Those of parsing, of the checks and of the handler, in the "Order of checks" of ARCHITECTURE.md.
+    /// Those of parsing, of the checks and of the handler, in the order that [`super::frame`] documents.
     pub fn run(&'static self, context: RequestContext) -> impl Future<Output = Result<Response, ApiError>> {
         self.endpoint.run(context)
     }

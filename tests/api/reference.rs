@@ -1,4 +1,4 @@
-//! `docs/api.md` and the README's table of operations, both generated from the description. The first has a section for
+//! `docs/api.md` and the table of `docs/operations.md`, both generated from the description. The first has a section for
 //! each operation and each type.
 
 use std::fmt::Write as _;
@@ -208,12 +208,12 @@ fn the_reference_is_the_description() {
     snapshot::check("docs/api.md", &render(&document()));
 }
 
-/// The table of operations in the README.
+/// The table of `docs/operations.md`.
 fn overview(document: &Value) -> String {
     let row = |described: &Described| {
         let operation = &described.operation;
         let idempotent = if described.to_row().idempotent { "yes" } else { "" };
-        let link = format!("[`{}`](docs/api.md#{})", described.path, described.id());
+        let link = format!("[`{}`](api.md#{})", described.path, described.id());
         let summary = text(&operation["summary"]).to_owned();
         vec![described.method.clone(), link, callers(operation), idempotent.into(), summary]
     };
@@ -222,12 +222,12 @@ fn overview(document: &Value) -> String {
 }
 
 #[test]
-fn the_operations_of_the_readme_are_the_description() {
-    let readme = snapshot::read("README.md");
-    let (before, rest) = readme.split_once(OVERVIEW_BEGIN).expect("the README marks where the table begins");
-    let (_, after) = rest.split_once(OVERVIEW_END).expect("the README marks where the table ends");
+fn the_table_of_operations_is_the_description() {
+    let page = snapshot::read("docs/operations.md");
+    let (before, rest) = page.split_once(OVERVIEW_BEGIN).expect("the page marks where the table begins");
+    let (_, after) = rest.split_once(OVERVIEW_END).expect("the page marks where the table ends");
     let table = overview(&document());
-    snapshot::check("README.md", &format!("{before}{OVERVIEW_BEGIN}\n\n{table}{OVERVIEW_END}{after}"));
+    snapshot::check("docs/operations.md", &format!("{before}{OVERVIEW_BEGIN}\n\n{table}{OVERVIEW_END}{after}"));
 }
 
 #[test]

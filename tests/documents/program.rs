@@ -1,87 +1,155 @@
-//! The README is right: its tables are compared with the program's, and its links lead somewhere.
+//! The settings, commands, operations and events that documents name are those of the program.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-
+use clap::CommandFactory;
+use conclave::cli::Cli;
+use conclave_model::event::EventType;
 use serde_json::Value;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::text::{quoted, rows};
+use crate::{Document, documents};
 
-fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).unwrap()
-}
-
-fn conclave(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_conclave")).args(arguments).env_clear().output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The cells of the README's table rows whose first cell is `is_first`.
-fn rows(is_first: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
-    let text = readme();
-    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
-    let rows = text.lines().filter(|line| line.starts_with('|')).map(cells);
-    rows.filter(|row| is_first(&row[0])).collect()
-}
-
-#[test]
-fn the_table_of_operations_is_the_description_and_leads_to_a_section_for_each() {
-    let reference = fs::read_to_string(root().join("docs/api.md")).unwrap();
-    let described: Value = serde_json::from_str(&conclave(&["openapi"])).unwrap();
-    let mut there_are = BTreeSet::new();
-    for (path, methods) in described["paths"].as_object().unwrap() {
-        for (method, operation) in methods.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters") {
-            let with_room_token = operation["security"].to_string().contains("roomToken");
-            let id = operation["operationId"].as_str().unwrap();
-            assert!(reference.contains(&format!("\n### {id}\n")), "docs/api.md has no section {id}");
-            there_are.insert((method.to_uppercase(), format!("[`{path}`](docs/api.md#{id})"), with_room_token));
-        }
-    }
-    let shown = rows(|first| ["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&first));
-    let shown = shown.into_iter().map(|row| (row[0].clone(), row[1].clone(), row[2].contains("room token")));
-    assert_eq!(shown.collect::<BTreeSet<_>>(), there_are);
-}
-
-#[test]
-fn the_settings_and_commands_that_the_readme_names_exist() {
-    let file = fs::read_to_string(root().join("config/conclave.toml")).unwrap();
+/// The settings of `config/conclave.toml`, such as `http.listen`, with their defaults as they are written there.
+static SETTINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let file = Document::read("config/conclave.toml");
     let mut section = "";
-    let mut known = BTreeSet::new();
-    for line in file.lines() {
+    let mut known = BTreeMap::new();
+    for line in file.text.lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name;
-        } else if let Some((key, _)) = line.strip_prefix('#').and_then(|rest| rest.split_once(" = ")) {
-            known.insert(format!("`{section}.{key}`"));
+        } else if let Some((key, default)) = line.strip_prefix('#').and_then(|rest| rest.split_once(" = ")) {
+            known.insert(format!("{section}.{key}"), default.replace(['"', '[', ']'], ""));
         }
     }
-    // The file explains these in prose, since their defaults depend on the data directory.
-    known.extend(["`encryption.key_file`".to_owned(), "`plans.file`".to_owned()]);
-    let sections = ["`http.", "`admin.", "`limits.", "`webhooks.", "`media.", "`encryption.", "`plans.", "`billing."];
-    let named = rows(|first| sections.iter().any(|section| first.starts_with(section)));
-    assert!(named.len() > 10);
-    for row in named {
-        assert!(known.contains(&row[0]), "{} is no setting", row[0]);
-    }
-    for row in rows(|first| first.starts_with("`conclave ")) {
-        let command = row[0].trim_start_matches("`conclave ").split([' ', '`']).next().unwrap().to_owned();
-        let help = conclave(&["--help"]);
-        assert!(help.lines().any(|line| line.trim_start().starts_with(&command)), "{command} is no command");
+    // The file explains this one in prose, since its default depends on the data directory.
+    known.insert("encryption.key_file".to_owned(), String::new());
+    known
+});
+
+/// The OpenAPI description that the program prints.
+fn description() -> Value {
+    serde_json::from_str(&conclave::http::openapi::text(conclave::http::v1::operations())).unwrap()
+}
+
+/// The methods and paths of the described operations, such as `GET /v1/rooms`, with their ids.
+fn operations() -> BTreeMap<String, String> {
+    let description = description();
+    let paths = description["paths"].as_object().unwrap();
+    let of_path = |(path, methods): (&String, &Value)| {
+        let operations = methods.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters");
+        let named = |(method, operation): (&String, &Value)| {
+            (format!("{} {path}", method.to_uppercase()), operation["operationId"].as_str().unwrap().to_owned())
+        };
+        operations.map(named).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(of_path).collect()
+}
+
+/// Whether a quoted text is the name of a setting: words of a section and a key, with dots between them.
+fn is_setting_name(text: &str) -> bool {
+    let sections: BTreeSet<_> = SETTINGS.keys().map(|name| name.split('.').next().unwrap()).collect();
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let is_event = EventType::ALL.iter().any(|event| event.as_str() == text);
+    let is_file = [".rs", ".db", ".key", ".toml"].iter().any(|ending| text.ends_with(ending));
+    let first = text.split('.').next().unwrap();
+    sections.contains(first) && text.contains('.') && text.split('.').all(is_word) && !is_event && !is_file
+}
+
+#[test]
+fn the_settings_that_documents_name_exist() {
+    for Document { name, text } in documents() {
+        for setting in quoted(&text).into_iter().filter(|text| is_setting_name(text)) {
+            let is_section = SETTINGS.keys().any(|known| known.starts_with(&format!("{setting}.")));
+            assert!(is_section || SETTINGS.contains_key(setting), "{name}: {setting} is no setting");
+        }
+        for rest in text.split("CONCLAVE_").skip(1).filter(|rest| rest.contains("__")) {
+            let variable: String = rest.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+            let setting = variable.to_lowercase().replace("__", ".");
+            let is_example = setting == "section.key" || !setting.contains('.');
+            assert!(is_example || SETTINGS.contains_key(&setting), "{name}: CONCLAVE_{variable} is no setting");
+        }
     }
 }
 
 #[test]
-fn the_files_that_the_readme_links_to_exist() {
-    let text = readme();
-    let targets = text.split("](").skip(1).map(|rest| rest.split([')', '#']).next().unwrap());
-    let files: Vec<_> = targets.filter(|target| !target.is_empty() && !target.starts_with("http")).collect();
-    assert!(files.len() >= 5, "{files:?}");
-    for file in files {
-        assert!(root().join(file).exists(), "{file}");
+fn the_table_of_settings_has_their_defaults() {
+    let page = Document::read("docs/configuration.md");
+    let rows = rows(&page.text);
+    let settings: Vec<_> = rows.iter().filter(|row| is_setting_name(row[0].trim_matches('`'))).collect();
+    assert!(settings.len() > 40, "only {} settings", settings.len());
+    for row in settings {
+        let [setting, shown, _] = row.as_slice() else { panic!("not three cells: {row:?}") };
+        let default = &SETTINGS[setting.trim_matches('`')];
+        // What is empty in the file is none, or explained in the table.
+        let is_shown = default.is_empty() || quoted(shown).first() == Some(&default.as_str());
+        assert!(is_shown, "{setting} is {default} by default, not {shown}");
     }
+}
+
+/// The path of a subcommand that a table names, such as `key list`. Behind the first one of its row, a subcommand is named without
+/// what it has in common with that: `group` is the common command.
+fn subcommand<'a>(words: &[&'a str], group: &mut Option<&'a str>) -> Vec<&'a str> {
+    match *words {
+        ["conclave", first @ ("project" | "key"), command, ..] => {
+            *group = Some(first);
+            vec![first, command]
+        }
+        ["conclave", command, ..] => vec![command],
+        [command, ..] => group.iter().copied().chain([command]).collect(),
+        [] => Vec::new(),
+    }
+}
+
+#[test]
+fn the_commands_that_tables_name_exist_with_their_options() {
+    let page = Document::read("docs/running.md");
+    let mut cli = Cli::command();
+    cli.build();
+    let mut named = BTreeSet::new();
+    for row in rows(&page.text).iter().filter(|row| row[0].starts_with("`conclave ")) {
+        let mut group = None;
+        for text in quoted(row[0]) {
+            let words: Vec<_> = text.split(|c: char| c.is_whitespace() || "[]".contains(c)).collect();
+            let path = subcommand(&words, &mut group);
+            let found = path.iter().try_fold(&cli, |command, name| command.find_subcommand(name));
+            let command = found.unwrap_or_else(|| panic!("{path:?} is no command"));
+            for option in words.iter().filter_map(|word| word.strip_prefix("--")) {
+                let exists = command.get_arguments().any(|argument| argument.get_long() == Some(option));
+                assert!(exists, "{path:?} has no option --{option}");
+            }
+            named.insert(path[0].to_owned());
+        }
+    }
+    let all = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    assert_eq!(named, all);
+}
+
+#[test]
+fn the_operations_that_documents_name_exist_and_the_table_has_all() {
+    let operations = operations();
+    for Document { name, text } in documents() {
+        for called in quoted(&text).into_iter().filter(|text| text.contains(" /v1/")) {
+            assert!(operations.contains_key(called), "{name}: {called} is no operation");
+        }
+    }
+    let page = Document::read("docs/operations.md");
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+    let rows = rows(&page.text);
+    let shown = rows.iter().filter(|row| methods.contains(&row[0])).map(|row| (row[0].to_owned(), row[1].to_owned()));
+    let expected = operations.iter().map(|(called, id)| {
+        let (method, path) = called.split_once(' ').unwrap();
+        (method.to_owned(), format!("[`{path}`](api.md#{id})"))
+    });
+    assert_eq!(shown.collect::<BTreeSet<_>>(), expected.collect());
+}
+
+#[test]
+fn the_table_of_events_has_all() {
+    let page = Document::read("docs/webhooks.md");
+    let rows = rows(&page.text);
+    let shown: Vec<_> = rows.iter().map(|row| row[0].trim_matches('`')).filter(|text| text.contains('.')).collect();
+    let all: Vec<_> = EventType::ALL.iter().map(|event| event.as_str()).collect();
+    assert_eq!(shown, all);
 }

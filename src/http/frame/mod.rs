@@ -1,9 +1,20 @@
-//! The frame around every operation, in the "Order of checks" of ARCHITECTURE.md.
+//! The frame around every operation: the checks of a request, idempotency, and the response.
 //!
-//! 429 by address for requests without a valid key, 401, 403 `origin_rejected`, 429 by key, 503 or 429 by admission, 408, 413 and
-//! 415 are decided here. The operation then gives 400, 403 `permission_denied`, 402, 404, 409 and 503. Idempotency is around the
-//! operation. An open operation has rates of its own in the same two places: by address, and by secret where a key would be
-//! counted.
+//! # Order of checks
+//!
+//! The first check that fails decides the response:
+//!
+//! 1. 429 by address, for requests without a valid key. The key is then read from the database: 401.
+//! 2. 403 `origin_rejected`, for calls of browsers with a credential.
+//! 3. 429 by key. An operation that is open to anyone has rates of its own: by address instead of 1, by its secret path parameter
+//!    here.
+//! 4. 503 or 429 by admission, which limits the requests of all projects and of each.
+//! 5. 408, 413 and 415 by the body.
+//! 6. Idempotency: a stored response is replayed. All that follows runs once for each `Idempotency-Key`.
+//! 7. 400 by the input, 403 `permission_denied` by the role, 402 by the plan's quota: the operation's declaration.
+//! 8. 404, 409, 402 `feature_not_in_plan` and 503: the handler.
+//!
+//! Lower errors become responses in `error.rs`; a 5xx is logged once, here.
 
 pub mod credential;
 pub mod idempotency;

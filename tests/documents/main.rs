@@ -1,0 +1,59 @@
+//! The documents are right: the files, tests, headings, settings, commands, operations and events that they name exist, and their
+//! examples work. Every page of `docs/` and every document beside `README.md` is checked. `tests/guide.rs` runs the tutorial.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod examples;
+mod names;
+mod program;
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A document of the repository.
+struct Document {
+    /// Relative to the workspace's folder, such as `docs/running.md`.
+    name: String,
+    text: String,
+}
+
+impl Document {
+    fn read(name: &str) -> Self {
+        Self { name: name.to_owned(), text: fs::read_to_string(root().join(name)).unwrap() }
+    }
+
+    /// The folder that its links start from.
+    fn folder(&self) -> PathBuf {
+        root().join(&self.name).parent().unwrap().to_owned()
+    }
+
+    fn is_page(&self) -> bool {
+        self.name.starts_with("docs/")
+    }
+}
+
+/// All documents: those in the workspace's folder, and those in `docs/` and below it.
+fn documents() -> Vec<Document> {
+    let mut names = markdown_in(root());
+    names.extend(markdown_below(&root().join("docs")));
+    assert!(names.len() > 12, "{names:?}");
+    names.iter().map(|path| Document::read(path.strip_prefix(root()).unwrap().to_str().unwrap())).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn markdown_in(folder: &Path) -> Vec<PathBuf> {
+    entries(folder).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+fn markdown_below(folder: &Path) -> Vec<PathBuf> {
+    let folders = entries(folder).into_iter().filter(|path| path.is_dir());
+    folders.flat_map(|path| markdown_below(&path)).chain(markdown_in(folder)).collect()
+}
