@@ -1,4 +1,4 @@
-//! Destinations: where recordings and broadcasts of a template's rooms go (contract "Destination").
+//! Destinations: where recordings and broadcasts of a template's rooms go.
 //!
 //! A configuration has three forms. What a caller sends ([`RecordingInput`]) may leave credentials out, which keeps those
 //! that are stored. What is used ([`RecordingConfig`], [`RtmpConfig`]) is complete. What is shown is JSON without secrets

@@ -1,5 +1,5 @@
-//! Recordings and broadcasts: both are egress, which the media plane runs and the server tracks by its id (contract "Recording",
-//! "Broadcast", "Recording and broadcast status").
+//! Recordings and broadcasts: both are egress, which the media plane runs and the server tracks by its id. A status
+//! moves forward only.
 
 use crate::filepath::FilePath;
 use crate::rtmp::RtmpUrl;

@@ -1,5 +1,4 @@
-//! Every error code of the contract ("Errors") and of the decisions, as one enum that a test walks, and the problem that
-//! carries one to the client.
+//! Every error code of the API, as one enum that a test walks, and the problem that carries one to the client.
 
 use std::borrow::Cow;
 use std::time::Duration;

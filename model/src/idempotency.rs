@@ -1,6 +1,6 @@
 //! Idempotent calls: what a key is, and how an answer is kept in the transaction of the change it reports.
 //!
-//! A key is scoped to project and operation and lives 24 hours (decisions, section 4). What a participant is refused is kept
+//! A key is scoped to project and operation and lives 24 hours. What a participant is refused is kept
 //! beside that, for this participant: the refusal may be about who asked, and is no answer to anybody else. An operation
 //! that writes hands a [`ResponseRecorder`] down with its write, and the store renders and keeps the answer beside the change, so
 //! that no crash can leave the one without the other.

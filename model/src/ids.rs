@@ -1,6 +1,6 @@
 //! The registry of typed ids. Signatures never say `String` for an id.
 //!
-//! Patterns are those of the contract ("Endpoints" and "Limits"). An id is parsed once, by [`str::parse`] or by serde,
+//! Patterns are part of the API: they are in its OpenAPI description. An id is parsed once, by [`str::parse`] or by serde,
 //! with the same error, and is cheap to clone. Each describes itself to OpenAPI by the pattern that its parser accepts.
 
 mod define;

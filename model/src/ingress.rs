@@ -1,4 +1,4 @@
-//! Ingress endpoints: where an encoder publishes into a room as an ordinary participant (contract "Ingress").
+//! Ingress endpoints: where an encoder publishes into a room as an ordinary participant.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl IngressStatus {
     }
 
     /// The status that the event of a move to `next` carries: one event when an encoder begins to publish, one when it
-    /// does no more, and none for other moves. Events know no `deleted` (contract "Payload").
+    /// does no more, and none for other moves. The status of an event is never `deleted`.
     #[must_use]
     pub const fn event_status(self, next: Self) -> Option<Self> {
         match (self, next) {

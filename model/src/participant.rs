@@ -1,5 +1,4 @@
-//! Participants of a room and their tracks, as the media plane reports them (contract "Participant", decisions
-//! "Track").
+//! Participants of a room and their tracks, as the media plane reports them.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +99,7 @@ word_enum! {
 }
 
 impl From<&str> for ParticipantKind {
-    /// Reads a kind that the media plane reports. A kind that the contract does not know is standard.
+    /// Reads a kind that the media plane reports. A kind that the API does not have becomes standard.
     fn from(word: &str) -> Self {
         word.parse().unwrap_or(Self::Standard)
     }

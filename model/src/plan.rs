@@ -49,7 +49,7 @@ pub struct PlanFeatures {
 }
 
 word_enum! {
-    /// A feature that a plan may include (contract "Failures", `feature_not_in_plan`).
+    /// A feature that a plan may include. Without it, operations that need it answer 402 `feature_not_in_plan`.
     Feature {
         /// Recordings and their destinations.
         Recording = "recording",

@@ -27,7 +27,7 @@ pub struct Project {
 word_enum! {
     /// The environment of a project.
     Environment {
-        /// For production.
+        /// For production; API keys begin with `vk_live_`.
         Live = "live",
         /// For development and tests.
         Test = "test"

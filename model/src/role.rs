@@ -1,5 +1,4 @@
-//! Roles: what a participant may publish, what it receives, and whom it may moderate (contract "Role (and RoleInput)",
-//! shapes of the open objects from the decisions, section 3).
+//! Roles: what a participant may publish, what it receives, and whom it may moderate.
 //!
 //! A [`Role`] is complete. A [`RoleInput`] is what a caller sends: every field optional, filled from the defaults before
 //! anything else looks at it.

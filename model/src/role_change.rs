@@ -1,4 +1,4 @@
-//! The log of role changes (contract "RoleChangeResult", decisions "RoleChange").
+//! The log of role changes: who got which role, when, and by whom.
 
 use crate::event::ChangedBy;
 use crate::participant::Participant;

@@ -1,4 +1,4 @@
-//! Rooms: the record, its two statuses, and the rules of its empty timer (contract "Room").
+//! Rooms: the record, its two statuses, and the rules of its empty timer.
 
 use std::time::Duration;
 

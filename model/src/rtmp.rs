@@ -14,7 +14,7 @@ use crate::{ErrorCode, Problem, Secret};
 /// The text that replaces a stream key wherever a url is shown.
 pub const REDACTED: &str = "REDACTED";
 
-/// Maximum number of urls of one broadcast (contract "Limits").
+/// Maximum number of urls of one broadcast.
 pub const MOST_URLS: usize = 8;
 
 /// An `rtmp://` or `rtmps://` url with a host. It is kept as it was sent, since a stream key must reach its service byte

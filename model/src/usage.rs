@@ -1,5 +1,4 @@
-//! Usage: participant minutes by day and by month, and whether plan and wallet cover them (contract "Usage and
-//! PlanStatus").
+//! Usage: participant minutes by day and by month, and whether plan and wallet cover them.
 
 use std::fmt;
 use std::str::FromStr;

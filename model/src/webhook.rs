@@ -1,5 +1,4 @@
-//! Webhook endpoints and deliveries: records, statuses, and when a failed attempt is followed by the next (contract
-//! "Retry schedule").
+//! Webhook endpoints and deliveries: records, statuses, and when a failed attempt is followed by the next.
 
 use std::time::Duration;
 
