@@ -24,7 +24,7 @@ macro_rules! select {
 /// A project with the number of its open rooms.
 #[derive(Debug, Clone)]
 pub struct ProjectSummary {
-    /// The record.
+    /// The project, as it is stored.
     pub project: Project,
     /// Rooms open now.
     pub open_rooms: u32,

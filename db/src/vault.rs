@@ -1,7 +1,7 @@
 //! Encryption of stored secrets: XChaCha20-Poly1305 under a 256-bit key from a file.
 //!
-//! A deployment may run without a key (`encryption.key_file = ""`). Stored responses that hold secrets, which the contract wants
-//! encrypted in any case, are then sealed under a key that is derived from the media plane's API secret.
+//! A deployment may run without a key (`encryption.key_file = ""`). Stored responses that hold secrets, which must
+//! be encrypted in any case, are then sealed under a key that is derived from the media plane's API secret.
 
 mod key_file;
 

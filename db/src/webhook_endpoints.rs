@@ -50,11 +50,11 @@ const STEP: u32 = 500;
 /// A webhook endpoint that does not accept what it is sent.
 #[derive(Debug, Clone)]
 pub struct FailingEndpoint {
-    /// The endpoint.
+    /// The endpoint that the deliveries are for.
     pub id: EndpointId,
-    /// Its project.
+    /// The project that owns the endpoint.
     pub project_id: ProjectId,
-    /// Its url.
+    /// The url that deliveries are posted to.
     pub url: String,
 }
 
