@@ -57,7 +57,7 @@ struct RoomQueue {
 /// What became of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
-    /// It waits.
+    /// The command waits in the queue.
     Waits,
     /// It is dropped, as its participant has caused too many.
     Refused,

@@ -19,11 +19,11 @@ pub trait PacketSink: Send + Sync + 'static {
 /// A packet of a recorded track, as the publisher sent it. Packets arrive in the order in which they came from the network.
 #[derive(Debug, Clone)]
 pub struct RecordedPacket {
-    /// The track.
+    /// The track that is recorded.
     pub track: TrackSid,
     /// The layer, 0 for the worst. Sequence numbers and timestamps are those of the layer.
     pub layer: usize,
-    /// The codec.
+    /// The codec of its packets.
     pub codec: Codec,
     /// The sequence number, extended so that it never wraps.
     pub sequence: u64,

@@ -313,7 +313,7 @@ impl Transport {
         self.is_connected && !self.is_silent
     }
 
-    /// Keeps statistics.
+    /// Keeps the newest statistics of the connection, for snapshots.
     pub fn note_stats(&mut self, stats: PeerStats) {
         let losses = [stats.egress_loss_fraction, stats.ingress_loss_fraction];
         let loss = losses.into_iter().flatten().filter(|loss| loss.is_finite()).fold(0.0, f32::max);

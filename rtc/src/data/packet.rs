@@ -16,7 +16,7 @@ use crate::event::{Receivers, SentMessage};
 pub struct Sender<'a> {
     /// The sid of the join.
     pub sid: &'a str,
-    /// The identity.
+    /// The identity of the sender.
     pub identity: &'a str,
     /// Whether receivers are not told who sent it.
     pub is_hidden: bool,

@@ -22,7 +22,7 @@ pub enum BindError {
     Socket {
         /// The address of this machine, with the port.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system call.
         #[source]
         error: io::Error,
     },

@@ -21,7 +21,7 @@ const STEPS_IN_TURN: usize = 32;
 /// What there is behind the packets that were received in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing now.
+    /// Nothing can be read now.
     Nothing,
     /// There may be more.
     More,

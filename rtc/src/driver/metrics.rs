@@ -7,13 +7,13 @@ use crate::dropped::DropReason;
 /// Counters of a worker since its start.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
-    /// Packets received.
+    /// Datagrams, and frames over TCP, that were received.
     pub received_packets: AtomicU64,
-    /// Bytes received.
+    /// Bytes of the packets that were received.
     pub received_bytes: AtomicU64,
-    /// Packets sent.
+    /// Datagrams, and frames over TCP, that were sent.
     pub sent_packets: AtomicU64,
-    /// Bytes sent.
+    /// Bytes of these packets.
     pub sent_bytes: AtomicU64,
     /// Packets that were not sent, because a socket was busy for too long.
     pub dropped_packets: AtomicU64,

@@ -28,7 +28,7 @@ const COMMAND_TIME: Duration = Duration::from_millis(2);
 
 /// A running worker.
 pub struct WorkerThread {
-    /// Its commands.
+    /// Sends commands to the worker.
     pub sender: WorkerSender,
     /// What it has done.
     pub metrics: Arc<WorkerMetrics>,

@@ -18,7 +18,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Starts now.
+    /// Starts to measure at `now`.
     pub fn new(now: Instant) -> Self {
         Self { read: (now, processor_time()), waited: Duration::ZERO, waits_since: now }
     }

@@ -13,7 +13,7 @@ pub struct KeyFrameRequests {
     /// When all requests so far would have been sent at one in each interval.
     paid_until: Option<Instant>,
     is_wanted: bool,
-    /// Requests sent.
+    /// Requests that were sent to the publisher so far.
     pub count: u64,
 }
 

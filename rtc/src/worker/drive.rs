@@ -22,7 +22,7 @@ pub struct Datagram<'a> {
     pub source: Source,
     /// The server's address as clients know it.
     pub destination: SocketAddr,
-    /// The packet.
+    /// The bytes of the datagram.
     pub contents: &'a [u8],
 }
 

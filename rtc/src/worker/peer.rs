@@ -17,7 +17,7 @@ use crate::transport::{RoomKey, TrackKey, TransportKey};
 pub struct Peer {
     /// What the control side said of it, with the permissions of now.
     pub info: NewPeer,
-    /// Its room.
+    /// The room that the participant is in.
     pub room: RoomKey,
     /// The connection that the client offers: the publisher's, or the only one. The null key before the first offer.
     pub publisher: TransportKey,

@@ -11,7 +11,7 @@ use crate::transport::{PeerKey, TrackKey};
 /// A room of a worker: its participants and what they publish.
 #[derive(Debug)]
 pub struct Room {
-    /// The name.
+    /// The room's name, with its project.
     pub name: NamespacedRoom,
     /// The participants in the order of their joins.
     pub peers: Vec<PeerKey>,

@@ -19,11 +19,11 @@ pub struct Ticks {
     fast: Instant,
     /// The group whose turn is next.
     group: u64,
-    /// Speakers.
+    /// When active speakers are computed next.
     speech: Instant,
-    /// Rates.
+    /// When bitrates are measured next, once a second.
     second: Instant,
-    /// Connection qualities.
+    /// When connection qualities are computed next.
     quality: Instant,
 }
 
@@ -41,7 +41,7 @@ const INTERRUPTED: Duration = Duration::from_secs(10);
 const FAILED: Duration = Duration::from_secs(15);
 
 impl Ticks {
-    /// Starts now.
+    /// Arms all timers from `now` on.
     pub fn new(now: Instant) -> Self {
         Self { fast: now + FAST, group: 0, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
     }

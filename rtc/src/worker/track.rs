@@ -18,7 +18,7 @@ use crate::transport::{PeerKey, TransportKey};
 
 /// A published track of a worker.
 pub struct UpTrack {
-    /// The sid.
+    /// The track's sid, which the control plane has given it.
     pub sid: TrackSid,
     /// The publisher.
     pub peer: PeerKey,
@@ -56,7 +56,7 @@ pub struct UpTrack {
 pub struct UpLayer {
     /// The id of the layer in its section; `None` without simulcast.
     pub rid: Option<Rid>,
-    /// Its bitrate.
+    /// Measures the bitrate of what arrives.
     pub rate: RateMeter,
     /// When a packet arrived last.
     pub last_packet: Option<Instant>,
