@@ -31,7 +31,7 @@ pub(crate) const fn kind_from_proto(kind: Kind) -> ParticipantKind {
         Kind::Egress => ParticipantKind::Egress,
         Kind::Sip => ParticipantKind::Sip,
         Kind::Agent => ParticipantKind::Agent,
-        // The contract has no kind for connectors and bridges (decisions, section 5).
+        // The API has no kind for connectors and bridges, and shows them as standard participants.
         Kind::Standard | Kind::Connector | Kind::Bridge => ParticipantKind::Standard,
     }
 }

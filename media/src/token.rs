@@ -1,4 +1,4 @@
-//! Room tokens: HS256 JWTs that any LiveKit client can carry and a LiveKit server accepts (decisions, section 2).
+//! Room tokens: HS256 JWTs that any LiveKit client can carry and a LiveKit server accepts.
 //!
 //! A [`TokenSigner`] holds the media plane's API key and secret, and is the only place that signs or verifies a token. The
 //! control plane mints tokens from a [`TokenRequest`]; the media plane verifies them into [`Claims`]. The caller passes the
@@ -26,7 +26,7 @@ pub use grants::Grants;
 use wire::Payload;
 
 /// Seconds that the media plane keeps an empty room after its `empty_timeout`, so that the control plane's timer ends the
-/// room first (decisions, section 5).
+/// room first.
 const ROOM_GRACE_SECONDS: u32 = 30;
 
 /// The contents of a token to be minted.
@@ -59,7 +59,7 @@ pub struct TokenRequest {
 /// A signed token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedToken {
-    /// The JWT.
+    /// The signed JWT, which clients send to the media plane.
     pub token: Secret,
     /// Its `exp`, a whole second.
     pub expires_at: Timestamp,

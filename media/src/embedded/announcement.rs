@@ -18,7 +18,7 @@ const MAX_LAYERS: usize = 3;
 /// A published media section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MediaSection {
-    /// Its mid.
+    /// The mid of its media section in the client's SDP.
     pub mid: String,
     /// The negotiated codec.
     pub codec: Codec,

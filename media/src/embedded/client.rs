@@ -110,7 +110,7 @@ pub(super) struct Subscriptions {
 /// Whether a track is forwarded to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// It is.
+    /// The client is subscribed to the track.
     Subscribed,
     /// The client wants it, and may not have it.
     Denied,
@@ -121,7 +121,7 @@ pub(super) enum Audience {
 /// The tracks whose subscriptions are brought into line.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope<'a> {
-    /// All.
+    /// All tracks of the room.
     All,
     /// Those of one publisher.
     Publisher(&'a ParticipantSid),

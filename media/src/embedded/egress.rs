@@ -1,5 +1,5 @@
 //! Recordings and broadcasts on the embedded plane. One of a room that only the sandbox has filled is simulated: a status that
-//! time and the sandbox change, so that an integration can test each course that an egress can take (surface, "Sandbox").
+//! time and the sandbox change, so that an integration can test each course that an egress can take.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -129,8 +129,7 @@ pub(super) struct PublishUrls {
 }
 
 impl PublishUrls {
-    /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port (decisions,
-    /// section 6).
+    /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port.
     pub fn from_public_url(public_url: &str) -> Self {
         let public = Url::parse(public_url).ok();
         let (host, authority, is_secure) = public.as_ref().map_or(("localhost", "localhost", false), |url| {

@@ -1,9 +1,10 @@
-//! The embedded media plane: rooms and participants in this process, without media.
+//! The embedded media plane: rooms, WebRTC clients, encoders, recordings and broadcasts in this process.
 //!
 //! It has two parts. The [`machine`] holds rooms, participants, grants, inboxes and measured bitrates as plain data. It does
 //! no I/O and takes the time as an argument of each call. The driver, [`EmbeddedPlane`], guards the machine with a lock,
-//! passes it the time, and sends its reports to the control plane in the order in which they arose. The sandbox API drives
-//! it; WebRTC clients could drive the same machine.
+//! passes it the time, and sends its reports to the control plane in the order in which they arose. The sandbox API,
+//! the signalling of WebRTC clients and the sessions of encoders drive the same machine. Packets of media do not pass through it:
+//! the media workers of `conclave-rtc` forward them.
 //!
 //! ```text
 //! control plane ── MediaPlane ──▶ ┌───────────────┐     ┌─────────┐

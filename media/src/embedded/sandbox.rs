@@ -1,4 +1,4 @@
-//! The calls of the sandbox API, by which an HTTP client acts as a participant's client (surface, "Sandbox").
+//! The calls of the sandbox API, by which an HTTP client acts as a participant's client.
 //!
 //! A call that changes something returns once the control plane has answered the reports that it caused.
 

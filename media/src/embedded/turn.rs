@@ -24,11 +24,11 @@ pub struct TurnServers {
 /// TURN servers with credentials for one participant. `Debug` shows no credential.
 #[derive(Debug, Clone)]
 pub struct TurnCredentials {
-    /// Their urls.
+    /// The urls of the servers, `turn:` or `turns:`.
     pub urls: Vec<String>,
     /// The user name.
     pub username: String,
-    /// The password.
+    /// The password: an HMAC of the user name under the shared secret.
     pub credential: Secret,
 }
 

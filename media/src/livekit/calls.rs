@@ -10,7 +10,7 @@ use super::access_token::ApiGrant;
 /// Which timeout applies to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallTimeout {
-    /// `media.timeout`.
+    /// The setting `media.timeout`.
     Configured,
     /// At least 30 seconds: LiveKit offers an egress to one worker after another.
     Extended,

@@ -79,9 +79,9 @@ pub(super) struct ConfigChecker {
 /// How the check joins a room.
 #[derive(Clone)]
 pub(super) struct Signaling {
-    /// `media.url`.
+    /// The setting `media.url`, by which LiveKit's API is reached.
     pub url: String,
-    /// `media.timeout`.
+    /// The setting `media.timeout`, for each call.
     pub timeout: Duration,
     pub signer: Arc<TokenSigner>,
     pub clock: Clock,

@@ -29,7 +29,7 @@ pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> 
     })
 }
 
-/// Returns whether an identity is one that the contract does not allow. LiveKit itself makes such, for a client that connects with
+/// Returns whether an identity is one that the API does not allow. LiveKit itself makes such, for a client that connects with
 /// `?publish=`. No identity at all is none.
 pub(super) fn is_invalid_identity(identity: &str) -> bool {
     !identity.is_empty() && identity.parse::<Identity>().is_err()

@@ -22,7 +22,7 @@ use crate::token::Grants;
 pub use ingress::{IngressCredentials, IngressRequest, KnownIngress};
 pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
 
-/// A media plane. Calls can be repeated wherever the contract allows it. They never change a record: what they cause is
+/// A media plane. Calls can be repeated wherever an operation of the API can be. They never change a record: what they cause is
 /// reported, like everything else.
 #[async_trait]
 pub trait MediaPlane: Send + Sync + 'static {

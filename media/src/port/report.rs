@@ -34,7 +34,7 @@ pub enum MediaEvent {
     /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown and
     /// may be another server's.
     ParticipantJoined(Box<Participant>),
-    /// A participant connected whose identity the contract does not allow, so that it can have no session. The report is
+    /// A participant connected whose identity the API does not allow, so that it can have no session. The report is
     /// refused, and the media plane disconnects the participant, unless the room is unknown.
     InvalidIdentity,
     /// A participant that had joined disconnected.
@@ -63,7 +63,7 @@ pub enum MediaEvent {
         /// The track at the time of the event.
         track: TrackSummary,
     },
-    /// A track was muted or unmuted. The contract has no event for this; the state is part of the track's next event.
+    /// A track was muted or unmuted. There is no event for this; the state is part of the track's next event.
     TrackMuted {
         /// The participant that publishes the track.
         participant: ParticipantRef,
@@ -117,8 +117,8 @@ pub enum ReportError {
     /// The room's template no longer has the participant's role.
     #[error("the room has no such role any more")]
     RoleRemoved,
-    /// The contract does not allow the participant's identity.
-    #[error("the contract does not allow the identity")]
+    /// The participant's identity does not match the API's pattern.
+    #[error("the API does not allow the identity")]
     InvalidIdentity,
     /// The report could not be recorded. The media plane has to repeat it, if it can.
     #[error("the report could not be written")]

@@ -10,7 +10,7 @@ const CONNECTIONS: usize = 512;
 /// The most connections from one address that is not a loopback address.
 const CONNECTIONS_PER_ADDRESS: usize = 16;
 
-/// Counts connections.
+/// Counts open connections of RTMP encoders, by network and in all.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionLimits(Arc<Mutex<Counts<ClientAddress>>>);
 

@@ -35,7 +35,7 @@ pub struct TranscodeError(String);
 /// What a message is for a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Its parameters.
+    /// Codec parameters, which come before the media that they describe.
     Header,
     /// It can begin with it.
     Entry,

@@ -62,7 +62,7 @@ impl Excess {
 /// What a message counts for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Weight {
-    /// Its bytes.
+    /// The size of the message, in bytes.
     pub bytes: usize,
     /// The number of messages that take as long to handle: 1 and one more for every [`Weight::FIELDS`] fields.
     pub messages: usize,
