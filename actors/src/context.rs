@@ -23,7 +23,7 @@ pub struct ActorContext {
     pub media: Arc<dyn MediaPlane>,
     /// The source of time.
     pub clock: Clock,
-    /// Posts webhooks.
+    /// The threads that post webhooks.
     pub deliveries: DeliveryPool,
     /// Uploads the files of recordings.
     pub uploads: Uploader,

@@ -29,7 +29,7 @@ pub struct ReportQueues(Arc<Mutex<HashMap<NamespacedRoom, RoomQueue>>>);
 /// Something that waits for a room's actor.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// A report.
+    /// A report of the media plane that waits for the room.
     Report(WaitingReport),
     /// The place of a message, by the number that it was given.
     Mark(u64),
@@ -38,7 +38,7 @@ pub(crate) enum Waiting {
 /// A report that waits.
 #[derive(Debug)]
 pub(crate) struct WaitingReport {
-    /// The report.
+    /// The report, as the media plane sent it.
     pub report: Report,
     /// Where its answer goes.
     pub answers: Answers,

@@ -1,4 +1,4 @@
-//! One attempt at one delivery: a signed POST and its outcome (contract "Delivery request").
+//! One attempt at one delivery: a signed POST and its outcome.
 //!
 //! The limits protect against a receiver that is slow, endless or hostile. The whole attempt, from the look-up of
 //! the name to the last byte read, has one deadline; headers and body are read up to a bound; redirects are not
@@ -71,7 +71,7 @@ pub(super) fn failed(error: &str) -> AttemptOutcome {
 /// Posts deliveries. Cheap to clone; one sender serves all endpoints from any number of threads.
 #[derive(Debug, Clone)]
 pub struct Sender {
-    /// Keeps connections.
+    /// The HTTP client, which keeps connections open between attempts.
     agent: Agent,
     /// Keeps none, for the request that a kept connection has failed.
     fresh: Agent,

@@ -1,6 +1,6 @@
 //! The two signatures of a delivery, keyed with the same secret.
 //!
-//! `X-Svc-Signature` is the contract's ("Delivery request") and covers the body alone. The Standard Webhooks signature
+//! `X-Svc-Signature` is this API's own and covers the body alone. The Standard Webhooks signature
 //! also covers the id and the time. They read the secret differently: the key of the first is the secret as shown, the key
 //! of the second the bytes that its base64 encodes.
 

@@ -61,7 +61,7 @@ impl Followed for RunningEgress {
 
     fn answer_without_actor(project: &ProjectActor, id: EgressId, message: EgressMsg) {
         match message {
-            // An egress that is neither a recording nor a broadcast of this server (contract "Event types").
+            // An egress that is neither a recording nor a broadcast of this server has no event.
             EgressMsg::Report { answer, .. } => {
                 log::debug!(egress_id = id.as_str(); "a report of an unknown egress was dropped");
                 let _ = answer.send(Ok(()));

@@ -55,7 +55,7 @@ pub struct UnansweredFound {
 /// The name of a project's child.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ChildKey {
-    /// A room.
+    /// A room, by its name in the project.
     Room(RoomName),
     /// A recording or a broadcast.
     Egress(EgressId),

@@ -64,7 +64,7 @@ pub struct Uploader {
 pub(crate) struct UploadedFile {
     /// The project that owns the recording.
     pub project: ProjectId,
-    /// The recording.
+    /// The recording whose file is uploaded.
     pub egress: EgressId,
     /// The destination, whose configuration is read for each attempt.
     pub destination: DestinationId,
@@ -135,7 +135,7 @@ impl Uploader {
     }
 }
 
-/// One attempt.
+/// One attempt to upload a file, on its own thread.
 struct Attempt {
     file: UploadedFile,
     path: PathBuf,

@@ -8,7 +8,7 @@ use conclave_model::EgressId;
 /// What an upload has done, over all its attempts.
 #[derive(Debug)]
 pub(crate) struct UploadProgress {
-    /// The recording.
+    /// The recording whose file is uploaded.
     pub egress: EgressId,
     sent: AtomicU64,
     size: AtomicU64,

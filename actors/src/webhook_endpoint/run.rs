@@ -24,7 +24,7 @@ use crate::context::ActorContext;
 use crate::delivery::pool::Lane;
 use crate::delivery::sender::DeliveryRequest;
 
-/// Number of deliveries in a batch (contract "Retry schedule").
+/// Number of due deliveries that a run reads at once.
 const BATCH: u32 = 50;
 /// Number of rooms posted in parallel to a receiver whose last response was a success; one otherwise.
 const ROOMS_AT_ONCE: usize = 4;
