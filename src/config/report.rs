@@ -15,7 +15,7 @@ const HIDDEN: &str = "***";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingOrigins(pub(super) BTreeMap<String, String>);
 
-/// A setting.
+/// A setting with its value and where that came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingReport {
     /// Its dotted path, such as `http.listen`.

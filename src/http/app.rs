@@ -40,7 +40,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }));
 }
 
-/// The operations of each path, in the order of the contract.
+/// The operations of each path, in the order of the OpenAPI description.
 fn by_path() -> Vec<(&'static str, Vec<&'static Operation>)> {
     let mut paths: Vec<(&str, Vec<&Operation>)> = Vec::new();
     for operation in v1::operations() {

@@ -42,9 +42,9 @@ pub struct ConnectionPermit {
 /// The limit that a connection would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLimit {
-    /// `http.max_connections`.
+    /// The limit of all connections, `http.max_connections`.
     Total,
-    /// [`MAX_PER_CLIENT`].
+    /// The limit of one client's connections, [`MAX_PER_CLIENT`].
     Client,
 }
 

@@ -37,7 +37,7 @@ pub type Check<P, Q, B> = for<'a> fn(&'a RequestContext, &'a Input<P, Q, B>) -> 
 /// The result of a [`Check`].
 pub type CheckResult<'a> = LocalFuture<'a, ()>;
 
-/// One operation of the contract, its input types erased.
+/// One operation of the API, its input types erased.
 pub struct Operation {
     /// The path, the credential, and the checks before the operation runs.
     pub spec: OperationSpec,

@@ -41,7 +41,7 @@ pub fn single_method_resource(path: &str, method: Method, route: actix_web::Rout
     web::resource(path).route(route).default_service(other)
 }
 
-/// 404 `not_found`.
+/// Returns 404 `not_found`, for a path that has no operation.
 #[must_use]
 pub fn no_such_route() -> Problem {
     Problem::new(ErrorCode::NotFound, "no such route; /openapi.json describes those that exist")

@@ -31,7 +31,7 @@ pub fn created<T: Serialize>(body: &T) -> Response {
     json(201, body)
 }
 
-/// 204.
+/// Returns 204, without a body.
 #[must_use]
 pub fn no_content() -> Response {
     Response { status: 204, body: Vec::new() }

@@ -62,7 +62,7 @@ pub enum OpenRates {
     Exchange,
 }
 
-/// The declaration of one operation of the contract.
+/// The declaration of one operation of the API.
 #[derive(Debug)]
 pub struct OperationSpec {
     /// The operation id: in the description, in logs, in metrics and in the scope of idempotency keys.
@@ -116,7 +116,7 @@ impl OperationSpec {
         }
     }
 
-    /// Every code the operation is described with, by status: its own, and those that its row of the contract always has.
+    /// Every code the operation is described with, by status: its own, and those that every operation of its kind has.
     #[must_use]
     pub fn error_codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];

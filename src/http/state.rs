@@ -36,7 +36,7 @@ pub struct CallPage {
 
 /// The shared parts, made once at start.
 pub struct AppState {
-    /// The database.
+    /// The records: reads go to it directly, as do changes that no actor owns.
     pub store: Store,
     /// The actors: changes of live things go through here.
     pub tree: Tree,

@@ -21,7 +21,7 @@ pub struct History(Mutex<VecDeque<Sample>>);
 pub struct Sample {
     /// When they were read.
     pub at: Timestamp,
-    /// The counts.
+    /// The counters since the start of the server.
     pub totals: Totals,
 }
 

@@ -16,9 +16,9 @@ const NAME_LENGTH: usize = 20;
 
 /// A stretch of time, in milliseconds since the epoch.
 pub struct Bar {
-    /// Its begin.
+    /// The begin, in milliseconds since 1970.
     pub from: i64,
-    /// Its end.
+    /// The end, in milliseconds since 1970.
     pub to: i64,
     /// `session`, `audio`, `video` or `screen`.
     pub kind: String,
@@ -31,13 +31,13 @@ impl Bar {
     }
 }
 
-/// A session.
+/// A row of the timeline: a session with its tracks.
 pub struct Row {
     /// The participant's identity.
     pub name: String,
     /// From its join to its end.
     pub whole: Bar,
-    /// Its tracks.
+    /// The tracks of the session, as bars below that of the session.
     pub tracks: Vec<Bar>,
 }
 

@@ -36,7 +36,7 @@ pub struct Visit {
     pub state: Arc<AppState>,
     /// The routed request.
     pub request: HttpRequest,
-    /// The operator.
+    /// The operator who is signed in.
     pub operator: Operator,
     /// The fields of a form, in their order.
     pub form: Vec<(String, String)>,

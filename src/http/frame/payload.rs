@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::http::client_stream::note_body_read;
 
-/// The contract's cap, in bytes.
+/// The largest body of a request, in bytes.
 pub const LIMIT: usize = 65_536;
 
 /// Delay before a retry, when there is no memory for a body.

@@ -6,8 +6,8 @@ use conclave_model::ids::ParseIdError;
 use conclave_model::{ErrorCode, Identity, Problem, RoomName};
 use serde::de;
 
-/// A refusal of a value, by the message of the error that its type gave. The contract has codes of their own for a room name
-/// and an identity outside their patterns, wherever they are sent; serde passes on an error's text alone, so the text says
+/// A refusal of a value, by the message of the error that its type gave. A room name and an identity outside their patterns
+/// have error codes of their own, wherever they are sent; serde passes on an error's text alone, so the text says
 /// which it was.
 pub(super) fn refusal(message: String) -> Problem {
     let is = |pattern: &'static str| message == ParseIdError { pattern }.to_string();

@@ -1,4 +1,4 @@
-//! Broadcasts (contract "Broadcasts").
+//! Broadcasts.
 
 use conclave_model::egress::{
     CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout,

@@ -1,4 +1,4 @@
-//! Room codes (contract "Room codes"): short texts that a client exchanges for a room token, without a credential.
+//! Room codes: short texts that a client exchanges for a room token, without a credential.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Destinations of a template (contract "Template destinations").
+//! Destinations of a template.
 
 pub mod shapes;
 

@@ -1,4 +1,4 @@
-//! Ingress endpoints (contract "Ingress"): an encoder publishes to one, into a room, as an ordinary participant.
+//! Ingress endpoints: an encoder publishes to one, into a room, as an ordinary participant.
 
 use conclave_actors::project::CreateIngressRequest;
 use conclave_db::IngressFilter;

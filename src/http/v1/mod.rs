@@ -47,7 +47,7 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Every operation, in the order of the contract.
+/// Every operation, in the order of the OpenAPI description.
 #[must_use]
 pub fn operations() -> &'static [Operation] {
     &OPERATIONS

@@ -1,4 +1,4 @@
-//! Moderation of live participants that leaves no record: removing, muting, sending data (contract "Participants and data").
+//! Moderation of live participants that leaves no record: removing, muting, sending data.
 //! The room's actor orders it with joins and leaves; the media plane reports its effects like every other event of the room.
 
 use conclave_actors::room::MuteTrackRequest;

@@ -1,4 +1,4 @@
-//! Live participants, as the media plane reports them (contract "Participants and data").
+//! Live participants, as the media plane reports them.
 
 use conclave_model::page::Page;
 use conclave_model::participant::Participant;

@@ -1,4 +1,4 @@
-//! Recordings (contract "Recordings").
+//! Recordings.
 
 use conclave_model::egress::{
     CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout, RecordingType,

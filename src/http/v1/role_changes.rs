@@ -1,4 +1,4 @@
-//! Role changes: giving a participant another role, and the log of it (contract "Participants and data").
+//! Role changes: giving a participant another role, and the log of it.
 
 use conclave_actors::room::ChangeRoleRequest;
 use conclave_model::participant::Participant;

@@ -1,4 +1,4 @@
-//! Roles of a template (contract "Roles").
+//! Roles of a template.
 
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::{ErrorCode, Problem, RoleName, TemplateId};

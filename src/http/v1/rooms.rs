@@ -1,4 +1,4 @@
-//! Rooms: create, list, read, end (contract "Rooms").
+//! Rooms: create, list, read, end.
 
 use conclave_db::NewRoom;
 use conclave_model::non_null::non_null;

@@ -1,4 +1,4 @@
-//! Sessions: one row per participant per join (contract "Sessions").
+//! Sessions: one row per participant per join.
 
 use conclave_db::SessionFilter;
 use conclave_model::page::PageRequest;

@@ -1,4 +1,4 @@
-//! Templates and their settings (contract "Templates").
+//! Templates and their settings.
 
 use std::collections::BTreeMap;
 

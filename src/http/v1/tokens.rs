@@ -1,4 +1,4 @@
-//! Room tokens (contract "Tokens"). Minting reads the records of one moment and writes nothing.
+//! Room tokens. Minting reads the records of one moment and writes nothing.
 
 use conclave_media::token::Grants;
 use conclave_model::non_null::{non_null, non_null_object};

@@ -1,4 +1,4 @@
-//! Usage and the plan (contract "Usage and plan").
+//! Usage and the plan.
 
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::usage::{Day, MonthUse, QuotaDecision, QuotaState, UsageDay, minutes};

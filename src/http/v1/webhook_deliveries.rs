@@ -1,4 +1,4 @@
-//! Webhook deliveries (contract "Webhooks").
+//! Webhook deliveries.
 
 use conclave_db::DeliveryFilter;
 use conclave_model::event::EventType;

@@ -1,4 +1,4 @@
-//! Webhook endpoints (contract "Webhooks").
+//! Webhook endpoints.
 
 use conclave_actors::delivery::resolver::{UrlError, check_url};
 use conclave_actors::delivery::signature::generate_secret;
