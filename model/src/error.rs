@@ -195,19 +195,19 @@ impl Problem {
         Self::new(ErrorCode::InvalidRequest, message).at(field)
     }
 
-    /// 404 `room_not_found`.
+    /// 404 `room_not_found`: the project has never had a room of that name.
     #[must_use]
     pub fn room_not_found() -> Self {
         Self::new(ErrorCode::RoomNotFound, "no room by that name in this project")
     }
 
-    /// 404 `template_not_found`.
+    /// 404 `template_not_found`: the project has no template with that id.
     #[must_use]
     pub fn template_not_found() -> Self {
         Self::new(ErrorCode::TemplateNotFound, "no template by that id in this project")
     }
 
-    /// 404 `role_not_found`.
+    /// 404 `role_not_found`: the template has no role of that name.
     #[must_use]
     pub fn role_not_found() -> Self {
         Self::new(ErrorCode::RoleNotFound, "no role by that name in the template")
@@ -220,13 +220,13 @@ impl Problem {
         Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")
     }
 
-    /// 404 `participant_not_found`.
+    /// 404 `participant_not_found`: no participant of that identity is connected to the room.
     #[must_use]
     pub fn participant_not_found() -> Self {
         Self::new(ErrorCode::ParticipantNotFound, "nobody by that identity is in the room")
     }
 
-    /// 404 `track_not_found`.
+    /// 404 `track_not_found`: the participant does not publish that track now.
     #[must_use]
     pub fn track_not_found() -> Self {
         Self::new(ErrorCode::TrackNotFound, "the participant publishes no track with that sid")
@@ -238,7 +238,7 @@ impl Problem {
         Self::new(ErrorCode::RoleCapacityReached, "the role is full for this room").at("role")
     }
 
-    /// 409 `room_ended`.
+    /// 409 `room_ended`: the room has ended, and its name cannot be used again.
     #[must_use]
     pub fn room_ended() -> Self {
         Self::new(ErrorCode::RoomEnded, "the room has ended; its name stays reserved")

@@ -62,7 +62,7 @@ pub struct CandidatePair {
 /// The state of a published track.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedSnapshot {
-    /// The track.
+    /// The sid that the control plane has given the track.
     pub sid: TrackSid,
     /// The codec; `None` before its section is negotiated.
     pub codec: Option<Codec>,
@@ -83,9 +83,9 @@ pub struct LayerSnapshot {
     pub is_live: bool,
     /// What arrives, in kilobits a second.
     pub kbps: u32,
-    /// Packets received.
+    /// Packets of the layer that have arrived so far.
     pub packets: u64,
-    /// Key frames requested.
+    /// Key frames of the layer that were requested from the publisher so far.
     pub key_frame_requests: u64,
     /// Time since the last key frame began; `None` for audio and before the first.
     pub last_key_frame: Option<Duration>,
@@ -94,7 +94,7 @@ pub struct LayerSnapshot {
 /// The state of a track that a participant receives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubscribedSnapshot {
-    /// The track.
+    /// The sid of the published track.
     pub sid: TrackSid,
     /// The mid of the section that carries it; `None` until one is negotiated.
     pub mid: Option<String>,
@@ -104,6 +104,6 @@ pub struct SubscribedSnapshot {
     pub target: Option<Quality>,
     /// Its bitrate in kilobits a second.
     pub kbps: u32,
-    /// Packets forwarded.
+    /// Packets that were forwarded to the participant so far.
     pub packets: u64,
 }
