@@ -59,9 +59,18 @@ impl Fixture {
     }
 
     async fn usable(&self, store: &Store, name: &str, kind: DestinationKind) -> Result<DestinationConfig, StoreError> {
-        let (project, template) = (self.project.clone(), self.template.clone());
-        let found = store.usable_destination(project, template, name.parse().unwrap(), kind).await;
-        found.map(|(_, config)| config)
+        let (project, template, name) = (self.project.clone(), self.template.clone(), name.parse().unwrap());
+        match kind {
+            DestinationKind::Recording => {
+                let used = store.recording_destination(project.clone(), template, name).await?;
+                let storage = store.upload_storage(project, used.id).await?;
+                Ok(DestinationConfig::Recording(storage.expect("it was not deleted")))
+            }
+            DestinationKind::Rtmp => {
+                let (_, urls) = store.broadcast_destination(project, template, name).await?;
+                Ok(DestinationConfig::Rtmp(RtmpConfig { urls }))
+            }
+        }
     }
 }
 

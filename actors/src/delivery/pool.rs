@@ -69,7 +69,7 @@ impl DeliveryPool {
         let most = lanes.map(|lane| lane.bounds().0).iter().sum();
         // Only its blocking threads are used.
         let threads = Builder::new_current_thread().thread_name("webhook-post").max_blocking_threads(most).build()?;
-        let [answering, untried, timed_out] = lanes.map(|lane| lane.permits());
+        let [answering, untried, timed_out] = lanes.map(Lane::permits);
         Ok(Self { sender: Arc::new(sender), threads: Some(threads), answering, untried, timed_out })
     }
 

@@ -44,7 +44,7 @@ impl EmbeddedPlane {
 impl Inner {
     /// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
     /// with a client of its own, or nothing is simulated on this server.
-    pub fn uses_ffmpeg(&self, room: &NamespacedRoom) -> Result<bool, MediaError> {
+    fn uses_ffmpeg(&self, room: &NamespacedRoom) -> Result<bool, MediaError> {
         let has_participants = self.call_by_port(|machine, _| machine.has_real_participants(room))?;
         Ok(self.jobs.get().is_some() && (has_participants || !self.permits_simulations()))
     }
@@ -62,8 +62,18 @@ impl Inner {
         }
     }
 
+    /// Starts an egress with ffmpeg, or a simulated one.
+    pub async fn start_egress(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
+        if self.uses_ffmpeg(&plan.room)? {
+            return self.start_job(plan).await;
+        }
+        let started = self.call_by_port(|machine, now| machine.start_egress(plan.room.clone(), now))?;
+        self.watch_deadlines();
+        Ok(started.into())
+    }
+
     /// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
-    pub async fn start_job(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
+    async fn start_job(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
         let Some(jobs) = self.jobs.get() else { return Err(MediaError::Refused("nothing can be recorded".into())) };
         let room = &plan.room;
         let (id, codec) = self.call_by_port(|machine, _| {

@@ -341,12 +341,7 @@ impl MediaPlane for EmbeddedPlane {
         plan: Arc<EgressPlan>,
         _: Option<RecordingConfig>,
     ) -> Result<StartedEgress, MediaError> {
-        if self.0.uses_ffmpeg(&plan.room)? {
-            return self.0.start_job(plan).await;
-        }
-        let started = self.0.call_by_port(|machine, now| machine.start_egress(plan.room.clone(), now))?;
-        self.0.watch_deadlines();
-        Ok(started.into())
+        self.0.start_egress(plan).await
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {

@@ -381,7 +381,7 @@ fn a_storage_that_hangs_delays_no_upload_of_another_project() {
     // As many as attempts of all projects run at once.
     let ids = [(); 6].map(|()| recorded.record("a.ogg"));
     ids.iter().for_each(|id| recorded.stop(id));
-    let attempts = format!("/debug/actors/{}/egress", recorded.call.app.project);
+    let attempts = format!("/{}/egress", recorded.call.app.project);
     for id in &ids {
         eventually(|| recorded.call.app.actors(&format!("{attempts}/{id}"))["state"]["upload"]["phase"] == "running");
     }

@@ -232,7 +232,7 @@ fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
     let outcome = local_sender(AMPLE).post(&request("not a url"));
     assert_eq!(outcome, failed("the url is not usable: must be an absolute http or https url"));
     let mut split = request("http://127.0.0.1:9/");
-    split.event_type = "room\r\nstarted".to_owned();
+    split.delivery.event_type = "room\r\nstarted".to_owned();
     assert_eq!(local_sender(AMPLE).post(&split), failed("the request could not be made"));
 }
 
