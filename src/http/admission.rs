@@ -1,8 +1,8 @@
 //! Admission: how many requests are handled at once, in total and of each project.
 //!
 //! Of a project, [`AdmissionLimits::running`] requests are handled at once, and [`AdmissionLimits::beside_others`] while other projects
-//! send some too. Further ones wait for their turn, in order, and cost nothing meanwhile. One that finds too many waiting is refused
-//! after [`REFUSAL_DELAY`], and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
+//! send some too. Further ones wait for their turn, in order, and cost nothing meanwhile. One that finds too many waiting is refused,
+//! and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
 //! waits for itself, and the requests of others find few before them.
 
 mod sharing;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use conclave_model::{ErrorCode, Problem, ProjectId, Throttle};
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use sharing::Sharing;
 pub use turn::Turn;
@@ -26,9 +26,6 @@ use turn::weight;
 
 /// The longest time that a request waits for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// How long a request that finds too many of its project waiting is kept until it is refused. A client that asks again at once would
-/// take a quarter of the server's time with its refusals.
-const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 /// Delay before a retry of a refused request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two warnings about requests that were refused.
@@ -144,22 +141,15 @@ impl Admission {
     /// Admits a request of a project. A request of no project counts in total only.
     ///
     /// # Errors
-    /// 503 or 429, if it would exceed a limit; 429 after [`REFUSAL_DELAY`].
-    pub async fn admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, Problem> {
-        let refused = match self.try_admit(project) {
-            Ok(admitted) => return Ok(admitted),
-            Err(limit) => limit,
-        };
-        match refused {
+    /// 503 or 429, if it would exceed a limit.
+    pub fn admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, Problem> {
+        self.try_admit(project).map_err(|limit| match limit {
             AdmissionLimit::Total => {
                 self.warn();
-                Err(self.refuse(refused).logged())
+                self.refuse(limit).logged()
             }
-            AdmissionLimit::Waiting | AdmissionLimit::Wait => {
-                sleep(REFUSAL_DELAY).await;
-                Err(self.refuse(refused))
-            }
-        }
+            AdmissionLimit::Waiting | AdmissionLimit::Wait => self.refuse(limit),
+        })
     }
 
     fn try_admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, AdmissionLimit> {
@@ -304,25 +294,25 @@ mod tests {
         third.await.unwrap();
     }
 
-    #[tokio::test]
-    async fn what_one_project_is_refused_another_is_admitted() {
+    #[test]
+    fn what_one_project_is_refused_another_is_admitted() {
         let admission = admission(5, 1, 2);
         let (project, other) = (ProjectId::new(), ProjectId::new());
         let held: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
-        assert_eq!(admission.admit(Some(project.clone())).await.unwrap_err().code, ErrorCode::RateLimited);
-        let _other = admission.admit(Some(other.clone())).await.unwrap();
-        let _open = admission.admit(None).await.unwrap();
-        let refused = admission.admit(Some(other)).await.unwrap_err();
+        assert_eq!(admission.admit(Some(project.clone())).unwrap_err().code, ErrorCode::RateLimited);
+        let _other = admission.admit(Some(other.clone())).unwrap();
+        let _open = admission.admit(None).unwrap();
+        let refused = admission.admit(Some(other)).unwrap_err();
         assert_eq!((refused.code, refused.retry_after), (ErrorCode::DatabaseUnavailable, Some(RETRY_AFTER)));
         drop(held);
-        admission.admit(Some(project)).await.unwrap();
+        admission.admit(Some(project)).unwrap();
     }
 
     #[tokio::test]
     async fn beside_others_fewer_requests_of_a_project_run_unless_they_are_slow() {
         let admission = admission_of(AdmissionLimits { total: 100, running: 8, beside_others: 2, waiting: 6 });
         let (project, other) = (ProjectId::new(), ProjectId::new());
-        admission.admit(Some(other)).await.unwrap();
+        admission.admit(Some(other)).unwrap();
         let admitted: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
         let [first, second] =
             [&admitted[0], &admitted[1]].map(|admitted| admitted.turn().now_or_never().unwrap().unwrap());
@@ -335,17 +325,6 @@ mod tests {
             () = first => unreachable!("it never ends"),
             () = second => unreachable!("it never ends"),
         }
-    }
-
-    #[tokio::test]
-    async fn what_is_refused_because_others_wait_is_kept_for_a_moment() {
-        let admission = admission(100, 1, 0);
-        let project = ProjectId::new();
-        let _held = admission.admit(Some(project.clone())).await.unwrap();
-        let asked = tokio::time::Instant::now();
-        admission.admit(Some(project)).await.unwrap_err();
-        assert!(asked.elapsed() >= REFUSAL_DELAY);
-        assert_eq!(admission.counts(), AdmittedCounts { running: 1, waiting: 0 });
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `/rtc`: WebRTC clients are admitted or turned away before their websocket is opened. Their media is tested elsewhere.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -249,6 +249,26 @@ fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counte
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
     client.send(SignalRequest::Ping(1));
     client.until(|response| matches!(response, SignalResponse::Pong(_)).then_some(()));
+}
+
+#[test]
+fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_read_by_pages() {
+    let app = TestApp::start_with_webrtc();
+    let address = app.api.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    let begun = Instant::now();
+    // The rate allows 200 at once, whatever is wrong with them.
+    for path in ["/rtc/v1/validate?access_token=none", "/rtc"].iter().cycle().take(210) {
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+    }
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    let count = |text: &str| answers.matches(text).count();
+    assert_eq!(["401", "404", "429", "200"].map(|status| count(&format!("HTTP/1.1 {status} "))), [100, 100, 10, 1]);
+    assert_eq!((count("access-control-allow-origin: *"), count("retry-after: 1\r\n")), (210, 10));
+    assert!(begun.elapsed() >= 10 * Duration::from_millis(100), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -79,7 +79,7 @@ async fn run_checks(
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
-    let admitted = state.admission.admit(caller.project()).await?;
+    let admitted = state.admission.admit(caller.project())?;
     let body = state.bodies.collect(request, payload).await?;
     let context = RequestContext {
         spec,

@@ -18,10 +18,11 @@ use conclave_media::embedded::rtc::ConnectionMode;
 use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, Refusal};
 
 use super::client_stream::opens_websocket;
+use super::error::ApiError;
 use super::resource::no_such_route;
 use super::state::AppState;
 pub use response::any_origin;
-use response::{Rejection, plain, preflight};
+use response::{plain, preflight, refused};
 
 /// Its label in the metrics.
 const OPERATION: &str = "signalling";
@@ -35,12 +36,12 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
         let (of_state, of_plane) = (Arc::clone(state), plane.clone());
         let connecting = web::get().to(move |request: HttpRequest, payload: Payload| {
             let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
-            async move { timed(&state, connect(&state, &plane, mode, &request, payload)).await }
+            async move { counted(&state, &request, connect(&state, &plane, mode, &request, payload)).await }
         });
         let (of_state, of_plane) = (Arc::clone(state), plane.clone());
         let validating = web::get().to(move |request: HttpRequest| {
             let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
-            async move { timed(&state, validate(&state, &plane, mode, &request)).await }
+            async move { counted(&state, &request, validate(&state, &plane, mode, &request)).await }
         });
         config.service(resource(connect_path, connecting)).service(resource(validate_path, validating));
     }
@@ -48,7 +49,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
     config.service(
         web::resource("/")
             .route(probe)
-            .default_service(web::to(async || any_origin(super::error::ApiError::from(no_such_route()).to_http()))),
+            .default_service(web::to(async || any_origin(ApiError::from(no_such_route()).to_http()))),
     );
 }
 
@@ -60,9 +61,14 @@ fn resource(path: &str, route: actix_web::Route) -> actix_web::Resource {
         .default_service(other)
 }
 
-async fn timed(state: &AppState, handled: impl Future<Output = HttpResponse>) -> HttpResponse {
+/// Counts a request by the client's address, and handles it if that is not over its rate.
+async fn counted(state: &AppState, request: &HttpRequest, handled: impl Future<Output = HttpResponse>) -> HttpResponse {
     let timed = state.metrics.time(OPERATION);
-    let response = any_origin(handled.await);
+    let response = match state.limits.check_signalling(request) {
+        Ok(()) => handled.await,
+        Err(problem) => ApiError::from(problem).to_http(),
+    };
+    let response = any_origin(response);
     timed.answered(response.status());
     response
 }
@@ -78,10 +84,10 @@ async fn connect(
     if !opens_websocket(request) {
         return plain(StatusCode::NOT_FOUND, "this path takes websockets");
     }
-    let admitted = async { Ok::<_, Rejection>(plane.connect(connect_request(state, mode, request)?).await?) };
+    let admitted = async { plane.connect(connect_request(state, mode, request)?).await };
     match admitted.await {
         Ok(connection) => socket::open(request, payload, connection),
-        Err(rejection) => rejection.into_http(),
+        Err(refusal) => refused(&refusal),
     }
 }
 
@@ -92,16 +98,15 @@ async fn validate(
     mode: ConnectionMode,
     request: &HttpRequest,
 ) -> HttpResponse {
-    let validated = async { Ok::<_, Rejection>(plane.validate(&connect_request(state, mode, request)?).await?) };
+    let validated = async { plane.validate(&connect_request(state, mode, request)?).await };
     match validated.await {
         Ok(()) => plain(StatusCode::OK, "success"),
-        Err(rejection) => rejection.into_http(),
+        Err(refusal) => refused(&refusal),
     }
 }
 
-/// Counts the request by the client's address, and reads its token. What else it asks for is read once that is verified.
-fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<ConnectRequest, Rejection> {
-    state.limits.check_signalling(request).map_err(|problem| Rejection::OverRate(Box::new(problem)))?;
+/// Reads the token of a request. What else it asks for is read once that is verified.
+fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<ConnectRequest, Refusal> {
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let read = ConnectRequest::new(mode, request.query_string(), authorization).map_err(Refusal::from)?;
     Ok(read.from_address(state.limits.client_address(request)))

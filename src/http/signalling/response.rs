@@ -6,9 +6,6 @@ use actix_web::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ContentType, HeaderValue,
 };
 use conclave_media::embedded::Refusal;
-use conclave_model::Problem;
-
-use crate::http::error::ApiError;
 
 /// Lets pages of any origin read a response.
 pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
@@ -21,37 +18,16 @@ pub fn plain(status: StatusCode, text: impl Into<String>) -> HttpResponse {
     any_origin(HttpResponse::build(status).content_type(ContentType::plaintext()).body(text.into()))
 }
 
-/// Why a client is turned away.
-#[derive(Debug)]
-pub enum Rejection {
-    /// It is over its request rate.
-    OverRate(Box<Problem>),
-    /// It may not join.
-    Refused(Refusal),
-}
-
-impl From<Refusal> for Rejection {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl Rejection {
-    /// Returns the response.
-    pub fn into_http(self) -> HttpResponse {
-        let refusal = match self {
-            Self::OverRate(problem) => return any_origin(ApiError::from(*problem).to_http()),
-            Self::Refused(refusal) => refusal,
-        };
-        let status = match refusal {
-            Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Refusal::Unauthorized(_) => StatusCode::UNAUTHORIZED,
-            Refusal::NoRoom => StatusCode::NOT_FOUND,
-            Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
-            Refusal::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        plain(status, refusal.to_string())
-    }
+/// Returns the response to a client that may not join.
+pub fn refused(refusal: &Refusal) -> HttpResponse {
+    let status = match refusal {
+        Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
+        Refusal::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+        Refusal::NoRoom => StatusCode::NOT_FOUND,
+        Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        Refusal::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    plain(status, refusal.to_string())
 }
 
 /// Responds to a preflight: a bearer token may be sent.
