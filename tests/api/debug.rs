@@ -212,9 +212,13 @@ fn the_event_stream_of_one_project_has_no_event_of_another() {
 
 /// Asks for the stream of events on a connection of its own. Returns the connection and the status.
 fn open_stream(app: &TestApp) -> (TcpStream, u16) {
+    open_stream_at(app, "/debug/events")
+}
+
+fn open_stream_at(app: &TestApp, path: &str) -> (TcpStream, u16) {
     let mut stream = TcpStream::connect(app.admin.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
-    stream.write_all(b"GET /debug/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
     let mut line = [0; 12];
     stream.read_exact(&mut line).unwrap();
     (stream, std::str::from_utf8(&line[9..]).unwrap().parse().unwrap())
@@ -236,8 +240,12 @@ fn streams_of_events_leave_connections_to_the_rest_of_the_admin_listener() {
     }
     app.admin("GET", "/healthz").send().expect(200);
     app.admin("GET", "/debug/actors").send().expect(200);
+    // The pages of the console have no others.
+    app.room("standup");
+    let of_console = format!("/projects/{}/rooms/standup/events", app.project);
+    assert_eq!(open_stream_at(&app, &of_console).1, 429);
     drop(open.pop());
-    eventually(|| open_stream(&app).1 == 200);
+    eventually(|| open_stream_at(&app, &of_console).1 == 200);
 }
 
 #[test]

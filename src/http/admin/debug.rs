@@ -3,9 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix_web::http::ConnectionType;
 use actix_web::http::header::{Accept, Header, Quality};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_actors::ActorKind;
@@ -15,22 +13,16 @@ use futures_util::stream;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use utoipa::IntoParams;
 
-use crate::http::client_stream::Handling;
 use crate::http::error::ApiError;
 use crate::http::event_stream;
 use crate::http::input::{FromQuery, Paged};
 use crate::http::resource::single_method_resource;
 use crate::http::spec::Method;
 use crate::http::state::AppState;
-
-/// The most streams of events, a quarter of the connections of the admin listener: health and the rest have the others.
-pub const MOST_STREAMS: usize = 256;
-/// When it is worth another try to open a stream.
-const STREAM_WAIT: Duration = Duration::from_secs(5);
 
 /// Routes the debug endpoint.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
@@ -156,30 +148,14 @@ fn tree(list: &ActorList) -> String {
 /// Server-sent events, from now on. A comment tells a client that is too slow how many events it missed.
 async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let EventQuery { project } = EventQuery::from_query(request.query_string())?;
-    let Ok(place) = Arc::clone(&state.event_streams).try_acquire_owned() else { return Ok(too_many_streams(&state)) };
-    let watched = state.relay.watch();
-    let watch = Watch { events: watched, project, _handling: Handling::begin(&request), _place: place };
-    Ok(event_stream::response(stream::unfold(watch, next_event)))
+    let watch = Watch { events: state.relay.watch(), project };
+    Ok(event_stream::open(&state, &request, stream::unfold(watch, next_event)))
 }
 
 /// A stream of events.
 struct Watch {
     events: broadcast::Receiver<conclave_db::CommittedEvent>,
     project: Option<ProjectId>,
-    /// The stream may be silent for any time.
-    _handling: Option<Handling>,
-    /// One of [`MOST_STREAMS`].
-    _place: OwnedSemaphorePermit,
-}
-
-/// Refuses a stream beyond [`MOST_STREAMS`]. Its connection is closed: kept, it would take the place of another one.
-fn too_many_streams(state: &AppState) -> HttpResponse {
-    state.metrics.requests_refused.with_label_values(&["event_streams"]).inc();
-    let message = format!("{MOST_STREAMS} streams of events are open, as many as may be");
-    let problem = Problem::new(ErrorCode::RateLimited, message).after(STREAM_WAIT);
-    let mut response = ApiError::from(problem).to_http();
-    response.head_mut().set_connection_type(ConnectionType::Close);
-    response
 }
 
 async fn next_event(mut watch: Watch) -> Option<(String, Watch)> {

@@ -12,7 +12,6 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::RoomPage;
-use crate::http::client_stream::Handling;
 use crate::http::console::json::Fields;
 use crate::http::console::parts::time;
 use crate::http::console::visit::{Answer, Visit};
@@ -46,22 +45,20 @@ struct Watch {
     room: String,
     state: Arc<AppState>,
     request: HttpRequest,
-    /// The stream may be silent for any time.
-    _handling: Option<Handling>,
 }
 
 /// The stream of a room's events, from now on. It ends with the session.
 pub async fn stream(visit: Visit) -> Answer {
     let project = visit.project_id()?;
+    let (state, request) = (Arc::clone(&visit.state), visit.request.clone());
     let watch = Watch {
         events: visit.state.relay.watch(),
         room: Value::from(visit.param("name")).to_string(),
-        _handling: Handling::begin(&visit.request),
         project,
         state: visit.state,
         request: visit.request,
     };
-    Ok(event_stream::response(stream::unfold(watch, next)))
+    Ok(event_stream::open(&state, &request, stream::unfold(watch, next)))
 }
 
 async fn next(mut watch: Watch) -> Option<(String, Watch)> {
