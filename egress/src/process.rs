@@ -20,7 +20,7 @@ use thread_priority::{
 const KEPT_LINES: usize = 5;
 /// How long the last lines of a child that has ended are waited for. They are there once its errors are closed, which is at once, unless
 /// a process that it started keeps them open.
-const LAST_LINES: Duration = Duration::from_millis(500);
+const LAST_LINES: Duration = Duration::from_secs(2);
 /// The least niceness of a child: what forwards packets comes first.
 const NICENESS: i32 = 10;
 /// The niceness of an egress and its children where there is no policy for idle threads, the largest.
@@ -313,7 +313,10 @@ mod tests {
     #[test]
     fn what_is_said_shortly_after_the_end_of_a_child_is_quoted() {
         let mut command = Command::new("sh");
-        command.args(["-c", "(sleep 0.2; echo No space left on device >&2) & exit 1"]);
+        command.args([
+            "-c",
+            "(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo No space left on device >&2) & exit 1",
+        ]);
         let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE);
         assert_eq!(failure, Err("ffmpeg: No space left on device".into()));
     }

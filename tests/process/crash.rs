@@ -11,6 +11,7 @@ fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
         kills: 6,
         clients: 4,
         uptime: (Duration::from_millis(50), Duration::from_millis(700)),
+        least_acknowledged: 30,
         seed: 11,
     };
     let report = run(&options, |_| {});

@@ -61,6 +61,12 @@ impl Journal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
     }
 
+    /// The number of requests that were acknowledged so far.
+    pub fn acknowledged(&self) -> usize {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().filter(|entry| entry.acknowledged().is_some()).count()
+    }
+
     pub fn entries(&self) -> Vec<Entry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

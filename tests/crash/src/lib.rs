@@ -42,6 +42,8 @@ pub struct Options {
     pub clients: u32,
     /// The shortest and the longest time that the server runs before it is killed.
     pub uptime: (Duration, Duration),
+    /// How many more requests must have been acknowledged before it is killed, which takes longer on a busy machine.
+    pub least_acknowledged: usize,
     /// Decides every choice of the clients and of the kills. Runs of one seed differ only in timing.
     pub seed: u64,
 }
@@ -88,7 +90,13 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     let mut running = Some(running);
     for kill in 1..=options.kills {
         let (shortest, longest) = options.uptime;
+        let acknowledged = journal.acknowledged();
         std::thread::sleep(shortest + (longest - shortest).mul_f64(random.f64()));
+        let until = Instant::now() + Duration::from_secs(60);
+        while journal.acknowledged() < acknowledged + options.least_acknowledged {
+            assert!(Instant::now() < until, "too few requests are acknowledged within a minute");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         deployment.kill(running.take().expect("a running server"));
         running = Some(deployment.start());
         progress(kill);
@@ -118,7 +126,7 @@ fn report(journal: &Journal, receivers: &[Receiver], records: &Records, deployme
     let entries = journal.entries();
     Report {
         requests: entries.len(),
-        acknowledged: entries.iter().filter(|entry| entry.acknowledged().is_some()).count(),
+        acknowledged: journal.acknowledged(),
         unanswered: entries.iter().filter(|entry| entry.answer.is_none()).count(),
         webhooks: receivers.iter().map(|receiver| receiver.received().len()).sum(),
         rooms: records.rooms.len(),

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         kills: arguments.kills,
         clients: arguments.clients,
         uptime: (Duration::from_millis(50), Duration::from_millis(1_500)),
+        least_acknowledged: 1,
         seed,
     };
     let started = Instant::now();
