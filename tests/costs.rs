@@ -24,6 +24,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// How often an operation runs while it is counted.
 const RUNS: usize = 64;
+/// How often it is counted. One count must be exact: on a busy machine, a read now and then finds the connection that remembers its key
+/// not yet returned, and asks another one.
+const COUNTS: usize = 3;
 
 /// A token and a join read the last change of the identity's role. The costs of one request: SQL statements without the begin and end of reads, jobs for another thread of the store, messages, batches; and the most allocations.
 const EXPECTED: [(&str, [usize; 4], usize); 5] = [
@@ -141,25 +144,27 @@ impl Bench {
     /// Sends the requests of an operation, numbered, first to warm up and then to count, and compares their costs with those that
     /// are expected. Returns the bodies of the responses.
     fn check(&mut self, name: &str, listener: Listener, request: impl Fn(&Self, usize) -> Vec<u8>) -> Vec<Value> {
-        let requests: Vec<_> = (0..2 * RUNS).map(|number| request(self, number)).collect();
+        let requests: Vec<_> = (0..(1 + COUNTS) * RUNS).map(|number| request(self, number)).collect();
         let connection = match listener {
             Listener::Api => &mut self.api,
             Listener::Admin => &mut self.admin,
         };
-        let mut bodies = Vec::with_capacity(2 * RUNS);
+        let mut bodies = Vec::with_capacity(requests.len());
         requests[..RUNS].iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
         COUNTER.take();
-        let rounds = requests[RUNS..].chunks(RUNS / 4).map(|requests| {
-            let region = Region::new(ALLOCATOR);
-            requests.iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
-            region.change().allocations / requests.len()
-        });
-        // The least of some rounds, since other threads allocate, too, now and then. One is the body that is kept here.
-        let allocations = rounds.min().unwrap() - 1;
-        let costs = COUNTER.take();
+        let (mut costs, mut allocations) = (Vec::new(), usize::MAX);
+        for counted in requests[RUNS..].chunks(RUNS) {
+            for round in counted.chunks(RUNS / 4) {
+                let region = Region::new(ALLOCATOR);
+                round.iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
+                // The least of some rounds, since other threads allocate, too, now and then. One is the body that is kept here.
+                allocations = allocations.min(region.change().allocations / round.len() - 1);
+            }
+            costs.push(COUNTER.take());
+        }
         let (_, expected, most) = EXPECTED.into_iter().find(|row| row.0 == name).unwrap();
         println!("{name}: {costs:?} for {RUNS} requests, {allocations} allocations for each");
-        if costs != expected.map(|each| each * RUNS) || allocations > most {
+        if !costs.contains(&expected.map(|each| each * RUNS)) || allocations > most {
             self.differences
                 .push(format!("{name}: {costs:?} instead of {RUNS} times {expected:?}, {allocations} of {most}"));
         }
