@@ -83,13 +83,14 @@ class Native:
         await self.room.local_participant.publish_track(microphone, microphone_options)
         self.tasks += [self.loop.create_task(self.film(video)), self.loop.create_task(self.speak(audio))]
 
-    async def publishMany(self, count):
-        """Publishes many sounds at once."""
+    async def publishMany(self, count, silent=False):
+        """Publishes many sounds at once, of which nothing is sent if they are silent."""
         sources = [rtc.AudioSource(SAMPLES_PER_SECOND, 1) for _ in range(count)]
         tracks = [rtc.LocalAudioTrack.create_audio_track(f"track {number}", source) for number, source in enumerate(sources)]
         publish = self.room.local_participant.publish_track
         await asyncio.gather(*(publish(track, rtc.TrackPublishOptions(dtx=False)) for track in tracks))
-        self.tasks += [self.loop.create_task(self.speak(source)) for source in sources]
+        if not silent:
+            self.tasks += [self.loop.create_task(self.speak(source)) for source in sources]
 
     async def arriving(self, identity):
         """How many tracks of a participant arrive."""
