@@ -4,11 +4,13 @@
 //! It does not read its own text back, so that text is changed before it is sent.
 
 mod candidates;
+mod codecs;
 mod limits;
 mod offer;
 mod rewrite;
 
 pub use candidates::filter_candidates;
+pub use codecs::without_unused_codecs;
 pub use limits::{DescriptionTooLarge, check, check_description};
 pub use offer::{OfferedSection, read_sections};
 pub use rewrite::{Receiving, SectionChange, rewrite};

@@ -118,7 +118,9 @@ impl Worker {
         let Some(outstanding) = peer.negotiation.outstanding.take_if(is_current) else { return };
         let transport_key = peer.subscriber;
         let Some(transport) = self.transports.get_mut(transport_key) else { return };
-        if sdp::check(text, &self.limits).is_err() {
+        let lines = (transport.media_sections + 1) * self.limits.answer_lines;
+        let limits = Limits { sdp_lines: lines.min(self.limits.sdp_lines), ..self.limits.clone() };
+        if sdp::check(text, &limits).is_err() {
             return self.refuse_client(key, FailureReason::Negotiation);
         }
         if transport.accept_answer(outstanding.pending, text).is_err() {
@@ -131,22 +133,36 @@ impl Worker {
     }
 }
 
-/// The bytes that a browser's offer has at most for a section with sound, for one with a video, and besides: Chromium 156 takes
-/// 1 kB, 5.2 kB and 1 kB.
-const SECTION_BYTES: [usize; 2] = [1_100, 5_500];
-const OTHER_BYTES: usize = 4_000;
+/// The size of a part of an offer.
+#[derive(Clone, Copy)]
+struct Size {
+    bytes: usize,
+    /// Those that are not of codecs that are not forwarded.
+    lines: usize,
+}
+
+/// The most that a browser takes for a section with sound, for one with a video, and besides: Chromium 156 takes 1 kB and 23 lines,
+/// 5.2 kB and 112 lines, and 1 kB and 20 lines.
+const SOUND: Size = Size { bytes: 1_100, lines: 26 };
+const VIDEO: Size = Size { bytes: 5_500, lines: 120 };
+const OTHER: Size = Size { bytes: 4_000, lines: 100 };
 
 /// Returns how many of the missing sections for sound and videos a client can be asked for, so that its offer is not too large, and
 /// the bytes that this has.
 fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32; 2], usize) {
-    let [sound, video] = SECTION_BYTES;
-    let bytes_of = |section: &Section| if section.medium == TrackMedium::Audio { sound } else { video };
-    let mut bytes = OTHER_BYTES + peer.published.len() * video + peer.sections.iter().map(bytes_of).sum::<usize>();
+    let Size { mut bytes, mut lines } = OTHER;
+    let size_of = |section: &Section| if section.medium == TrackMedium::Audio { SOUND } else { VIDEO };
+    for size in peer.sections.iter().map(size_of).chain(peer.published.iter().map(|_| VIDEO)) {
+        (bytes, lines) = (bytes + size.bytes, lines + size.lines);
+    }
     let mut sections = peer.published.len() + peer.sections.len();
-    let asked = [(missing[0], sound), (missing[1], video)].map(|(missing, each)| {
-        let most = limits.sdp_bytes.saturating_sub(bytes) / each;
-        let count = most.min(limits.media_sections.saturating_sub(sections)).min(missing as usize);
-        (bytes, sections) = (bytes + count * each, sections + count);
+    let asked = [(missing[0], SOUND), (missing[1], VIDEO)].map(|(missing, size)| {
+        let by_bytes = limits.sdp_bytes.saturating_sub(bytes) / size.bytes;
+        let by_lines = limits.offer_lines.saturating_sub(lines) / size.lines;
+        let most = by_bytes.min(by_lines).min(limits.media_sections.saturating_sub(sections));
+        let count = most.min(usize::try_from(missing).unwrap_or(most));
+        (bytes, lines) = (bytes + count * size.bytes, lines + count * size.lines);
+        sections += count;
         u32::try_from(count).unwrap_or(missing)
     });
     (asked, bytes)

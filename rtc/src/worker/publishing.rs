@@ -21,6 +21,11 @@ impl Worker {
             self.warn(key, "a client's offer is too large", &error);
             return self.refuse_client(key, FailureReason::Negotiation);
         }
+        let text = &sdp::without_unused_codecs(text);
+        if text.lines().count() > self.limits.offer_lines {
+            self.warn(key, "a client's offer is too large", &sdp::DescriptionTooLarge::Lines);
+            return self.refuse_client(key, FailureReason::Negotiation);
+        }
         let sections = sdp::read_sections(text);
         let Some(transport) = self.publisher_transport(key) else {
             return self.fail_peer(key, FailureReason::Negotiation);

@@ -8,7 +8,7 @@ use super::commands::new_peer;
 use super::world::World;
 use crate::command::{Command, ConnectionMode};
 use crate::config::Limits;
-use crate::event::{Event, PeerEvent};
+use crate::event::{Event, FailureReason, PeerEvent};
 
 /// An offer of Chromium 156, to receive sound, a video and messages.
 const CHROMIUM: &str = include_str!("../../../tests/data/chromium.sdp");
@@ -31,7 +31,7 @@ fn offer_of_chromium(sounds: usize, videos: usize) -> String {
 }
 
 /// The sounds and videos of the largest offers that the server asks a browser for.
-const LARGEST: [(usize, usize); 2] = [(0, 371), (856, 168)];
+const LARGEST: [(usize, usize); 2] = [(0, 132), (260, 75)];
 
 #[test]
 fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
@@ -48,6 +48,15 @@ fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
             assert_eq!(sdp.matches("\nm=").count(), sounds + videos + 1);
         }
     }
+}
+
+#[test]
+fn an_offer_with_more_lines_than_the_server_asks_for_is_refused() {
+    let mut world = World::new();
+    world.command(Command::AddPeer(new_peer("PA_videos", ConnectionMode::Single)));
+    let sdp = offer_of_chromium(0, 160);
+    world.command(Command::Offer { peer: "PA_videos".parse().unwrap(), offer_id: 1, sdp });
+    assert_eq!(world.failures("PA_videos"), [FailureReason::Negotiation]);
 }
 
 #[test]

@@ -109,7 +109,8 @@ fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_i
         assert!(sent.get() < of_sound + 50, "{mode:?}: {} in 5 s, {of_sound} without the video", sent.get());
         set_muted(&mut world, false);
         film(&mut world, &mut camera, 2);
-        assert!(world.received(bob, &camera).len() >= seen + 48, "{mode:?}");
+        // The key frame that brings the video to life again may be lost.
+        assert!(world.received(bob, &camera).len() >= seen + 40, "{mode:?}");
         let after = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().estimate_kbps;
         assert!(estimate.is_some() && after >= estimate, "{mode:?}: {estimate:?} kbit/s before, {after:?} after");
         world.run(Duration::from_secs(5));
