@@ -10,7 +10,7 @@ use std::sync::Arc;
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_actors::TreeError;
-use conclave_db::{NewCode, NewRoom, StoreError};
+use conclave_db::{NewCode, NewRoom};
 use conclave_model::code::DEFAULT_LIFE;
 use conclave_model::page::PageRequest;
 use conclave_model::room::DEFAULT_EMPTY_TIMEOUT_SECONDS;

@@ -176,7 +176,7 @@ fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
 fn offers_that_the_server_has_asked_for_are_bounded_too() {
     let mut office = Office::new(1);
     let frame = |bytes| SignalFrame::Binary(proto::SignalRequest { message: Some(offer(bytes)) }.encode_to_vec());
-    let mut read_asked = |office: &mut Office| {
+    let read_asked = |office: &mut Office| {
         office.clients[0].ask_for_offer();
         read(&frame(2_000_000), &mut office.clients[0], &office.budgets).is_ok()
     };
