@@ -88,7 +88,8 @@ class Native:
         sources = [rtc.AudioSource(SAMPLES_PER_SECOND, 1) for _ in range(count)]
         tracks = [rtc.LocalAudioTrack.create_audio_track(f"track {number}", source) for number, source in enumerate(sources)]
         publish = self.room.local_participant.publish_track
-        await asyncio.gather(*(publish(track, rtc.TrackPublishOptions(dtx=False)) for track in tracks))
+        options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE, dtx=False)
+        await asyncio.gather(*(publish(track, options) for track in tracks))
         if not silent:
             self.tasks += [self.loop.create_task(self.speak(source)) for source in sources]
 

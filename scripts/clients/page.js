@@ -57,7 +57,11 @@ const actions = {
   async publishMany({ count }) {
     const me = room.localParticipant;
     const media = Array.from({ length: count / 2 }, (_, number) => painted(`${number * 10} 128 128`, 200 + number * 20, [64, 36])).flatMap((one) => one.getTracks());
-    await Promise.all(media.map((track, number) => me.publishTrack(track, { name: `track ${number}`, simulcast: false, videoCodec: 'vp8', dtx: false })));
+    const options = { simulcast: false, videoCodec: 'vp8', dtx: false };
+    await Promise.all(media.map((track, number) => {
+      const source = track.kind === 'video' ? Track.Source.Camera : Track.Source.Microphone;
+      return me.publishTrack(track, { name: `track ${number}`, source, ...options });
+    }));
     return tracks(me);
   },
 
