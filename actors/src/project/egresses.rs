@@ -163,7 +163,7 @@ async fn start(
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
         stop_on_plane(&*context.media, &plan.room, &egress_id).await;
     }
-    Ok(written?)
+    written
 }
 
 /// Stops an egress that has no record, or a final one.

@@ -21,7 +21,7 @@ fn projects<const N: usize>() -> [ProjectId; N] {
 }
 
 #[test]
-fn a_project_has_all_permits_until_another_asks_and_gets_the_next_free_one() {
+fn a_project_has_all_places_until_another_asks_and_gets_the_next_free_one() {
     let (permits, now, [one, other]) = (ProjectPermits::new(4, 4), Instant::now(), projects());
     let mut held: Vec<_> = (0..4).map(|_| permits.take(&one, now).unwrap()).collect();
     assert!(permits.take(&one, now).is_none() && permits.take(&other, now).is_none());

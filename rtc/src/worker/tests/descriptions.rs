@@ -25,7 +25,8 @@ fn offer_of_chromium(sounds: usize, videos: usize) -> String {
         let section = section.trim_end_matches("m=").replace(mid, &format!("a=mid:{number}"));
         text.push_str("m=");
         text.push_str(&section);
-        mids.push_str(&format!(" {number}"));
+        mids.push(' ');
+        mids.push_str(&number.to_string());
     }
     text.replace("a=group:BUNDLE 0 1 2", &format!("a=group:BUNDLE{mids}"))
 }
