@@ -24,11 +24,11 @@ const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?3 WHERE prefix = ?1 AND 
 
 fn record(row: &Row<'_>) -> Result<ApiKeyRecord, StoreError> {
     Ok(ApiKeyRecord {
-        project_id: row.get(0)?,
-        prefix: row.get(1)?,
-        label: row.get(2)?,
-        created_at: row.get(3)?,
-        revoked_at: row.get(4)?,
+        project_id: row.get("project_id")?,
+        prefix: row.get("prefix")?,
+        label: row.get("label")?,
+        created_at: row.get("created_at")?,
+        revoked_at: row.get("revoked_at")?,
     })
 }
 

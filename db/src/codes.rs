@@ -89,24 +89,24 @@ const DISABLE: &str =
 
 fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
     Ok(RoomCodeRecord {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        room: row.get(2)?,
-        role: row.get(3)?,
-        prefix: row.get(4)?,
-        identity: row.get(5)?,
-        expires_at: row.get(6)?,
-        max_uses: row.get(7)?,
-        uses: row.get(8)?,
-        disabled: row.get(9)?,
-        created_at: row.get(10)?,
-        updated_at: row.get(11)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        room: row.get("room")?,
+        role: row.get("role")?,
+        prefix: row.get("prefix")?,
+        identity: row.get("identity")?,
+        expires_at: row.get("expires_at")?,
+        max_uses: row.get("max_uses")?,
+        uses: row.get("uses")?,
+        disabled: row.get("disabled")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
     })
 }
 
 /// Finds a code and its room. A code is secret, so it is looked up in all projects.
 fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<(RoomCodeRecord, RoomId)>, StoreError> {
-    sql.one(SELECT_BY_HASH, args![hash], |row| Ok((record(row)?, row.get(12)?)))
+    sql.one(SELECT_BY_HASH, args![hash], |row| Ok((record(row)?, row.get("room_id")?)))
 }
 
 /// Finds a code that can be exchanged now. Refuses alike one that is unknown, disabled, expired or used up.
@@ -167,7 +167,7 @@ fn exchange(
     requested: Option<&Identity>,
 ) -> Result<CodeExchange, StoreError> {
     let (sql, project) = (tx.sql, &code.project_id);
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let read = |row: &Row<'_>| Ok((row.get("status")?, row.get("plan")?));
     let (project_status, plan) = sql.one(SELECT_PROJECT, args![project], read)?.ok_or_else(no_row)?;
     let month = month_use(sql, project, tx.now)?;
     let room = by_id(sql, project, room)?;

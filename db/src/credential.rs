@@ -23,19 +23,19 @@ pub struct Credential {
     pub plan: String,
 }
 
-const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL, p.id, p.status, p.plan
+const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL AS is_revoked, p.id, p.status, p.plan
      FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
 
 /// Finds a key by its prefix, with its hash.
 pub(crate) fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<(ApiKeyHash, Credential)>, StoreError> {
     sql.one(SELECT, args![prefix], |row| {
         let credential = Credential {
-            project_id: row.get(2)?,
+            project_id: row.get("id")?,
             prefix: prefix.clone(),
-            revoked: row.get(1)?,
-            project_status: row.get(3)?,
-            plan: row.get(4)?,
+            revoked: row.get("is_revoked")?,
+            project_status: row.get("status")?,
+            plan: row.get("plan")?,
         };
-        Ok((row.get(0)?, credential))
+        Ok((row.get("hash")?, credential))
     })
 }

@@ -112,29 +112,29 @@ const NOT_DELETED: &str = "(d.status <> 'pending' OR
 
 fn delivery(row: &Row<'_>) -> Result<Delivery, StoreError> {
     Ok(Delivery {
-        id: row.get(0)?,
-        endpoint_id: row.get(1)?,
-        endpoint_url: row.get(2)?,
-        event_type: row.get(3)?,
-        payload: row.get(4)?,
-        status: row.get(5)?,
-        attempts: row.get(6)?,
-        next_attempt_at: row.get(7)?,
-        delivered_at: row.get(8)?,
-        created_at: row.get(9)?,
-        last_error: row.get(10)?,
-        response_status: row.get(11)?,
+        id: row.get("id")?,
+        endpoint_id: row.get("endpoint_id")?,
+        endpoint_url: row.get("endpoint_url")?,
+        event_type: row.get("event_type")?,
+        payload: row.get("payload")?,
+        status: row.get("status")?,
+        attempts: row.get("attempts")?,
+        next_attempt_at: row.get("next_attempt_at")?,
+        delivered_at: row.get("delivered_at")?,
+        created_at: row.get("created_at")?,
+        last_error: row.get("last_error")?,
+        response_status: row.get("response_status")?,
     })
 }
 
 fn due(row: &Row<'_>) -> Result<DueDelivery, StoreError> {
     Ok(DueDelivery {
-        id: row.get(0)?,
-        event_type: row.get(1)?,
-        room: row.get(2)?,
-        payload: row.get(3)?,
-        attempts: row.get(4)?,
-        due: row.get(5)?,
+        id: row.get("id")?,
+        event_type: row.get("type")?,
+        room: row.get("room")?,
+        payload: row.get("payload")?,
+        attempts: row.get("attempts")?,
+        due: row.get("next_attempt_at")?,
     })
 }
 

@@ -77,15 +77,15 @@ struct Stored {
 
 fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
     let redacted = Destination {
-        id: row.get(0)?,
-        template_id: row.get(1)?,
-        name: row.get(2)?,
-        kind: row.get(3)?,
-        config: row.json(4)?,
-        created_at: row.get(5)?,
-        updated_at: row.get(6)?,
+        id: row.get("id")?,
+        template_id: row.get("template_id")?,
+        name: row.get("name")?,
+        kind: row.get("kind")?,
+        config: row.json("config")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
     };
-    Ok(Stored { redacted, sealed: Sealed { bytes: row.get(7)?, key_id: row.get(8)? } })
+    Ok(Stored { redacted, sealed: Sealed { bytes: row.get("sealed")?, key_id: row.get("key_id")? } })
 }
 
 impl Stored {

@@ -28,7 +28,8 @@ macro_rules! select {
 macro_rules! select_running {
     ($condition:literal) => {
         select!(concat!(
-            ", r.status = 'open', u.egress_id IS NOT NULL, u.result, u.error, u.multipart_id
+            ", r.status = 'open' AS room_open, u.egress_id IS NOT NULL AS is_uploaded, u.result AS upload_result,
+             u.error AS upload_error, u.multipart_id
              FROM egresses e JOIN rooms r ON r.id = e.room_id
              LEFT JOIN uploads u ON u.egress_id = e.egress_id AND u.project_id = e.project_id
              WHERE e.project_id = ?1 AND ",
@@ -60,27 +61,29 @@ fn update_to(status: EgressStatus) -> String {
 }
 
 fn detail(row: &Row<'_>) -> Result<EgressDetail, StoreError> {
-    match row.get(4)? {
-        EgressKind::Recording => Ok(EgressDetail::Recording { recording_type: row.get(5)?, filepath: row.get(6)? }),
-        EgressKind::Broadcast => Ok(EgressDetail::Broadcast { urls: row.json(7)? }),
+    match row.get("kind")? {
+        EgressKind::Recording => {
+            Ok(EgressDetail::Recording { recording_type: row.get("recording_type")?, filepath: row.get("filepath")? })
+        }
+        EgressKind::Broadcast => Ok(EgressDetail::Broadcast { urls: row.json("urls")? }),
     }
 }
 
 /// Reads the columns of all selects.
 pub(crate) fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
-    let (name, id): (Option<_>, Option<_>) = (row.get(8)?, row.get(9)?);
+    let (name, id): (Option<_>, Option<_>) = (row.get("destination")?, row.get("destination_id")?);
     Ok(Egress {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        room: row.get(2)?,
-        egress_id: row.get(3)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        room: row.get("room")?,
+        egress_id: row.get("egress_id")?,
         detail: detail(row)?,
         destination: name.zip(id).map(|(name, id)| UsedDestination { id, name }),
-        status: row.get(10)?,
-        error: row.get(11)?,
-        started_at: row.get(12)?,
-        ended_at: row.get(13)?,
-        created_at: row.get(14)?,
+        status: row.get("status")?,
+        error: row.get("error")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        created_at: row.get("created_at")?,
     })
 }
 

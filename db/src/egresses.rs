@@ -56,9 +56,9 @@ const INSERT: &str =
      ON CONFLICT (egress_id) DO NOTHING";
 
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
-    let is_uploaded: bool = row.get(16)?;
-    let upload = is_uploaded.then(|| uploads::pending(row, 17)).transpose()?;
-    Ok(RunningEgress { egress: egress(row)?, room_open: row.get(15)?, upload })
+    let is_uploaded: bool = row.get("is_uploaded")?;
+    let upload = is_uploaded.then(|| uploads::pending(row)).transpose()?;
+    Ok(RunningEgress { egress: egress(row)?, room_open: row.get("room_open")?, upload })
 }
 
 fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {

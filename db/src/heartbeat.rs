@@ -19,7 +19,7 @@ const COUNT_ROOMS: &str =
      WHERE open_rooms <> (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')";
 
 fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
-    sql.one(SELECT, args![], |row| row.get(0))
+    sql.one(SELECT, args![], |row| row.get("at"))
 }
 
 fn record_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {

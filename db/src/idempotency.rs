@@ -90,11 +90,11 @@ struct Stored {
 
 fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
     Ok(Stored {
-        made_by: row.get(0)?,
-        fingerprint: row.get(1)?,
-        status: row.get(2)?,
-        body: row.get(3)?,
-        key_id: row.get(4)?,
+        made_by: row.get("made_by")?,
+        fingerprint: row.get("fingerprint")?,
+        status: row.get("status")?,
+        body: row.get("body")?,
+        key_id: row.get("body_key_id")?,
     })
 }
 

@@ -97,20 +97,20 @@ const UPDATE_TO_DELETED: &str = update!("<> 'deleted'");
 
 fn ingress(row: &Row<'_>) -> Result<Ingress, StoreError> {
     Ok(Ingress {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        room: row.get(2)?,
-        ingress_id: row.get(3)?,
-        input_type: row.get(4)?,
-        participant_identity: row.get(5)?,
-        participant_name: row.get(6)?,
-        url: row.get(7)?,
-        key_hash: row.get(8)?,
-        status: row.get(9)?,
-        error: row.get(10)?,
-        created_at: row.get(11)?,
-        updated_at: row.get(12)?,
-        deleted_at: row.get(13)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        room: row.get("room")?,
+        ingress_id: row.get("ingress_id")?,
+        input_type: row.get("input_type")?,
+        participant_identity: row.get("participant_identity")?,
+        participant_name: row.get("participant_name")?,
+        url: row.get("url")?,
+        key_hash: row.get("key_hash")?,
+        status: row.get("status")?,
+        error: row.get("error")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        deleted_at: row.get("deleted_at")?,
     })
 }
 

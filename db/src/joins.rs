@@ -81,7 +81,8 @@ fn insert_session(tx: &Tx<'_>, room: &Room, participant: &Participant, at: Times
 /// Reopens the session of a join that was closed at `before` or earlier. Its time until then is no longer counted as used, since
 /// its next end counts it. Returns false when there is no such session.
 fn reopen_session(tx: &Tx<'_>, room: &Room, participant: &Participant, before: Timestamp) -> Result<bool, StoreError> {
-    let (project, times) = (&room.project_id, |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let (project, times) =
+        (&room.project_id, |row: &Row<'_>| Ok((row.get("id")?, row.get("joined_at")?, row.get("left_at")?)));
     let closed = tx.sql.one(SELECT_CLOSED, args![room.id, &participant.sid, project, before], times)?;
     let Some((session, joined_at, left_at)): Option<(SessionId, _, _)> = closed else { return Ok(false) };
     tx.sql.put(REOPEN, args![session, project])?;

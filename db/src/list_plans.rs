@@ -66,8 +66,8 @@ fn assert_searches(plan: &str, columns: &[&str]) {
 #[test]
 fn the_planner_knows_every_index_of_the_tables_that_it_was_told_about() {
     with_schema(|sql, _| {
-        let names = |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get(0)).unwrap() };
-        let known = names("SELECT idx FROM sqlite_stat1 ORDER BY idx");
+        let names = |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get("name")).unwrap() };
+        let known = names("SELECT idx AS name FROM sqlite_stat1 ORDER BY idx");
         let indexes =
             "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name IN (SELECT tbl FROM sqlite_stat1)
              ORDER BY name";
@@ -192,7 +192,8 @@ fn counts_over_all_projects_read_what_is_live_only() {
             (webhook_endpoints::SELECT_FAILING, "webhook_deliveries_retries"),
         ] {
             let args = vec![Value::Null; query.matches('?').count()];
-            let steps: Vec<String> = sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get(3)).unwrap();
+            let steps: Vec<String> =
+                sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get("detail")).unwrap();
             assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
             assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
         }
@@ -204,7 +205,7 @@ fn the_paths_at_a_destination_are_read_from_an_index() {
     with_schema(|sql, _| {
         let args = [Value::Text("a"); 4];
         let query = format!("EXPLAIN QUERY PLAN {}", uploads::SELECT_FILEPATHS);
-        let steps: Vec<String> = sql.many(&query, &args, |row| row.get(3)).unwrap();
+        let steps: Vec<String> = sql.many(&query, &args, |row| row.get("detail")).unwrap();
         assert!(steps.concat().contains("destination_id=? AND filepath>? AND filepath<?"), "{steps:#?}");
     });
 }
@@ -214,7 +215,8 @@ fn the_queue_of_a_webhook_endpoint_is_read_from_its_own_indexes() {
     with_schema(|sql, _| {
         for (query, index) in deliveries::QUEUE {
             let args = vec![Value::Null; query.matches('?').count()];
-            let steps: Vec<String> = sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get(3)).unwrap();
+            let steps: Vec<String> =
+                sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get("detail")).unwrap();
             assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
             assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
         }

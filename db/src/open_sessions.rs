@@ -34,7 +34,12 @@ fn participant_ref(participant: &ConnectedParticipant) -> ParticipantRef {
 
 /// Reads a track from the columns `track_sid, kind, source, muted`.
 pub(crate) fn track(row: &Row<'_>) -> Result<TrackSummary, StoreError> {
-    Ok(TrackSummary { sid: row.get(0)?, kind: row.get(1)?, source: row.get(2)?, muted: row.get(3)? })
+    Ok(TrackSummary {
+        sid: row.get("track_sid")?,
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        muted: row.get("muted")?,
+    })
 }
 
 /// Finds the session of a join, open or closed.
@@ -44,7 +49,7 @@ pub(crate) fn find_session(
     room: RoomId,
     sid: &ParticipantSid,
 ) -> Result<Option<SessionId>, StoreError> {
-    sql.one(FIND, args![room, sid, project], |row| row.get(0))
+    sql.one(FIND, args![room, sid, project], |row| row.get("id"))
 }
 
 /// Adds the role of the session to a participant whose report names none: a media plane need not know roles.

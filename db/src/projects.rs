@@ -46,7 +46,7 @@ pub struct Totals {
 pub(crate) const SELECT_NEWEST: &str =
     "SELECT id, name, env, plan, status, default_template_id, balance_ugx, created_at, open_rooms
      FROM projects ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
-const COUNT_PROJECTS: &str = "SELECT count(*), coalesce(sum(open_rooms), 0) FROM projects";
+const COUNT_PROJECTS: &str = "SELECT count(*) AS projects, coalesce(sum(open_rooms), 0) AS open_rooms FROM projects";
 pub(crate) const COUNT_PARTICIPANTS: &str = "SELECT count(*) FROM sessions WHERE left_at IS NULL";
 pub(crate) const COUNT_EGRESSES: &str = "SELECT count(*) FROM egresses WHERE ended_at IS NULL";
 const SELECT_ONE: &str = select!("WHERE id = ?1");
@@ -65,14 +65,14 @@ const SET_DEFAULT_TEMPLATE: &str = "UPDATE projects SET default_template_id = ?2
 
 fn project(row: &Row<'_>) -> Result<Project, StoreError> {
     Ok(Project {
-        id: row.get(0)?,
-        name: row.get(1)?,
-        env: row.get(2)?,
-        plan: row.get(3)?,
-        status: row.get(4)?,
-        default_template_id: row.get(5)?,
-        balance_ugx: row.get(6)?,
-        created_at: row.get(7)?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        env: row.get("env")?,
+        plan: row.get("plan")?,
+        status: row.get("status")?,
+        default_template_id: row.get("default_template_id")?,
+        balance_ugx: row.get("balance_ugx")?,
+        created_at: row.get("created_at")?,
     })
 }
 
@@ -116,7 +116,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn project_summaries(&self, page: PageRequest) -> Result<Page<ProjectSummary>, StoreError> {
-        let read = |row: &Row<'_>| Ok(ProjectSummary { project: project(row)?, open_rooms: row.get(8)? });
+        let read = |row: &Row<'_>| Ok(ProjectSummary { project: project(row)?, open_rooms: row.get("open_rooms")? });
         let rows = self
             .bulk_read(move |sql| sql.many(SELECT_NEWEST, args![page.limit + 1, page.offset.cast_signed()], read))
             .await?;
@@ -129,7 +129,7 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         self.bulk_read(|sql| {
-            let counts = sql.one(COUNT_PROJECTS, args![], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let counts = sql.one(COUNT_PROJECTS, args![], |row| Ok((row.get("projects")?, row.get("open_rooms")?)))?;
             let (projects, open_rooms) = counts.unwrap_or_default();
             Ok(Totals {
                 projects,
@@ -155,7 +155,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn live_projects(&self) -> Result<Vec<ProjectId>, StoreError> {
-        self.bulk_read(|sql| sql.many(SELECT_LIVE, args![], |row| row.get(0))).await
+        self.bulk_read(|sql| sql.many(SELECT_LIVE, args![], |row| row.get("id"))).await
     }
 
     /// Suspends or resumes a project.

@@ -69,6 +69,6 @@ impl<'a> QueryBuilder<'a> {
     #[cfg(test)]
     pub(crate) fn plan(self, sql: Sql<'_>) -> Vec<String> {
         let (text, args) = self.window(PageRequest { limit: 1, offset: 0 });
-        sql.many(&format!("EXPLAIN QUERY PLAN {text}"), &args, |row| row.get(3)).unwrap()
+        sql.many(&format!("EXPLAIN QUERY PLAN {text}"), &args, |row| row.get("detail")).unwrap()
     }
 }

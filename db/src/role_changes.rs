@@ -59,7 +59,9 @@ pub(crate) fn last_role_change(
     room: RoomId,
     identity: &Identity,
 ) -> Result<Option<LastRoleChange>, StoreError> {
-    let read = |row: &Row<'_>| Ok(LastRoleChange { id: row.get(0)?, role: row.get(1)?, created_at: row.get(2)? });
+    let read = |row: &Row<'_>| {
+        Ok(LastRoleChange { id: row.get("id")?, role: row.get("role")?, created_at: row.get("created_at")? })
+    };
     sql.one(SELECT_LAST, args![room, identity, project], read)
 }
 
@@ -75,23 +77,27 @@ const INSERT: &str =
 const SET_SESSION_ROLE: &str = "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
 
 fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
-    if let Some(identity) = row.get(6)? {
+    if let Some(identity) = row.get("changed_by_identity")? {
         return Ok(ChangedBy::Identity(identity));
     }
-    let prefix: String = row.get(7)?;
-    if prefix == ChangedBy::OPERATOR { Ok(ChangedBy::Operator) } else { row.get(7).map(ChangedBy::ApiKey) }
+    let prefix: String = row.get("changed_by_api_key_prefix")?;
+    if prefix == ChangedBy::OPERATOR {
+        Ok(ChangedBy::Operator)
+    } else {
+        row.get("changed_by_api_key_prefix").map(ChangedBy::ApiKey)
+    }
 }
 
 fn role_change(row: &Row<'_>) -> Result<RoleChange, StoreError> {
     Ok(RoleChange {
-        id: row.get(0)?,
-        room: row.get(1)?,
-        participant_identity: row.get(2)?,
-        participant_sid: row.get(3)?,
-        role: row.get(4)?,
-        previous_role: row.get(5)?,
+        id: row.get("id")?,
+        room: row.get("room")?,
+        participant_identity: row.get("participant_identity")?,
+        participant_sid: row.get("participant_sid")?,
+        role: row.get("role")?,
+        previous_role: row.get("previous_role")?,
         changed_by: changed_by(row)?,
-        created_at: row.get(8)?,
+        created_at: row.get("created_at")?,
     })
 }
 

@@ -69,29 +69,29 @@ const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
 /// Reads a room from a row of [`SELECT_ROOMS`].
 pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
     Ok(Room {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        name: row.get(2)?,
-        max_participants: row.get(3)?,
-        empty_timeout_seconds: row.get(4)?,
-        metadata: row.get(5)?,
-        status: row.get(6)?,
-        template_id: row.get(7)?,
-        created_at: row.get(8)?,
-        started_at: row.get(9)?,
-        ended_at: row.get(10)?,
-        empty_deadline: row.get(11)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        name: row.get("name")?,
+        max_participants: row.get("max_participants")?,
+        empty_timeout_seconds: row.get("empty_timeout_seconds")?,
+        metadata: row.get("metadata")?,
+        status: row.get("status")?,
+        template_id: row.get("template_id")?,
+        created_at: row.get("created_at")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        empty_deadline: row.get("empty_deadline")?,
     })
 }
 
 fn participant(row: &Row<'_>) -> Result<ConnectedParticipant, StoreError> {
     Ok(ConnectedParticipant {
-        session: row.get(0)?,
-        identity: row.get(1)?,
-        sid: row.get(2)?,
-        kind: row.get(3)?,
-        role: row.get(4)?,
-        joined_at: row.get(5)?,
+        session: row.get("id")?,
+        identity: row.get("participant_identity")?,
+        sid: row.get("participant_sid")?,
+        kind: row.get("kind")?,
+        role: row.get("role")?,
+        joined_at: row.get("joined_at")?,
     })
 }
 
@@ -127,7 +127,8 @@ pub(crate) fn all_connected_participants(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<(RoomId, ConnectedParticipant)>, StoreError> {
-    let mut connected = sql.many(SELECT_ALL_CONNECTED, args![project], |row| Ok((row.get(6)?, participant(row)?)))?;
+    let mut connected =
+        sql.many(SELECT_ALL_CONNECTED, args![project], |row| Ok((row.get("room_id")?, participant(row)?)))?;
     connected.sort_unstable_by_key(|(_, participant)| (participant.joined_at, participant.session));
     Ok(connected)
 }

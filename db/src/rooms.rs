@@ -48,7 +48,9 @@ const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE i
 /// Finds the template of a new room: the one it names, which must exist, or the project's default.
 fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, StoreError> {
     let Some(named) = &new.template_id else {
-        return sql.one(DEFAULT_TEMPLATE, args![&new.project_id], |row| row.get(0))?.ok_or_else(no_row);
+        return sql
+            .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| row.get("default_template_id"))?
+            .ok_or_else(no_row);
     };
     if exists(sql, &new.project_id, named)? {
         return Ok(Some(named.clone()));

@@ -26,17 +26,17 @@ struct SealedTable {
     select: &'static str,
     /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on.
     update: &'static str,
-    /// The number of columns of the primary key.
-    key_columns: usize,
+    /// The columns of the primary key.
+    key: &'static [&'static str],
     purpose: &'static str,
 }
 
 /// Every table with bytes that the deployment's key may have sealed.
 const SEALED_TABLES: &[SealedTable] = &[
     SealedTable {
-        select: "SELECT secret, secret_key_id, project_id, id FROM webhook_endpoints WHERE secret_key_id <> ?1",
+        select: "SELECT secret AS sealed, secret_key_id AS key_id, project_id, id FROM webhook_endpoints WHERE secret_key_id <> ?1",
         update: "UPDATE webhook_endpoints SET secret = ?1, secret_key_id = ?2 WHERE project_id = ?3 AND id = ?4",
-        key_columns: 2,
+        key: &["project_id", "id"],
         purpose: webhook_endpoints::PURPOSE,
     },
     SealedTable {
@@ -44,14 +44,14 @@ const SEALED_TABLES: &[SealedTable] = &[
                  FROM destinations d JOIN templates t ON t.id = d.template_id WHERE d.key_id <> ?1",
         update: "UPDATE destinations SET sealed = ?1, key_id = ?2
                  WHERE template_id IN (SELECT id FROM templates WHERE project_id = ?3) AND id = ?4",
-        key_columns: 2,
+        key: &["project_id", "id"],
         purpose: destinations::PURPOSE,
     },
     SealedTable {
-        select: "SELECT body, body_key_id, project_id, operation, key, caller FROM idempotency WHERE body_key_id <> ?1",
+        select: "SELECT body AS sealed, body_key_id AS key_id, project_id, operation, key, caller FROM idempotency WHERE body_key_id <> ?1",
         update: "UPDATE idempotency SET body = ?1, body_key_id = ?2
                  WHERE project_id = ?3 AND operation = ?4 AND key = ?5 AND caller = ?6",
-        key_columns: 4,
+        key: &["project_id", "operation", "key", "caller"],
         purpose: idempotency::PURPOSE,
     },
 ];
@@ -95,8 +95,8 @@ struct SealedRow {
     key: Vec<KeyColumn>,
 }
 
-fn key_column(row: &Row<'_>, index: usize) -> Result<KeyColumn, StoreError> {
-    row.get(index).map(KeyColumn::Text).or_else(|_| row.get(index).map(KeyColumn::Bytes))
+fn key_column(row: &Row<'_>, name: &str) -> Result<KeyColumn, StoreError> {
+    row.get(name).map(KeyColumn::Text).or_else(|_| row.get(name).map(KeyColumn::Bytes))
 }
 
 impl<'a> From<&'a KeyColumn> for Value<'a> {
@@ -110,8 +110,8 @@ impl<'a> From<&'a KeyColumn> for Value<'a> {
 
 fn rows(sql: Sql<'_>, table: &SealedTable, current: &str) -> Result<Vec<SealedRow>, StoreError> {
     sql.many(table.select, args![current], |row| {
-        let key = (2..2 + table.key_columns).map(|index| key_column(row, index)).collect::<Result<_, _>>()?;
-        Ok(SealedRow { sealed: Sealed { bytes: row.get(0)?, key_id: row.get(1)? }, key })
+        let key = table.key.iter().map(|name| key_column(row, name)).collect::<Result<_, _>>()?;
+        Ok(SealedRow { sealed: Sealed { bytes: row.get("sealed")?, key_id: row.get("key_id")? }, key })
     })
 }
 

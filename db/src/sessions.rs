@@ -29,33 +29,33 @@ pub struct SessionFilter {
 
 const SELECT: &str =
     "SELECT id, project_id, room, participant_identity, participant_sid, kind, role, joined_at, left_at,
-            (SELECT count(*) FROM tracks WHERE session_id = sessions.id)
+            (SELECT count(*) FROM tracks WHERE session_id = sessions.id) AS track_count
      FROM sessions";
 const SELECT_TRACKS: &str = "SELECT track_sid, kind, source, started_at, ended_at FROM tracks
      WHERE session_id = ?1 ORDER BY started_at, track_sid";
 
 fn session(row: &Row<'_>) -> Result<Session, StoreError> {
     Ok(Session {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        room: row.get(2)?,
-        participant_identity: row.get(3)?,
-        participant_sid: row.get(4)?,
-        kind: row.get(5)?,
-        role: row.get(6)?,
-        joined_at: row.get(7)?,
-        left_at: row.get(8)?,
-        track_count: row.get(9)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        room: row.get("room")?,
+        participant_identity: row.get("participant_identity")?,
+        participant_sid: row.get("participant_sid")?,
+        kind: row.get("kind")?,
+        role: row.get("role")?,
+        joined_at: row.get("joined_at")?,
+        left_at: row.get("left_at")?,
+        track_count: row.get("track_count")?,
     })
 }
 
 fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
     Ok(SessionTrack {
-        track_sid: row.get(0)?,
-        kind: row.get(1)?,
-        source: row.get(2)?,
-        started_at: row.get(3)?,
-        ended_at: row.get(4)?,
+        track_sid: row.get("track_sid")?,
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
     })
 }
 

@@ -5,6 +5,8 @@
 //! behind this handle. Statements are prepared once for each connection and cached by their text. The errors of the engine become
 //! a [`StoreError`] here and nowhere else.
 
+use std::cell::Cell;
+
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, ToSql, params_from_iter};
 use serde::de::DeserializeOwned;
@@ -16,8 +18,12 @@ use crate::values::{Column, Value};
 #[derive(Clone, Copy)]
 pub(crate) struct Sql<'c>(&'c Connection);
 
-/// The current row of a query.
-pub(crate) struct Row<'r>(&'r rusqlite::Row<'r>);
+/// The current row of a query, whose columns are read by their names.
+pub(crate) struct Row<'r> {
+    row: &'r rusqlite::Row<'r>,
+    /// The column after the one that was read last: most are read in their order.
+    next: Cell<usize>,
+}
 
 impl<'c> Sql<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Self {
@@ -44,12 +50,12 @@ impl<'c> Sql<'c> {
     ) -> Result<Option<T>, StoreError> {
         let mut statement = self.prepare(text)?;
         let mut rows = statement.query(params_from_iter(args))?;
-        rows.next()?.map(|row| read(&Row(row))).transpose()
+        rows.next()?.map(|row| read(&Row::new(row))).transpose()
     }
 
     /// Reads the first column of a query that always gives a row, such as `SELECT EXISTS` or `SELECT count(*)`.
     pub(crate) fn value<T: Column>(self, text: &str, args: &[Value<'_>]) -> Result<T, StoreError> {
-        self.one(text, args, |row| row.get(0))?.ok_or_else(no_row)
+        self.one(text, args, |row| row.read(0))?.ok_or_else(no_row)
     }
 
     /// Reads every row, in the order of the query.
@@ -63,7 +69,7 @@ impl<'c> Sql<'c> {
         let mut rows = statement.query(params_from_iter(args))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(read(&Row(row))?);
+            found.push(read(&Row::new(row))?);
         }
         Ok(found)
     }
@@ -84,20 +90,39 @@ pub(crate) fn no_row() -> StoreError {
     StoreError::Fault("a query that must find a row found none".into())
 }
 
-impl Row<'_> {
-    /// Reads a column, counted from 0.
-    pub(crate) fn get<T: Column>(&self, index: usize) -> Result<T, StoreError> {
-        T::read(self.value(index)?).ok_or_else(|| self.unreadable(index))
+impl<'r> Row<'r> {
+    fn new(row: &'r rusqlite::Row<'r>) -> Self {
+        Self { row, next: Cell::new(0) }
     }
 
-    /// Reads a column that holds JSON.
-    pub(crate) fn json<T: DeserializeOwned>(&self, index: usize) -> Result<T, StoreError> {
+    /// Reads the column of this name.
+    pub(crate) fn get<T: Column>(&self, name: &str) -> Result<T, StoreError> {
+        self.read(self.index(name)?)
+    }
+
+    /// Reads the column of this name, which holds JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+        let index = self.index(name)?;
         let text = self.value(index)?.text().ok_or_else(|| self.unreadable(index))?;
         serde_json::from_str(text).map_err(|_| self.unreadable(index))
     }
 
+    fn index(&self, name: &str) -> Result<usize, StoreError> {
+        let columns = self.row.as_ref();
+        let is_named = |index: &usize| columns.column_name(*index).is_ok_and(|found| found == name);
+        let next = self.next.get();
+        let index = (next..columns.column_count()).chain(0..next).find(is_named);
+        let index = index.ok_or_else(|| StoreError::Fault(format!("a row has no column {name}")))?;
+        self.next.set(index + 1);
+        Ok(index)
+    }
+
+    fn read<T: Column>(&self, index: usize) -> Result<T, StoreError> {
+        T::read(self.value(index)?).ok_or_else(|| self.unreadable(index))
+    }
+
     fn value(&self, index: usize) -> Result<Value<'_>, StoreError> {
-        Ok(match self.0.get_ref(index)? {
+        Ok(match self.row.get_ref(index)? {
             ValueRef::Null => Value::Null,
             ValueRef::Integer(number) => Value::Integer(number),
             ValueRef::Blob(bytes) => Value::Bytes(bytes),
@@ -107,8 +132,8 @@ impl Row<'_> {
     }
 
     /// The error for a column whose value is not one that this program writes.
-    pub(crate) fn unreadable(&self, index: usize) -> StoreError {
-        let name = self.0.as_ref().column_name(index).unwrap_or("unknown");
+    fn unreadable(&self, index: usize) -> StoreError {
+        let name = self.row.as_ref().column_name(index).unwrap_or("unknown");
         StoreError::Fault(format!("the column {index} ({name}) of a row holds a value that cannot be read"))
     }
 }

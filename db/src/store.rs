@@ -263,7 +263,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let connection = open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
         let sql = Sql::new(&connection);
-        let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get(0)).unwrap();
+        let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get("compile_options")).unwrap();
         assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
         assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
         assert_eq!(sql.value::<i64>("PRAGMA temp_store", &[]).unwrap(), 2);

@@ -40,7 +40,8 @@ pub struct TemplateChange {
     pub roles: BTreeMap<RoleName, Role>,
 }
 
-const SELECT: &str = "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id, t.region,
+const SELECT: &str =
+    "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id AS is_default, t.region,
             t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
@@ -78,19 +79,19 @@ const DELETE_ROLE: &str = "DELETE FROM roles
 /// Reads a template without its roles.
 fn template(row: &Row<'_>) -> Result<Template, StoreError> {
     Ok(Template {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        name: row.get(2)?,
-        is_default: row.get(3)?,
-        region: row.get(4)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        name: row.get("name")?,
+        is_default: row.get("is_default")?,
+        region: row.get("region")?,
         roles: BTreeMap::new(),
-        created_at: row.get(5)?,
-        updated_at: row.get(6)?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
     })
 }
 
 fn role(row: &Row<'_>) -> Result<Role, StoreError> {
-    row.json(0)
+    row.json("body")
 }
 
 /// Reads all roles of a template.
@@ -138,7 +139,8 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
 fn page(sql: Sql<'_>, project: &ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
     let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
-    let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| Ok((row.get(1)?, role(row)?)))?;
+    let roles: Vec<(TemplateId, Role)> =
+        sql.many(SELECT_PAGE_ROLES, window, |row| Ok((row.get("template_id")?, role(row)?)))?;
     let mut by_template: BTreeMap<TemplateId, BTreeMap<RoleName, Role>> = BTreeMap::new();
     for (id, role) in roles {
         by_template.entry(id).or_default().insert(role.name.clone(), role);

@@ -99,8 +99,10 @@ impl Store {
         project: ProjectId,
         room: RoomId,
     ) -> Result<Vec<(ParticipantSid, TrackSummary)>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_OPEN, args![room, &project], |row| Ok((row.get(4)?, track(row)?))))
-            .await
+        self.bulk_read(move |sql| {
+            sql.many(SELECT_OPEN, args![room, &project], |row| Ok((row.get("participant_sid")?, track(row)?)))
+        })
+        .await
     }
 
     /// Records whether an open track is muted, for the event of its end. Ended tracks do not change.

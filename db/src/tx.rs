@@ -94,7 +94,7 @@ impl Tx<'_> {
         project: &ProjectId,
         (event, event_type): (i64, &str),
     ) -> Result<Vec<EndpointId>, StoreError> {
-        let read = |row: &crate::sql::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let read = |row: &crate::sql::Row<'_>| Ok((row.get("id")?, row.get("url")?));
         let endpoints: Vec<(EndpointId, String)> = self.sql.many(ACTIVE_ENDPOINTS, args![project], read)?;
         for (endpoint, url) in &endpoints {
             let row = args![DeliveryId::new(), project, *endpoint, url, event, event_type, self.now];

@@ -49,11 +49,11 @@ pub(crate) fn insert(tx: &Tx<'_>, project: &ProjectId, id: &EgressId) -> Result<
     tx.sql.put(INSERT, args![project, id])
 }
 
-/// Reads an upload from three columns, of which `first` is the first: its result, error and id in parts.
-pub(crate) fn pending(row: &Row<'_>, first: usize) -> Result<PendingUpload, StoreError> {
-    let (status, error): (Option<_>, _) = (row.get(first)?, row.get(first + 1)?);
+/// Reads the upload of a running egress.
+pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
+    let (status, error): (Option<_>, _) = (row.get("upload_result")?, row.get("upload_error")?);
     let end = status.map(|status| RecordingEnd { status, error });
-    Ok(PendingUpload { end, multipart_id: row.get(first + 2)? })
+    Ok(PendingUpload { end, multipart_id: row.get("multipart_id")? })
 }
 
 /// Moves an egress to its final status. One that has failed stays so, and gets the new error.
@@ -153,7 +153,9 @@ impl Store {
     ) -> Result<Vec<FilePath>, StoreError> {
         // Behind all that begin with it.
         let end = format!("{stem}{}", char::MAX);
-        self.read(move |sql| sql.many(SELECT_FILEPATHS, args![&project, &destination, &*stem, &*end], |row| row.get(0)))
-            .await
+        self.read(move |sql| {
+            sql.many(SELECT_FILEPATHS, args![&project, &destination, &*stem, &*end], |row| row.get("filepath"))
+        })
+        .await
     }
 }

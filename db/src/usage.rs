@@ -30,7 +30,7 @@ const SUM_OPEN: &str = "SELECT coalesce(sum(?3 - CASE WHEN joined_at < ?2 THEN ?
      WHERE project_id = ?1 AND left_at IS NULL AND joined_at < ?3";
 const SELECT_OPEN: &str = "SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL";
 const SELECT_ACCOUNT: &str =
-    "SELECT balance_ugx, coalesce(settled_until, created_at), open_rooms FROM projects WHERE id = ?1";
+    "SELECT balance_ugx, coalesce(settled_until, created_at) AS settled_until, open_rooms FROM projects WHERE id = ?1";
 const SETTLE: &str = "UPDATE projects SET balance_ugx = balance_ugx - ?2, settled_until = ?3 WHERE id = ?1";
 
 impl Tx<'_> {
@@ -60,9 +60,9 @@ fn millis(time: Duration) -> i64 {
 
 fn usage_day(row: &Row<'_>) -> Result<UsageDay, StoreError> {
     Ok(UsageDay {
-        day: Day::from_number(row.get(0)?),
-        participant_time: Duration::from_millis(row.get::<i64>(1)?.unsigned_abs()),
-        sessions: row.get(2)?,
+        day: Day::from_number(row.get("day")?),
+        participant_time: Duration::from_millis(row.get::<i64>("participant_ms")?.unsigned_abs()),
+        sessions: row.get("sessions")?,
     })
 }
 
@@ -78,7 +78,7 @@ fn days(
         (from.number()..=to.number()).map(empty).map(|day| (day.day, day)).collect();
     let stored = sql.many(SELECT_DAYS, args![project, from.number(), to.number()], usage_day)?;
     days.extend(stored.into_iter().map(|day| (day.day, day)));
-    let open: Vec<Timestamp> = sql.many(SELECT_OPEN, args![project], |row| row.get(0))?;
+    let open: Vec<Timestamp> = sql.many(SELECT_OPEN, args![project], |row| row.get("joined_at"))?;
     for (day, time) in open.into_iter().flat_map(|joined_at| by_day(joined_at, now)) {
         days.entry(day).and_modify(|day| day.participant_time += time);
     }
@@ -106,8 +106,8 @@ struct Account {
 fn account(sql: Sql<'_>, project: &ProjectId) -> Result<Account, StoreError> {
     let read = |row: &Row<'_>| {
         // A project that was never settled owes nothing for the time before it was created.
-        let settled_until = row.get::<Timestamp>(1)?.month_start();
-        Ok(Account { balance_ugx: row.get(0)?, settled_until, open_rooms: row.get(2)? })
+        let settled_until = row.get::<Timestamp>("settled_until")?.month_start();
+        Ok(Account { balance_ugx: row.get("balance_ugx")?, settled_until, open_rooms: row.get("open_rooms")? })
     };
     sql.one(SELECT_ACCOUNT, args![project], read)?.ok_or_else(no_row)
 }

@@ -67,14 +67,14 @@ struct Stored {
 
 fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
     let endpoint = WebhookEndpoint {
-        id: row.get(0)?,
-        project_id: row.get(1)?,
-        url: row.get(2)?,
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        url: row.get("url")?,
         secret: Secret::new(""),
-        active: row.get(3)?,
-        created_at: row.get(4)?,
+        active: row.get("active")?,
+        created_at: row.get("created_at")?,
     };
-    Ok(Stored { endpoint, secret: row.get(5)?, key_id: row.get(6)? })
+    Ok(Stored { endpoint, secret: row.get("secret")?, key_id: row.get("secret_key_id")? })
 }
 
 impl Stored {
@@ -157,7 +157,7 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn active_webhook_endpoint_ids(&self, project: ProjectId) -> Result<Vec<EndpointId>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get(0))).await
+        self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get("id"))).await
     }
 
     /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again, or
@@ -166,7 +166,9 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn failing_endpoints(&self, limit: u32) -> Result<Vec<FailingEndpoint>, StoreError> {
-        let read = |row: &Row<'_>| Ok(FailingEndpoint { id: row.get(0)?, project_id: row.get(1)?, url: row.get(2)? });
+        let read = |row: &Row<'_>| {
+            Ok(FailingEndpoint { id: row.get("id")?, project_id: row.get("project_id")?, url: row.get("url")? })
+        };
         self.bulk_read(move |sql| sql.many(SELECT_FAILING, args![limit], read)).await
     }
 
@@ -207,7 +209,7 @@ impl Store {
     /// Fails when the database cannot be written.
     pub async fn purge_deleted_endpoint(&self) -> Result<usize, StoreError> {
         self.write(Queue::SERVER, |tx| {
-            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let read = |row: &Row<'_>| Ok((row.get("id")?, row.get("project_id")?));
             let found: Option<(EndpointId, ProjectId)> = tx.sql.one(SELECT_DELETED, &[], read)?;
             let Some((id, project)) = found else { return Ok(0) };
             match tx.sql.change(PURGE_DELIVERIES, args![id, &project, STEP])? {
