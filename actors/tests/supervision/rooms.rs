@@ -164,7 +164,7 @@ fn a_role_change_that_the_media_plane_refuses_is_not_written() {
         let change = |wanted| fixture.tree.change_role(fixture.project.clone(), "stage".parse().unwrap(), wanted, None);
         assert!(matches!(change(wanted("alice", "guest")).await, Err(TreeError::Media(_))));
         assert!(
-            matches!(change(wanted("bob", "guest")).await, Err(TreeError::Store(_))),
+            matches!(change(wanted("bob", "guest")).await, Err(TreeError::Refused(_))),
             "the media plane was not asked"
         );
         assert_eq!(fixture.actor("stage").await.state["participants"], serde_json::json!({"host": ["alice"]}));
