@@ -121,11 +121,13 @@ impl PointReads {
     fn keep(&self, queue: usize, held: HeldSnapshot) {
         let mut idle = self.queues[queue].idle();
         let other = idle.snapshot.replace(held);
-        if !mem::replace(&mut idle.has_timer, true) {
+        let has_timer = mem::replace(&mut idle.has_timer, true);
+        // What follows is done without the lock: a runtime that shuts down drops the timer at once, which takes the lock.
+        drop(idle);
+        if !has_timer {
             self.timers.spawn(end_when_old(Timer { queues: Arc::clone(&self.queues), queue }));
         }
-        // Ended after the lock is released: another thread with the same queue has kept it.
-        drop(idle);
+        // Another thread with the same queue has kept it.
         drop(other);
     }
 }

@@ -53,6 +53,20 @@ async fn no_snapshot_is_held_while_nothing_is_read() {
     wait_until_unread(&other).await;
 }
 
+#[actix::test]
+async fn reads_go_on_when_the_runtime_that_ends_snapshots_has_shut_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let timers = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let entered = timers.enter();
+    let (other, _, readers) = setup(&dir);
+    drop(entered);
+    std::thread::spawn(move || drop(timers)).join().unwrap();
+    for _ in 0..2 {
+        assert_eq!(count(&readers).await, 0);
+    }
+    wait_until_unread(&other).await;
+}
+
 /// Waits until the log can be emptied: no connection reads from it any more.
 async fn wait_until_unread(other: &Connection) {
     // Waiting in SQLite would block the thread that ends the snapshot.
