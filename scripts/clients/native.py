@@ -20,6 +20,8 @@ class Native:
     """One client, with an event loop of its own."""
 
     kind = "python"
+    # Whether it receives all tracks, without asking for them.
+    subscribes = True
 
     def __init__(self, name):
         self.name = name
@@ -57,7 +59,7 @@ class Native:
         for event in ("reconnecting", "reconnected", "disconnected"):
             room.on(event, lambda *_, event=event: self.history.append([event, time.monotonic()]))
         begun = time.monotonic()
-        await room.connect(url, token, rtc.RoomOptions(single_peer_connection=single))
+        await room.connect(url, token, rtc.RoomOptions(auto_subscribe=self.subscribes, single_peer_connection=single))
         return {"ms": round((time.monotonic() - begun) * 1000), "sid": room.local_participant.sid}
 
     def subscribed(self, track, publication, participant):
