@@ -13,7 +13,8 @@ use crate::vault::Vault;
 pub(crate) struct Tx<'a> {
     /// The writer's connection; a savepoint is open on it, unless the job is one statement.
     pub(crate) sql: Sql<'a>,
-    /// The time of the batch. Earlier than that of the batch before if the clock was set back: order comes from sequence numbers.
+    /// When the job began to run, so never before it was queued. Earlier than that of the job before if the clock was set back:
+    /// order comes from sequence numbers.
     pub(crate) now: Timestamp,
     /// The keys that encrypt secrets.
     pub(crate) vault: &'a Vault,

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use conclave_model::{Clock, Timestamp};
+use conclave_model::Clock;
 use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -302,7 +302,7 @@ impl Thread {
             batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
             return Err(error);
         }
-        let committed = self.run_all(batch, self.shared.clock.now()).and_then(|events| {
+        let committed = self.run_all(batch).and_then(|events| {
             let ran = Instant::now();
             self.sql("COMMIT").map(|()| Committed { events, took: ran.elapsed() })
         });
@@ -314,14 +314,15 @@ impl Thread {
         committed
     }
 
-    fn run_all(&self, batch: &mut Batch<'_>, now: Timestamp) -> Result<Vec<CommittedEvent>, StoreError> {
+    fn run_all(&self, batch: &mut Batch<'_>) -> Result<Vec<CommittedEvent>, StoreError> {
         #[cfg(feature = "faults")]
         crate::faults::reach(&self.connection, "batch begun")?;
         let sql = Sql::new(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
         let mut next = batch.work.last_mut();
         while let Some(work) = next {
-            let mut tx = Tx { sql, now, vault: &self.shared.vault, events: Vec::new(), rooms: RoomCounts::default() };
+            let (now, vault) = (self.shared.clock.now(), &*self.shared.vault);
+            let mut tx = Tx { sql, now, vault, events: Vec::new(), rooms: RoomCounts::default() };
             if self.run_isolated(work.as_mut(), &mut tx)? == JobOutcome::Commit {
                 events.extend(tx.events);
                 rooms.extend(&tx.rooms);

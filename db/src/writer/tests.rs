@@ -1,6 +1,6 @@
 //! Tests of batches: what is committed together, and what is not.
 
-use conclave_model::Secret;
+use conclave_model::{Secret, Timestamp};
 
 use super::*;
 use crate::values::args;
@@ -24,7 +24,10 @@ fn thread() -> Thread {
 }
 
 /// Jobs of one statement each, the first of which has been taken.
-fn queued(runs: Vec<TestJob>) -> (Box<dyn Work>, Jobs<Box<dyn Work>>) {
+fn queued<F>(runs: Vec<F>) -> (Box<dyn Work>, Jobs<Box<dyn Work>>)
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
+{
     let (sender, receiver) = channel();
     let mut work = runs.into_iter().map(|run| -> Box<dyn Work> {
         let done = Done(Some(|_| {}), PhantomData);
@@ -81,7 +84,8 @@ fn nothing_remains_of_a_batch_with_a_job_that_fails_behind_its_statement() {
 #[test]
 fn a_batch_whose_time_is_over_leaves_the_other_jobs_for_the_next() {
     let thread = thread();
-    let (first, mut jobs) = queued(vec![|tx| tx.sql.put(INSERT, args![1_i64]), |tx| tx.sql.put(INSERT, args![2_i64])]);
+    let runs: [TestJob; 2] = [|tx| tx.sql.put(INSERT, args![1_i64]), |tx| tx.sql.put(INSERT, args![2_i64])];
+    let (first, mut jobs) = queued(runs.into());
     let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: Instant::now() };
     thread.commit(&mut batch).unwrap();
     assert_eq!((batch.work.len(), thread.numbers()), (1, vec![1]));
@@ -93,10 +97,28 @@ fn a_batch_whose_time_is_over_leaves_the_other_jobs_for_the_next() {
 #[test]
 fn jobs_that_wait_fail_with_the_lock_that_the_first_has_waited_for() {
     let thread = thread();
-    let (first, mut jobs) = queued(vec![|_| Ok(()), |_| Ok(())]);
+    let runs: [TestJob; 2] = [|_| Ok(()), |_| Ok(())];
+    let (first, mut jobs) = queued(runs.into());
     thread.sql("BEGIN").unwrap();
     let until = Instant::now() + Duration::from_secs(5);
     let mut batch = Batch { work: vec![first], jobs: &mut jobs, until };
     assert!(thread.commit(&mut batch).is_err());
     assert_eq!(batch.work.len(), 2);
+}
+
+#[test]
+fn the_time_of_a_job_is_not_that_of_the_batch_it_was_added_to() {
+    let thread = thread();
+    let write_time = |clock: Clock| {
+        move |tx: &mut Tx<'_>| {
+            // The next job is handed over a second later, while the batch runs.
+            clock.advance(Duration::from_secs(1));
+            tx.sql.put(INSERT, args![tx.now])
+        }
+    };
+    let (first, mut jobs) =
+        queued(vec![write_time(thread.shared.clock.clone()), write_time(thread.shared.clock.clone())]);
+    let until = Instant::now() + Duration::from_secs(5);
+    thread.commit(&mut Batch { work: vec![first], jobs: &mut jobs, until }).unwrap();
+    assert_eq!(thread.numbers(), [0, 1_000]);
 }

@@ -34,12 +34,25 @@ pub fn empty_rooms_ended_in_time(entries: &[Entry], records: &Records, lifetimes
                 return None;
             }
             if ended + Duration::from_millis(1) < deadline && ended < lifetimes.last()?.from {
-                return Some(format!("the room {name} ended before its deadline"));
+                let early = deadline.duration_since(ended).unwrap_or_default();
+                return Some(format!("the room {name} ended {early:?} before its deadline: {}", story(room, records)));
             }
             let late = uptime(lifetimes, deadline, ended);
             (late > TOLERANCE).then(|| format!("the room {name} ended {late:?} of uptime after its deadline"))
         })
         .collect()
+}
+
+/// The times of a room and of its sessions.
+fn story(room: &Value, records: &Records) -> String {
+    let name = text(room, "name");
+    let of_room = records.sessions.iter().filter(|session| text(session, "room") == name);
+    let session = |session: &Value| {
+        format!("; {} {} to {}", text(session, "participant_sid"), text(session, "joined_at"), text(session, "left_at"))
+    };
+    let sessions: String = of_room.map(session).collect();
+    let (created, ended) = (text(room, "created_at"), text(room, "ended_at"));
+    format!("{created} to {ended}, {} s{sessions}", room["empty_timeout_seconds"])
 }
 
 fn ended_by_request(entries: &[Entry]) -> BTreeSet<&str> {
