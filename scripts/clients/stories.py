@@ -51,7 +51,7 @@ class Call:
     def present(self, clients):
         """The participants that clients are now."""
         names = {client.name for client in clients}
-        sessions = [session for session in self.conclave.sessions(self.room) if session["participant_identity"] in names]
+        sessions = [session for session in self.conclave.sessions(self.room, ALL) if session["participant_identity"] in names]
         newest = {session["participant_identity"]: session for session in reversed(sessions)}
         return {session["participant_sid"] for session in newest.values() if "left_at" not in session}
 
