@@ -13,7 +13,7 @@
 //!
 //! - [`tree`]: the entry for callers outside this crate. HTTP handlers hold no mailbox.
 //! - [`ActorContext`]: the store, the media plane, the clock and the settings that all actors share.
-//! - [`mailbox`], [`timer`], [`child`]: messages, timers and supervision.
+//! - [`mailbox`], [`timer`], [`child`], `child_set`: messages, timers and supervision.
 //! - `report_queue`: the reports that wait for their rooms.
 //! - [`report_path`], `barrier`: the order between reports and the media plane's answers.
 //! - [`relay`]: committed events on their way to webhook endpoints.
@@ -27,6 +27,7 @@
 
 mod barrier;
 pub mod child;
+mod child_set;
 mod context;
 pub mod debug;
 pub mod delivery;

@@ -6,9 +6,9 @@ use std::hash::Hash;
 
 use conclave_model::RoomName;
 
-use super::child_set::ChildSet;
 use super::pending::PendingSpawns;
 use crate::child::Child;
+use crate::child_set::ChildSet;
 use crate::context::ActorContext;
 use crate::inspection::InspectMessage;
 

@@ -4,7 +4,7 @@
 //! short: writes, and calls to the media plane, run in spawned tasks and come back as messages.
 //!
 //! - [`message`], [`state`]: the messages and the state.
-//! - [`children`], [`child_set`], [`pending`]: how children are spawned, fail and are rebuilt.
+//! - [`children`], [`pending`]: how children are spawned, fail and are rebuilt.
 //! - [`rooms`], [`hibernation`]: rooms, with or without a process.
 //! - [`followed`], [`followed_set`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
 //! - [`unanswered`]: starts of recordings and broadcasts whose answer was lost.
@@ -15,7 +15,6 @@
 //! Supervision: the system actor starts it with the first message to the project, or at start if the project has something
 //! live, and rebuilds it after a failure. It stops with the system actor.
 
-mod child_set;
 mod children;
 mod egresses;
 mod followed;

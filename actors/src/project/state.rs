@@ -1,20 +1,22 @@
 //! The state of a project actor: its children, what is being created, and its timers.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName, Timestamp};
 use ractor::ActorId;
 use serde_json::json;
 
-use super::child_set::ChildSet;
 use super::followed_set::FollowedSet;
 use super::message::{ChildKey, UnansweredStart};
 use crate::child::Supervised;
+use crate::child_set::ChildSet;
 use crate::egress::EgressMsg;
-use crate::info::ActorKind;
+use crate::info::{ActorInfo, ActorKind};
 use crate::ingress::IngressMsg;
-use crate::inspection::Inspection;
+use crate::inspection::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
 use crate::timer::Timer;
 use crate::webhook_endpoint::WebhookEndpointMsg;
@@ -41,13 +43,11 @@ pub struct ProjectState {
 impl ProjectState {
     /// Returns the state of a project without children, whose path is `parent`.
     pub(super) fn new(project: &ProjectId, parent: &Arc<str>) -> Self {
-        let egresses = ChildSet::new(ActorKind::Egress, "egress", project, parent);
-        let ingresses = ChildSet::new(ActorKind::Ingress, "ingress", project, parent);
         Self {
-            rooms: ChildSet::new(ActorKind::Room, "room", project, parent),
-            egresses: FollowedSet::new(egresses),
-            ingresses: FollowedSet::new(ingresses),
-            webhook_endpoints: ChildSet::new(ActorKind::WebhookEndpoint, "webhook", project, parent),
+            rooms: children(ActorKind::Room, "room", project, parent),
+            egresses: FollowedSet::new(children(ActorKind::Egress, "egress", project, parent)),
+            ingresses: FollowedSet::new(children(ActorKind::Ingress, "ingress", project, parent)),
+            webhook_endpoints: children(ActorKind::WebhookEndpoint, "webhook", project, parent),
             by_actor: HashMap::new(),
             pending_rooms: 0,
             unanswered: Vec::new(),
@@ -82,4 +82,18 @@ impl ProjectState {
         });
         Inspection { timers: self.deadline.iter().chain(&self.reconcile).map(Timer::view).collect(), state }
     }
+}
+
+/// Returns an empty set of children with paths `{project}/{folder}/{name}`.
+fn children<K: Clone + Eq + Hash + Display, M: InspectMessage>(
+    kind: ActorKind,
+    folder: &'static str,
+    project: &ProjectId,
+    parent: &Arc<str>,
+) -> ChildSet<K, M> {
+    let (project, parent) = (project.clone(), Arc::clone(parent));
+    ChildSet::new(move |name| {
+        let id = format!("{project}/{folder}/{name}");
+        ActorInfo::new(id, kind, Some(Arc::clone(&parent)), Some(project.clone()))
+    })
 }

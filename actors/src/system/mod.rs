@@ -24,9 +24,9 @@ use conclave_model::ProjectId;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use serde_json::json;
 
-use crate::child::Child;
+use crate::child_set::ChildSet;
 use crate::context::ActorContext;
-use crate::info::ActorInfo;
+use crate::info::{ActorInfo, ActorKind};
 use crate::inspection::Inspection;
 use crate::mailbox::Mailbox;
 use crate::project::ProjectMsg;
@@ -56,9 +56,8 @@ pub struct SystemActor {
 }
 
 /// The projects, and the timers.
-#[derive(Default)]
 pub struct SystemState {
-    projects: HashMap<ProjectId, Child<ProjectMsg>>,
+    projects: ChildSet<ProjectId, ProjectMsg>,
     by_actor: HashMap<ActorId, ProjectId>,
     housekeeping: Option<Timer>,
     heartbeat: Option<Timer>,
@@ -72,7 +71,7 @@ impl SystemActor {
             Ok(projects) => {
                 for project in projects {
                     // A report may have started it while the store did not answer.
-                    if !state.projects.contains_key(&project) {
+                    if !state.projects.contains(&project) {
                         self.spawn(me, state, project).await;
                     }
                 }
@@ -144,7 +143,12 @@ impl Actor for SystemActor {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         me.cast(SystemMsg::Populate).map_err(|_| "the mailbox is closed")?;
         me.cast(SystemMsg::WriteHeartbeat).map_err(|_| "the mailbox is closed")?;
-        Ok(SystemState::default())
+        let parent: Arc<str> = (*self.info.id).into();
+        let projects = ChildSet::new(move |id: &ProjectId| {
+            ActorInfo::new(id.to_string(), ActorKind::Project, Some(Arc::clone(&parent)), Some(id.clone()))
+        });
+        let by_actor = HashMap::new();
+        Ok(SystemState { projects, by_actor, housekeeping: None, heartbeat: None, survey: None })
     }
 
     async fn handle(

@@ -12,7 +12,7 @@ use ractor::{Actor, ActorId};
 
 use super::{SystemActor, SystemMsg, SystemState};
 use crate::child::{Child, Supervised};
-use crate::info::{ActorInfo, ActorKind};
+use crate::info::ActorKind;
 use crate::mailbox::Mailbox;
 use crate::project::{ProjectActor, ProjectMsg};
 use crate::registry::ActorStatus;
@@ -22,7 +22,7 @@ use crate::timer::Timer;
 impl SystemActor {
     /// Spawns a project's actor, for the first time or again.
     pub(super) async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
-        let info = self.project_info(state, &id);
+        let info = state.projects.info(&id);
         let actor = ProjectActor {
             context: Arc::clone(&self.context),
             info: Arc::clone(&info),
@@ -32,38 +32,21 @@ impl SystemActor {
         match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
             Ok((actor, _)) => {
                 state.by_actor.insert(actor.get_id(), id.clone());
-                self.spawned(state, id, Mailbox::new(actor, info));
+                let mailbox = Mailbox::new(actor, info);
+                self.projects.insert(id.clone(), mailbox.clone());
+                state.projects.spawned(&self.context, id, mailbox);
             }
             Err(error) => self.restore_later(me, state, id, &error.to_string()),
         }
     }
 
-    fn spawned(&self, state: &mut SystemState, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
-        self.context.registry.register(mailbox.info(), ActorStatus::Running(Arc::new(mailbox.clone())));
-        self.projects.insert(id.clone(), mailbox.clone());
-        match state.projects.get_mut(&id) {
-            Some(child) => child.restored(mailbox),
-            None => {
-                state.projects.insert(id, Child::running(mailbox));
-            }
-        }
-    }
-
-    fn project_info(&self, state: &SystemState, id: &ProjectId) -> Arc<ActorInfo> {
-        state.projects.get(id).map_or_else(
-            || ActorInfo::new(id.to_string(), ActorKind::Project, Some((*self.info.id).into()), Some(id.clone())),
-            |child| Arc::clone(child.info()),
-        )
-    }
-
     /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
     pub(super) fn send(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
-        if !state.projects.contains_key(&id) {
+        if !state.projects.contains(&id) {
             self.load(me, id.clone());
         }
-        let info = self.project_info(state, &id);
         // Projects do not hibernate, so none need be woken.
-        let _ = state.projects.entry(id).or_insert_with(|| Child::failed_to_start(info)).send(message);
+        let _ = state.projects.supervised(&id).send(message);
     }
 
     /// Reads in a spawned task whether a project exists, to start its actor.
@@ -96,7 +79,7 @@ impl SystemActor {
             }
             Ok(false) => {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
-                let waiting = state.projects.remove(&id).map(Child::into_waiting);
+                let waiting = state.projects.remove(&self.context, &id).map(Child::into_waiting);
                 for message in waiting.into_iter().flatten() {
                     self.answer_as_unknown(&id, message);
                 }
@@ -133,8 +116,7 @@ impl SystemActor {
     fn restore_later(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, reason: &str) {
         log::error!(project = id.as_str(); "a project failed and will be rebuilt: {reason}");
         self.projects.remove(&id);
-        let info = self.project_info(state, &id);
-        let child = state.projects.entry(id.clone()).or_insert_with(|| Child::failed_to_start(info));
+        let child = state.projects.supervised(&id);
         let clock = &self.context.clock;
         let now = clock.now();
         let delay = child.record_failure(now, reason);

@@ -12,10 +12,7 @@ use crate::timer::Timer;
 impl SystemActor {
     /// Lets every project reconcile its records now.
     pub(super) fn reconcile(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
-        for project in state.projects.values_mut() {
-            // Projects do not hibernate, so none need be woken.
-            let _ = project.send(ProjectMsg::Reconcile);
-        }
+        state.projects.send_all(|| ProjectMsg::Reconcile);
         self.survey(me, state);
     }
 
@@ -35,9 +32,7 @@ impl SystemActor {
     pub(super) fn surveyed(state: &mut SystemState, survey: Result<Survey, MediaError>) {
         let survey = survey.inspect_err(|error| log::warn!("the records were not reconciled: {error}"));
         for (project, share) in survey.map(Survey::by_project).unwrap_or_default() {
-            if let Some(project) = state.projects.get_mut(&project) {
-                let _ = project.send(ProjectMsg::Surveyed(Box::new(share)));
-            }
+            state.projects.send(&project, ProjectMsg::Surveyed(Box::new(share)));
         }
     }
 }

@@ -5,30 +5,26 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use conclave_model::ProjectId;
-
 use crate::child::{Child, Supervised};
 use crate::context::ActorContext;
-use crate::info::{ActorInfo, ActorKind};
+use crate::info::ActorInfo;
 use crate::inspection::InspectMessage;
 use crate::mailbox::Mailbox;
 use crate::registry::ActorStatus;
 
 /// The children of one kind by name.
-pub(super) struct ChildSet<K, M> {
+pub struct ChildSet<K, M> {
     children: HashMap<K, Child<M>>,
-    kind: ActorKind,
-    /// The segment between the project's path and a child's name.
-    folder: &'static str,
-    project: ProjectId,
-    /// The project's path, shared by all its children.
-    parent: Arc<str>,
+    new_info: NewInfo<K>,
 }
 
+/// Makes the info of a child that has none yet.
+type NewInfo<K> = Box<dyn Fn(&K) -> Arc<ActorInfo> + Send>;
+
 impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
-    /// Returns an empty set.
-    pub fn new(kind: ActorKind, folder: &'static str, project: &ProjectId, parent: &Arc<str>) -> Self {
-        Self { children: HashMap::new(), kind, folder, project: project.clone(), parent: Arc::clone(parent) }
+    /// Returns an empty set, whose children get their infos from `new_info`.
+    pub fn new(new_info: impl Fn(&K) -> Arc<ActorInfo> + Send + 'static) -> Self {
+        Self { children: HashMap::new(), new_info: Box::new(new_info) }
     }
 
     /// Returns the number of children, whether or not they have a process.
@@ -52,7 +48,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
     }
 
     /// Returns a child for its restart; a new one that failed to start if there is none.
-    pub fn supervised(&mut self, name: &K) -> &mut dyn Supervised {
+    pub fn supervised(&mut self, name: &K) -> &mut Child<M> {
         let info = self.info(name);
         self.children.entry(name.clone()).or_insert_with(|| Child::failed_to_start(info))
     }
@@ -70,6 +66,13 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         }
     }
 
+    /// Sends to all children, none of which hibernates.
+    pub fn send_all(&mut self, message: impl Fn() -> M) {
+        for child in self.children.values_mut() {
+            let _ = child.send(message());
+        }
+    }
+
     /// Returns the mailboxes of the running children.
     pub fn running(&self) -> impl Iterator<Item = &Mailbox<M>> {
         self.children.values().filter_map(Child::mailbox)
@@ -77,13 +80,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
 
     /// Returns the info of a child, or a new one if there is no such child.
     pub fn info(&self, name: &K) -> Arc<ActorInfo> {
-        self.get(name).map_or_else(
-            || {
-                let id = format!("{}/{}/{name}", self.project, self.folder);
-                ActorInfo::new(id, self.kind, Some(Arc::clone(&self.parent)), Some(self.project.clone()))
-            },
-            |child| Arc::clone(child.info()),
-        )
+        self.get(name).map_or_else(|| (self.new_info)(name), |child| Arc::clone(child.info()))
     }
 
     /// Adds a child that was spawned, for the first time or again.
