@@ -1,4 +1,4 @@
-//! The architecture as a test: dependencies and imports are one-way, and files and functions are short.
+//! The architecture as a test: dependencies and imports are one-way, and files are short.
 //!
 //! The sources are parsed; code under `#[cfg(test)]` is ignored. A use counts for the file that defines what is used, also
 //! through re-exports. A failing test prints each circle as a chain of files, with a line that makes each step.
@@ -20,9 +20,6 @@ use crate::sources::Crate;
 
 /// The longest file of production code, in lines.
 const LONGEST_FILE: usize = 400;
-
-/// The largest median length of a function body of production code, in lines.
-const MEDIAN_FUNCTION: usize = 8;
 
 static CRATES: LazyLock<Vec<Crate>> =
     LazyLock::new(|| LAYERS.iter().map(|layer| Crate::read(&root(), layer.folder)).collect());
@@ -75,17 +72,6 @@ fn files_are_at_most_400_lines_long() {
     let files = CRATES.iter().flat_map(|parsed| &parsed.files).map(|(file, text)| (file, text.lines().count()));
     let long: Vec<_> = files.filter(|(_, lines)| *lines > LONGEST_FILE).collect();
     assert!(long.is_empty(), "longer than {LONGEST_FILE} lines: {long:#?}");
-}
-
-#[test]
-fn the_median_function_has_at_most_8_lines() {
-    let modules = CRATES.iter().flat_map(|parsed| &parsed.modules);
-    let mut functions: Vec<_> = modules.flat_map(|module| module.functions.clone()).collect();
-    functions.sort_unstable();
-    let at = |percent: usize| functions[functions.len() * percent / 100];
-    println!("{} functions: median {} lines, 90 % up to {}, 99 % up to {}", functions.len(), at(50), at(90), at(99));
-    assert!(functions.len() > 1000, "only {} functions were found", functions.len());
-    assert!(at(50) <= MEDIAN_FUNCTION, "the median function has {} lines", at(50));
 }
 
 /// The circles of a crate with these files, found in its files and in its top modules.

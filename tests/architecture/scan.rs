@@ -1,8 +1,8 @@
-//! The paths that code mentions and the lengths of its functions, read from tokens, so that macro calls count too.
+//! The paths that code mentions, read from tokens, so that macro calls count too.
 
 use std::iter::Peekable;
 
-use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree, token_stream};
+use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree, token_stream};
 
 /// A path in the code, such as `super::room::Room`.
 pub struct Mention {
@@ -36,34 +36,6 @@ pub fn mentions(tokens: TokenStream, found: &mut Vec<Mention>) {
             _ => {}
         }
     }
-}
-
-/// Adds the length of every function's body; what is under `#[cfg(test)]` is left out.
-pub fn functions(tokens: TokenStream, found: &mut Vec<usize>) {
-    let mut tokens = tokens.into_iter().peekable();
-    // Between the name of a function and its body.
-    let mut in_signature = false;
-    while let Some(token) = tokens.next() {
-        skip_test_only(&token, &mut tokens);
-        match token {
-            TokenTree::Ident(word) if word == "fn" => in_signature = matches!(tokens.peek(), Some(TokenTree::Ident(_))),
-            TokenTree::Punct(punct) if punct.as_char() == ';' => in_signature = false,
-            TokenTree::Group(group) => {
-                if in_signature && group.delimiter() == Delimiter::Brace {
-                    found.push(body_lines(&group));
-                    in_signature = false;
-                }
-                functions(group.stream(), found);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The lines between the braces; 1 for a body on one line.
-fn body_lines(body: &Group) -> usize {
-    let (first, last) = (body.span_open().start().line, body.span_close().start().line);
-    (last - first).saturating_sub(1).max(1)
 }
 
 type Tokens = Peekable<token_stream::IntoIter>;

@@ -31,8 +31,6 @@ pub struct Module {
     pub globs: Vec<Vec<String>>,
     /// Every path that the module's code writes, `use` items included.
     pub mentions: Vec<Mention>,
-    /// The lengths of the bodies of its functions, in lines.
-    pub functions: Vec<usize>,
 }
 
 impl Crate {
@@ -99,7 +97,6 @@ impl Module {
             imports: BTreeMap::new(),
             globs: Vec::new(),
             mentions: Vec::new(),
-            functions: Vec::new(),
         }
     }
 
@@ -109,7 +106,6 @@ impl Module {
         }
         self.items.extend(name(item));
         scan::mentions(item.to_token_stream(), &mut self.mentions);
-        scan::functions(item.to_token_stream(), &mut self.functions);
     }
 
     fn import(&mut self, tree: &UseTree, prefix: &[String]) {
