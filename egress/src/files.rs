@@ -33,7 +33,7 @@ pub enum ReserveError {
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
-    /// MP4.
+    /// MPEG-4: H.264 and AAC.
     Mp4,
     /// WebM: VP8 and Opus.
     Webm,
@@ -61,7 +61,7 @@ pub struct ReservedFile {
     pub path: PathBuf,
     /// Its path within the directory of the project.
     pub filepath: FilePath,
-    /// Its format.
+    /// The container that the file is written in.
     pub container: Container,
 }
 

@@ -18,7 +18,7 @@ pub enum TagKind {
     KeyFrame,
     /// Another frame of video.
     Frame,
-    /// Audio.
+    /// Audio, as AAC.
     Audio,
 }
 

@@ -193,7 +193,7 @@ pub struct EgressPlan {
 /// Where an egress is written or sent.
 #[derive(Debug, Clone)]
 pub enum EgressOutput {
-    /// A file.
+    /// A file, at a path of the destination.
     File {
         /// Its path within the directory of the project, or behind the prefix of the destination.
         filepath: FilePath,

@@ -212,19 +212,19 @@ impl Event {
         Self { event_type, project_id, room, occurred_at, fields }
     }
 
-    /// `room.started`.
+    /// Makes a `room.started` event.
     #[must_use]
     pub fn room_started(context: EventContext) -> Self {
         Self::new(EventType::RoomStarted, context, Fields::Room {})
     }
 
-    /// `room.finished`.
+    /// Makes a `room.finished` event.
     #[must_use]
     pub fn room_finished(context: EventContext) -> Self {
         Self::new(EventType::RoomFinished, context, Fields::Room {})
     }
 
-    /// `participant.joined`.
+    /// Makes a `participant.joined` event.
     #[must_use]
     pub fn participant_joined(context: EventContext, participant: ParticipantRef) -> Self {
         Self::new(EventType::ParticipantJoined, context, Fields::Participant(participant))

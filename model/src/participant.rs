@@ -126,7 +126,7 @@ word_enum! {
         Audio = "audio",
         /// Pictures of a camera or a screen.
         Video = "video",
-        /// Data messages.
+        /// A track of data messages.
         Data = "data",
     }
 }
@@ -144,9 +144,9 @@ word_enum! {
 word_enum! {
     /// The source of a track.
     TrackSource {
-        /// A camera.
+        /// Video of a camera.
         Camera = "camera",
-        /// A microphone.
+        /// Audio of a microphone.
         Microphone = "microphone",
         /// A shared screen.
         ScreenShare = "screen_share",

@@ -43,25 +43,25 @@ pub enum ProjectCommand {
     },
     /// Show a project.
     Show {
-        /// The project.
+        /// The project to show.
         #[command(flatten)]
         project: ProjectArgs,
     },
     /// Suspend a project, so that it can start no new work.
     Suspend {
-        /// The project.
+        /// The project to change.
         #[command(flatten)]
         project: ProjectArgs,
     },
     /// Resume a suspended project.
     Resume {
-        /// The project.
+        /// The project to change.
         #[command(flatten)]
         project: ProjectArgs,
     },
     /// Move a project to another plan.
     SetPlan {
-        /// The project.
+        /// The project to change.
         #[command(flatten)]
         project: ProjectArgs,
         /// The plan's id.
@@ -69,7 +69,7 @@ pub enum ProjectCommand {
     },
     /// Set the template of rooms that are created without one.
     SetDefaultTemplate {
-        /// The project.
+        /// The project to change.
         #[command(flatten)]
         project: ProjectArgs,
         /// The template's id, `tpl_…`.
@@ -77,7 +77,7 @@ pub enum ProjectCommand {
     },
     /// Add an amount to a project's wallet.
     Credit {
-        /// The project.
+        /// The project to change.
         #[command(flatten)]
         project: ProjectArgs,
         /// The amount in Ugandan shillings.

@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const LATENESS: Duration = Duration::from_millis(500);
 /// Behind and between the tiles.
 const BLACK: [u8; 3] = [16, 128, 128];
-/// Behind initials.
+/// The colour behind a participant's initials.
 const GREY: [u8; 3] = [60, 130, 126];
 
 /// What is composed, and how.

@@ -20,7 +20,7 @@ pub(super) const QUEUE: usize = 8_192;
 pub struct Attendee {
     /// The sid of the join.
     pub sid: ParticipantSid,
-    /// The identity.
+    /// The identity of the participant.
     pub identity: Identity,
     /// The name that is shown; empty if it has none.
     pub name: String,
@@ -31,11 +31,11 @@ pub struct Attendee {
 /// A track that an egress gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttendeeTrack {
-    /// The sid.
+    /// The sid of the track.
     pub sid: TrackSid,
     /// The device or screen.
     pub source: TrackSource,
-    /// The codec.
+    /// The codec of its packets.
     pub codec: Codec,
     /// Whether nothing of it is sent.
     pub is_muted: bool,

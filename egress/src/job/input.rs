@@ -17,7 +17,7 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A track of a composition.
 pub struct TrackInput {
-    /// The publisher.
+    /// The session that published the track.
     pub publisher: ParticipantSid,
     codec: Codec,
     /// The tile of a video in pixels; `None` if it is not shown.

@@ -32,7 +32,7 @@ pub trait Job {
 /// How long an egress lasts at most.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// In all.
+    /// The longest duration of the whole job.
     pub longest: Duration,
     /// In a room without participants.
     pub empty: Duration,

@@ -22,7 +22,7 @@ pub enum Arrangement {
 pub struct Tile {
     /// Where it is.
     pub rect: Rect,
-    /// The participant.
+    /// The session that is shown.
     pub participant: ParticipantSid,
     /// What it is called: its name, or else its identity.
     pub name: String,

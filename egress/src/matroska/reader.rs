@@ -7,9 +7,9 @@ use super::id;
 /// A frame of a stream with one track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// The timestamp.
+    /// When the frame is shown, from the start of the file.
     pub at: Duration,
-    /// The frame.
+    /// The encoded frame.
     pub data: Vec<u8>,
 }
 

@@ -7,7 +7,7 @@ use super::id;
 /// A track of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
-    /// The content.
+    /// Whether the track has audio or video.
     pub kind: TrackKind,
     /// What the decoder has to know beforehand.
     pub private: Vec<u8>,

@@ -18,7 +18,7 @@ pub struct Message<'a> {
     pub stream: u32,
     /// The time in milliseconds.
     pub time: u32,
-    /// The content.
+    /// The payload, without its chunk headers.
     pub body: &'a [u8],
 }
 

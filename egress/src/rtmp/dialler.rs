@@ -116,9 +116,9 @@ fn configured(socket: TcpStream) -> io::Result<TcpStream> {
 
 /// A connection to a receiver.
 pub enum Stream {
-    /// Without encryption.
+    /// A connection without TLS, for `rtmp://`.
     Plain(TcpStream),
-    /// With TLS.
+    /// A connection with TLS, for `rtmps://`.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 

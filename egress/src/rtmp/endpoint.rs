@@ -11,7 +11,7 @@ const RTMPS_PORT: u16 = 443;
 pub struct Endpoint {
     /// The name or address of the host, without brackets.
     pub host: String,
-    /// The port.
+    /// The TCP port; 1935, or 443 with TLS, if the URL has none.
     pub port: u16,
     /// Whether the connection is encrypted.
     pub is_encrypted: bool,

@@ -23,7 +23,7 @@ pub struct Reorder {
 /// A packet in its order.
 #[derive(Debug)]
 pub struct Ordered {
-    /// The packet.
+    /// The packet as it was received.
     pub packet: RecordedPacket,
     /// Whether packets before it are missing, or belong to another layer.
     pub is_after_gap: bool,

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_refused_where_the_decisions_do_not_name_it() {
+    fn null_is_refused_but_for_a_bitrate_without_a_limit() {
         assert!(serde_json::from_str::<RoleInput>(r#"{"publish":{"max_kbps":null}}"#).is_ok());
         assert!(serde_json::from_str::<RoleInput>(r#"{"publish":null}"#).is_err());
         assert!(serde_json::from_str::<RoleInput>(r#"{"priority":null}"#).is_err());
