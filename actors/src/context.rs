@@ -6,14 +6,18 @@ use std::time::Duration;
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::Clock;
+use conclave_model::permits::ProjectPermits;
 use conclave_model::webhook::RetrySchedule;
 
 use crate::delivery::pool::DeliveryPool;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 use crate::report_queue::ReportQueues;
-use crate::turns::Turns;
 use crate::upload::Uploader;
+
+/// The most rooms whose deadline has come that are ended at once, of one project or of all. After a long stop a great many may be due:
+/// the writes of as many share a transaction, with room for those of others.
+pub const ROOMS_ENDING: usize = 32;
 
 /// The services and settings that all actors share.
 pub struct ActorContext {
@@ -29,8 +33,8 @@ pub struct ActorContext {
     pub uploads: Uploader,
     /// The settings of the actors.
     pub settings: Settings,
-    /// The turns of rooms whose deadline has come.
-    pub turns: Turns,
+    /// The permits to end a room whose deadline has come: [`ROOMS_ENDING`].
+    pub room_ends: ProjectPermits,
     /// The reports that wait for the actors of their rooms.
     pub reports: ReportQueues,
     /// The list of all actors, for the debug endpoint.

@@ -50,11 +50,10 @@ pub mod room;
 pub mod system;
 pub mod timer;
 pub mod tree;
-pub mod turns;
 mod upload;
 pub mod webhook_endpoint;
 
-pub use context::{ActorContext, Settings};
+pub use context::{ActorContext, ROOMS_ENDING, Settings};
 pub use error::TreeError;
 pub use info::ActorKind;
 pub use registry::ActorRegistry;

@@ -5,11 +5,14 @@ use std::hash::Hash;
 
 /// A number for each key. A key whose number is 0 is not kept.
 #[derive(Debug, Clone)]
-pub struct Counts<K>(HashMap<K, usize>);
+pub struct Counts<K> {
+    numbers: HashMap<K, usize>,
+    total: usize,
+}
 
 impl<K> Default for Counts<K> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self { numbers: HashMap::new(), total: 0 }
     }
 }
 
@@ -17,34 +20,54 @@ impl<K: Eq + Hash> Counts<K> {
     /// Returns the number of a key.
     #[must_use]
     pub fn get(&self, key: &K) -> usize {
-        self.0.get(key).copied().unwrap_or_default()
+        self.numbers.get(key).copied().unwrap_or_default()
     }
 
     /// Adds 1 to the number of a key.
     pub fn add(&mut self, key: K) {
-        *self.0.entry(key).or_default() += 1;
+        self.add_many(key, 1);
+    }
+
+    /// Adds to the number of a key.
+    pub fn add_many(&mut self, key: K, number: usize) {
+        if number > 0 {
+            *self.numbers.entry(key).or_default() += number;
+            self.total += number;
+        }
     }
 
     /// Subtracts 1 from the number of a key, unless it is 0.
     pub fn subtract(&mut self, key: &K) {
-        match self.0.get_mut(key) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                self.0.remove(key);
-            }
+        self.subtract_many(key, 1);
+    }
+
+    /// Subtracts from the number of a key, down to 0.
+    pub fn subtract_many(&mut self, key: &K, number: usize) {
+        let Some(count) = self.numbers.get_mut(key) else { return };
+        let number = number.min(*count);
+        *count -= number;
+        self.total -= number;
+        if *count == 0 {
+            self.numbers.remove(key);
         }
     }
 
     /// Returns the sum of all numbers.
     #[must_use]
-    pub fn total(&self) -> usize {
-        self.0.values().sum()
+    pub const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Returns how many keys have a number.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.numbers.len()
     }
 
     /// Returns whether all numbers are 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.numbers.is_empty()
     }
 }
 
@@ -63,5 +86,17 @@ mod tests {
         assert_eq!((counts.total(), counts.is_empty()), (1, false));
         counts.subtract(&"a");
         assert!(counts.is_empty());
+    }
+
+    #[test]
+    fn a_number_changes_by_many_and_not_below_0() {
+        let mut counts = Counts::default();
+        counts.add_many("a", 5);
+        counts.add_many("b", 0);
+        assert_eq!((counts.keys(), counts.total()), (1, 5));
+        counts.subtract_many(&"a", 2);
+        assert_eq!((counts.get(&"a"), counts.total()), (3, 3));
+        counts.subtract_many(&"a", 4);
+        assert_eq!((counts.keys(), counts.total()), (0, 0));
     }
 }

@@ -7,13 +7,13 @@
 //!   for [`ASKS`]: as long, those that have theirs leave the next free permits to it.
 //! - [`take_free`](ProjectPermits::take_free): a refusal leaves no trace.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::ProjectId;
+use crate::{Counts, ProjectId, RoundRobin};
 
 /// How long a project counts as asking after it was refused: three times the `Retry-After` of 30 s.
 pub const ASKS: Duration = Duration::from_secs(90);
@@ -35,23 +35,12 @@ pub struct ProjectPermit {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The permits that are taken.
-    taken: usize,
-    /// The projects that have permits or wait for some.
-    projects: HashMap<ProjectId, Project>,
-    /// The projects that wait and have less than a project may have, in the order of their turns.
-    turns: VecDeque<ProjectId>,
+    /// How many permits each project has.
+    taken: Counts<ProjectId>,
+    /// What waits, by project.
+    waiting: RoundRobin<ProjectId, oneshot::Sender<ProjectPermit>>,
     /// When projects were refused that had less than their share.
     asked: HashMap<ProjectId, Instant>,
-    /// The number of the next that waits.
-    next: u64,
-}
-
-#[derive(Debug, Default)]
-struct Project {
-    taken: usize,
-    /// Those that wait, by their number.
-    waiting: BTreeMap<u64, oneshot::Sender<ProjectPermit>>,
 }
 
 /// The position in a queue, which is left when this is dropped.
@@ -82,7 +71,7 @@ impl ProjectPermits {
     fn take_at(&self, project: &ProjectId, now: Instant, is_remembered: bool) -> Option<ProjectPermit> {
         let mut state = self.lock();
         state.asked.retain(|_, at| now.saturating_duration_since(*at) < ASKS);
-        let (own, free) = (state.taken_of(project), self.total - state.taken);
+        let (own, free) = (state.taken.get(project), self.total - state.taken.total());
         let has_less = own < state.share(project, self.total);
         if own >= self.of_project || free == 0 || (!has_less && free <= state.asking_beside(project)) {
             if is_remembered && has_less && own < self.of_project {
@@ -97,7 +86,8 @@ impl ProjectPermits {
     /// Waits for a permit: in the order of the requests within the project, and in turn with other projects.
     pub async fn wait(&self, project: &ProjectId) -> ProjectPermit {
         let (sender, receiver) = oneshot::channel();
-        let _position = self.enqueue(project, sender);
+        let number = self.lock().waiting.push(project, sender);
+        let _position = Position { permits: self, project, number };
         self.serve();
         match receiver.await {
             Ok(permit) => permit,
@@ -106,13 +96,10 @@ impl ProjectPermits {
         }
     }
 
-    fn enqueue<'a>(&'a self, project: &'a ProjectId, sender: oneshot::Sender<ProjectPermit>) -> Position<'a> {
-        let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
-        state.projects.entry(project.clone()).or_default().waiting.insert(number, sender);
-        state.line_up(project, self.of_project);
-        Position { permits: self, project, number }
+    /// Returns how many permits no project has.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.total - self.lock().taken.total()
     }
 
     /// Gives what is free to those that wait.
@@ -125,30 +112,17 @@ impl ProjectPermits {
 
     fn next_waiting(&self) -> Option<(oneshot::Sender<ProjectPermit>, ProjectPermit)> {
         let mut state = self.lock();
-        if state.taken >= self.total {
+        let State { taken, waiting, .. } = &mut *state;
+        if taken.total() >= self.total {
             return None;
         }
-        let project = state.turns.pop_front()?;
-        let (_, sender) = state.projects.get_mut(&project)?.waiting.pop_first()?;
-        let permit = self.count(&mut state, &project);
-        state.line_up(&project, self.of_project);
-        Some((sender, permit))
+        let (project, sender) = waiting.pop_of(|project| taken.get(project) < self.of_project)?;
+        Some((sender, self.count(&mut state, &project)))
     }
 
     fn count(&self, state: &mut State, project: &ProjectId) -> ProjectPermit {
-        state.taken += 1;
-        state.projects.entry(project.clone()).or_default().taken += 1;
+        state.taken.add(project.clone());
         ProjectPermit { project: project.clone(), permits: self.clone() }
-    }
-
-    /// Changes what is known of a project, gives it a turn if it needs one, and forgets it if nothing is left to know.
-    fn change(&self, id: &ProjectId, change: impl FnOnce(&mut State)) {
-        let mut state = self.lock();
-        change(&mut state);
-        state.line_up(id, self.of_project);
-        if state.projects.get(id).is_some_and(|project| project.taken == 0 && project.waiting.is_empty()) {
-            state.projects.remove(id);
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -157,14 +131,10 @@ impl ProjectPermits {
 }
 
 impl State {
-    fn taken_of(&self, project: &ProjectId) -> usize {
-        self.projects.get(project).map_or(0, |project| project.taken)
-    }
-
     /// Returns how many permits a project may have while others ask: an equal part, at least one.
     fn share(&self, project: &ProjectId, total: usize) -> usize {
-        let has_some = |id: &ProjectId| self.taken_of(id) > 0;
-        let beside = self.projects.keys().filter(|other| *other != project && has_some(other)).count();
+        let has_some = |id: &ProjectId| self.taken.get(id) > 0;
+        let beside = self.taken.keys() - usize::from(has_some(project));
         let asking = self.asked.keys().filter(|other| *other != project && !has_some(other)).count();
         (total / (beside + asking + 1)).max(1)
     }
@@ -173,38 +143,18 @@ impl State {
     fn asking_beside(&self, project: &ProjectId) -> usize {
         self.asked.keys().filter(|other| *other != project).count()
     }
-
-    /// Gives a project the last turn if it waits for a permit that it may have, and takes its turn if it does not.
-    fn line_up(&mut self, id: &ProjectId, of_project: usize) {
-        let project = self.projects.get(id);
-        let waits = project.is_some_and(|project| !project.waiting.is_empty() && project.taken < of_project);
-        match self.turns.iter().position(|other| other == id) {
-            None if waits => self.turns.push_back(id.clone()),
-            Some(position) if !waits => drop(self.turns.remove(position)),
-            None | Some(_) => {}
-        }
-    }
 }
 
 impl Drop for ProjectPermit {
     fn drop(&mut self) {
-        self.permits.change(&self.project, |state| {
-            state.taken -= 1;
-            if let Some(project) = state.projects.get_mut(&self.project) {
-                project.taken -= 1;
-            }
-        });
+        self.permits.lock().taken.subtract(&self.project);
         self.permits.serve();
     }
 }
 
 impl Drop for Position<'_> {
     fn drop(&mut self) {
-        self.permits.change(self.project, |state| {
-            if let Some(project) = state.projects.get_mut(self.project) {
-                project.waiting.remove(&self.number);
-            }
-        });
+        self.permits.lock().waiting.remove(self.project, self.number);
     }
 }
 

@@ -6,10 +6,10 @@
 
 mod slot;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use conclave_model::{Counts, NamespacedRoom, ParticipantSid};
+use conclave_model::{Counts, NamespacedRoom, ParticipantSid, RoundRobin};
 
 use crate::command::Command;
 use crate::event::FailureReason;
@@ -33,25 +33,16 @@ pub struct CommandQueue(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    rooms: HashMap<NamespacedRoom, RoomQueue>,
-    /// The rooms with commands, in the order of their turns.
-    turns: VecDeque<NamespacedRoom>,
-    sdp_bytes: usize,
-    next: u64,
-    is_closed: bool,
-}
-
-#[derive(Default)]
-struct RoomQueue {
-    /// The commands in their order.
-    commands: BTreeMap<u64, Command>,
+    commands: RoundRobin<NamespacedRoom, Command>,
     /// Where the commands are that a newer one replaces.
     slots: HashMap<Slot, u64>,
     /// How many of the others there are of each participant.
     counts: Counts<ParticipantSid>,
-    /// The participants that fail because they had too many.
-    refused: HashSet<ParticipantSid>,
-    sdp_bytes: usize,
+    /// The participants that fail because they had too many, with their rooms.
+    refused: HashMap<ParticipantSid, NamespacedRoom>,
+    /// The bytes of session descriptions of each room.
+    sdp_bytes: Counts<NamespacedRoom>,
+    is_closed: bool,
 }
 
 /// What became of a command.
@@ -87,114 +78,68 @@ impl CommandQueue {
 }
 
 impl Waiting {
-    fn push(&mut self, name: &NamespacedRoom, command: Command) -> Pushed {
+    fn push(&mut self, room: &NamespacedRoom, command: Command) -> Pushed {
         if self.is_closed {
             return Pushed::Closed;
         }
-        if !self.rooms.contains_key(name) {
-            self.rooms.insert(name.clone(), RoomQueue::default());
-        }
-        let rooms = self.rooms.len();
-        let Some(room) = self.rooms.get_mut(name) else { return Pushed::Closed };
-        let (had_commands, bytes) = (!room.commands.is_empty(), room.sdp_bytes);
-        let may_grow =
-            |added: usize| self.sdp_bytes + added <= WAITING_SDP_BYTES || bytes + added <= WAITING_SDP_BYTES / rooms;
-        let pushed = room.push(self.next, command, may_grow);
-        self.next += 1;
-        self.sdp_bytes = self.sdp_bytes - bytes + room.sdp_bytes;
-        match (had_commands, room.commands.is_empty()) {
-            (false, false) => self.turns.push_back(name.clone()),
-            (false, true) if room.refused.is_empty() => {
-                self.rooms.remove(name);
-            }
-            _ => {}
-        }
-        pushed
-    }
-
-    fn pop(&mut self) -> Option<RoomCommand> {
-        let name = self.turns.pop_front()?;
-        let room = self.rooms.get_mut(&name)?;
-        let bytes = room.sdp_bytes;
-        let command = room.pop()?;
-        self.sdp_bytes = self.sdp_bytes - bytes + room.sdp_bytes;
-        if !room.commands.is_empty() {
-            self.turns.push_back(name.clone());
-        } else if room.refused.is_empty() {
-            self.rooms.remove(&name);
-        }
-        Some(RoomCommand { room: name, command })
-    }
-}
-
-impl RoomQueue {
-    fn push(&mut self, number: u64, command: Command, may_grow: impl FnOnce(usize) -> bool) -> Pushed {
         match &command {
-            Command::RemovePeer { peer } => {
-                self.refused.remove(peer);
-            }
-            Command::CloseRoom => self.refused.clear(),
+            Command::RemovePeer { peer } => drop(self.refused.remove(peer)),
+            Command::CloseRoom => self.refused.retain(|_, other| other != room),
             _ => {}
         }
-        let client = client_of(&command).cloned();
-        if client.as_ref().is_some_and(|client| self.refused.contains(client)) {
-            return Pushed::Refused;
-        }
-        let slot = slot_of(&command);
-        if let Some(before) = slot.as_ref().and_then(|slot| self.slots.remove(slot)) {
-            self.take(before);
-        }
-        if let Some(client) = client.filter(|client| self.is_over(client, slot.is_some(), &command, may_grow)) {
-            return self.refuse(number, client, &command);
-        }
-        self.sdp_bytes += sdp_bytes(&command);
-        match (slot, client_of(&command)) {
-            (Some(slot), _) => {
-                self.slots.insert(slot, number);
+        let (client, slot) = (client_of(&command), slot_of(&command));
+        let replaced = slot.as_ref().and_then(|slot| self.slots.get(slot)).copied();
+        if let Some(client) = client {
+            if self.refused.contains_key(client) {
+                return Pushed::Refused;
             }
-            (None, Some(client)) => self.counts.add(client.clone()),
-            (None, None) => {}
+            if (slot.is_none() && self.counts.get(client) >= WAITING_OF_PEER) || !self.fits(room, &command, replaced) {
+                return self.refuse(room, client.clone(), &command);
+            }
+            if slot.is_none() {
+                self.counts.add(client.clone());
+            }
         }
-        self.commands.insert(number, command);
+        self.sdp_bytes.add_many(room.clone(), sdp_bytes(&command));
+        let number = self.commands.push(room, command);
+        if let Some(slot) = slot {
+            self.slots.insert(slot, number);
+        }
+        if let Some(replaced) = replaced.and_then(|number| self.commands.remove(room, number)) {
+            self.sdp_bytes.subtract_many(room, sdp_bytes(&replaced));
+        }
         Pushed::Waits
     }
 
-    fn is_over(
-        &self,
-        client: &ParticipantSid,
-        has_slot: bool,
-        command: &Command,
-        may_grow: impl FnOnce(usize) -> bool,
-    ) -> bool {
-        let count = self.counts.get(client);
-        let bytes = sdp_bytes(command);
-        (!has_slot && count >= WAITING_OF_PEER) || (bytes > 0 && !may_grow(bytes))
+    /// Returns whether the session description of a command, in place of that of the one which it replaces, leaves the total or the
+    /// room within its bound.
+    fn fits(&self, room: &NamespacedRoom, command: &Command, replaced: Option<u64>) -> bool {
+        let replaced = replaced.and_then(|number| self.commands.get(room, number)).map_or(0, sdp_bytes);
+        let added = sdp_bytes(command).saturating_sub(replaced);
+        let rooms = self.commands.keys() + usize::from(!self.commands.has(room));
+        added == 0
+            || self.sdp_bytes.total() + added <= WAITING_SDP_BYTES
+            || self.sdp_bytes.get(room) + added <= WAITING_SDP_BYTES / rooms
     }
 
     /// Drops a command of a client that has caused too many, and lets the client fail. Packets are lost as in a network.
-    fn refuse(&mut self, number: u64, peer: ParticipantSid, command: &Command) -> Pushed {
+    fn refuse(&mut self, room: &NamespacedRoom, peer: ParticipantSid, command: &Command) -> Pushed {
         if !matches!(command, Command::Packets { .. }) {
-            self.refused.insert(peer.clone());
-            self.commands.insert(number, Command::FailPeer { peer, reason: FailureReason::TooManyCommands });
+            self.refused.insert(peer.clone(), room.clone());
+            self.commands.push(room, Command::FailPeer { peer, reason: FailureReason::TooManyCommands });
         }
         Pushed::Refused
     }
 
-    fn pop(&mut self) -> Option<Command> {
-        let (number, _) = self.commands.first_key_value()?;
-        let command = self.take(*number)?;
+    fn pop(&mut self) -> Option<RoomCommand> {
+        let (room, command) = self.commands.pop()?;
+        self.sdp_bytes.subtract_many(&room, sdp_bytes(&command));
         if let Some(slot) = slot_of(&command) {
             self.slots.remove(&slot);
         } else if let Some(client) = client_of(&command) {
             self.counts.subtract(client);
         }
-        Some(command)
-    }
-
-    fn take(&mut self, number: u64) -> Option<Command> {
-        let command = self.commands.remove(&number)?;
-        self.sdp_bytes -= sdp_bytes(&command);
-        Some(command)
+        Some(RoomCommand { room, command })
     }
 }
 

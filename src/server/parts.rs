@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
-use conclave_actors::turns::Turns;
-use conclave_actors::{ActorContext, ActorRegistry, ReportQueues, Settings, Uploader};
+use conclave_actors::{ActorContext, ActorRegistry, ROOMS_ENDING, ReportQueues, Settings, Uploader};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::address::AddressFilter;
+use conclave_model::permits::ProjectPermits;
 use conclave_model::{Clock, Rate};
 
 use super::dev::DevAccess;
@@ -65,7 +65,7 @@ pub(super) fn actor_context(
             retention: config.webhooks.retention,
             reconcile: config.media.reconcile,
         },
-        turns: Turns::default(),
+        room_ends: ProjectPermits::new(ROOMS_ENDING, ROOMS_ENDING),
         reports: ReportQueues::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),

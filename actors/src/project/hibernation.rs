@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_model::permits::ProjectPermit;
 use conclave_model::room::{Room, unjoined_deadline};
 use conclave_model::{RoomName, Timestamp};
 use ractor::actor::messages::BoxedState;
@@ -19,7 +20,6 @@ use crate::mailbox::Mailbox;
 use crate::registry::ActorStatus;
 use crate::room::{HibernatingRoom, RoomMsg, RoomState};
 use crate::timer::Timer;
-use crate::turns::Turn;
 
 /// Delay after which a room that could not be ended is woken again.
 const RETRY_END: Duration = Duration::from_secs(1);
@@ -56,29 +56,28 @@ impl ProjectActor {
         true
     }
 
-    /// Arms the timer for the earliest deadline. A project that waits for its turn needs none.
+    /// Arms the timer for the earliest deadline. A project that waits for a permit needs none.
     fn arm_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         let earliest = state.hibernating.first().map(|(deadline, _)| *deadline);
-        let wanted = earliest.filter(|_| !state.awaits_turn);
+        let wanted = earliest.filter(|_| !state.awaits_permit);
         if state.deadline.as_ref().map(|timer| timer.view().fires_at) != wanted {
             let arm = |at| Timer::arm(&self.context.clock, "hibernation", at, me, ProjectMsg::HibernationDeadline);
             state.deadline = wanted.map(arm);
         }
     }
 
-    /// Asks for a turn if a room's deadline has come, and arms the timer for the next deadline otherwise.
+    /// Asks for a permit to end one if a room's deadline has come, and arms the timer for the next deadline otherwise.
     pub(super) fn hibernation_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         if let Some(timer) = state.deadline.take() {
             Self::move_deadlines_back(state, timer.set_back(&self.context.clock));
         }
-        if !state.awaits_turn && self.due_room(state).is_some() {
-            state.awaits_turn = true;
-            let (turns, me) = (self.context.turns.clone(), me.clone());
+        if !state.awaits_permit && self.due_room(state).is_some() {
+            state.awaits_permit = true;
+            let (permits, project, me) = (self.context.room_ends.clone(), self.id.clone(), me.clone());
             tokio::spawn(async move {
-                if let Some(turn) = turns.next().await {
-                    // A project that failed asks again when it is rebuilt.
-                    let _ = me.cast(ProjectMsg::EndDueRoom(turn));
-                }
+                let permit = permits.wait(&project).await;
+                // A project that failed asks again when it is rebuilt.
+                let _ = me.cast(ProjectMsg::EndDueRoom(permit));
             });
         }
         self.arm_deadline(me, state);
@@ -105,12 +104,12 @@ impl ProjectActor {
         state.hibernating.first().filter(|(deadline, _)| *deadline <= now).map(|(_, name)| name.clone())
     }
 
-    /// Wakes the room whose deadline came first; it decides whether it ends. Then it is the turn of the next.
-    pub(super) fn end_due_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, turn: Turn) {
-        state.awaits_turn = false;
+    /// Wakes the room whose deadline came first; it decides whether it ends. Then asks for the next.
+    pub(super) fn end_due_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, permit: ProjectPermit) {
+        state.awaits_permit = false;
         if let Some(name) = self.due_room(state) {
             state.hibernating.pop_first();
-            self.send_to_room(me, state, &name, RoomMsg::EmptyTimeout(Some(turn)));
+            self.send_to_room(me, state, &name, RoomMsg::EmptyTimeout(Some(permit)));
         }
         self.hibernation_deadline(me, state);
     }

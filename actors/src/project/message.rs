@@ -7,6 +7,7 @@ use conclave_media::{IngressRequest, MediaError, Report, ReportError, Survey};
 use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
+use conclave_model::permits::ProjectPermit;
 use conclave_model::room::Room;
 use conclave_model::{EgressId, EndpointId, IngressId, NamespacedRoom, RoomId, RoomName, Timestamp};
 use ractor::RpcReplyPort;
@@ -17,7 +18,6 @@ use crate::error::TreeError;
 use crate::ingress::{CreatedIngress, IngressMsg, IngressObservation};
 use crate::inspection::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
-use crate::turns::Turn;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// The reply to the creation of a room.
@@ -193,8 +193,8 @@ pub enum ProjectMsg {
     },
     /// The earliest deadline of a hibernating room has come.
     HibernationDeadline,
-    /// It is this project's turn to end a room whose deadline has come.
-    EndDueRoom(Turn),
+    /// This project may end a room whose deadline has come.
+    EndDueRoom(ProjectPermit),
     /// Reconcile the records with the media plane, and arm the timer for the next time.
     Reconcile,
     /// What is live on the media plane in the rooms of this project.

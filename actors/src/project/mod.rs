@@ -90,7 +90,7 @@ impl ProjectActor {
             ProjectMsg::EgressLoaded { id, record } => self.loaded(me, state, id, *record).await,
             ProjectMsg::IngressLoaded { id, record } => self.loaded(me, state, id, *record).await,
             ProjectMsg::HibernationDeadline => self.hibernation_deadline(me, state),
-            ProjectMsg::EndDueRoom(turn) => self.end_due_room(me, state, turn),
+            ProjectMsg::EndDueRoom(permit) => self.end_due_room(me, state, permit),
             ProjectMsg::Reconcile => self.reconcile(me, state),
             ProjectMsg::Surveyed(survey) => self.surveyed(me, state, *survey),
             ProjectMsg::Inspect(reply) => drop(reply.send(state.inspect())),

@@ -35,8 +35,8 @@ pub struct ProjectState {
     /// Hibernating rooms by their deadline.
     pub(super) hibernating: BTreeSet<(Timestamp, RoomName)>,
     pub(super) deadline: Option<Timer>,
-    /// Whether a turn to end a due room was asked for. Until it comes, no timer is needed.
-    pub(super) awaits_turn: bool,
+    /// Whether a permit to end a due room was asked for. Until it comes, no timer is needed.
+    pub(super) awaits_permit: bool,
     pub(super) reconcile: Option<Timer>,
 }
 
@@ -53,7 +53,7 @@ impl ProjectState {
             unanswered: Vec::new(),
             hibernating: BTreeSet::new(),
             deadline: None,
-            awaits_turn: false,
+            awaits_permit: false,
             reconcile: None,
         }
     }

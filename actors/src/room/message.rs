@@ -3,6 +3,7 @@
 use conclave_media::{MuteOutcome, ServerData};
 use conclave_model::Identity;
 use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::permits::ProjectPermit;
 use conclave_model::role_change::RoleChanged;
 use ractor::RpcReplyPort;
 
@@ -15,7 +16,6 @@ use super::requests::{
 use crate::barrier::Barrier;
 use crate::error::TreeError;
 use crate::inspection::{InspectMessage, Inspection};
-use crate::turns::Turn;
 
 /// A message to a room actor.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ pub enum RoomMsg {
         /// Its result; absent if the call panicked.
         outcome: Option<Box<CallOutcome>>,
     },
-    /// The empty timer fired. The state decides whether the room ends. A room that was woken for this holds a turn.
-    EmptyTimeout(Option<Turn>),
+    /// The empty timer fired. The state decides whether the room ends. A room that was woken for this holds a permit.
+    EmptyTimeout(Option<ProjectPermit>),
     /// The time of a reserved seat may be over.
     ReservationExpired,
     /// Reconcile the records with the media plane.

@@ -102,7 +102,7 @@ impl RoomActor {
         match message {
             RoomMsg::Observed(observation) => self.repair(me, state, *observation).await,
             RoomMsg::Barrier(barrier) => barrier.pass(),
-            RoomMsg::EmptyTimeout(_turn) => self.end_if_empty(me, state).await,
+            RoomMsg::EmptyTimeout(_permit) => self.end_if_empty(me, state).await,
             RoomMsg::ChangeRole { request, recorder, reply } => {
                 self.change_role(me, state, *request, (recorder, reply));
             }

@@ -10,14 +10,14 @@ use conclave_actors::debug::ActorView;
 use conclave_actors::delivery::pool::DeliveryPool;
 use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
-use conclave_actors::turns::Turns;
-use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ReportQueues, Settings, Tree, Uploader};
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree, Uploader};
 use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
 use conclave_model::event::ParticipantRef;
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
+use conclave_model::permits::ProjectPermits;
 use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
@@ -33,7 +33,7 @@ pub struct Fixture {
     pub store: Store,
     pub clock: Clock,
     pub plane: Arc<FaultyPlane>,
-    pub turns: Turns,
+    pub room_ends: ProjectPermits,
     pub project: ProjectId,
     pub relay: EventRelay,
     _dir: tempfile::TempDir,
@@ -42,7 +42,8 @@ pub struct Fixture {
 impl Fixture {
     /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
     pub async fn new() -> Self {
-        let (dir, relay, turns) = (tempfile::tempdir().unwrap(), EventRelay::default(), Turns::default());
+        let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
+        let room_ends = ProjectPermits::new(ROOMS_ENDING, ROOMS_ENDING);
         let clock = Clock::manual(Timestamp::from_millis(START));
         let options = StoreOptions {
             path: dir.path().join("conclave.db"),
@@ -61,7 +62,7 @@ impl Fixture {
             deliveries: DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap(),
             uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()),
             settings: Settings::default(),
-            turns: turns.clone(),
+            room_ends: room_ends.clone(),
             reports: ReportQueues::default(),
             registry: ActorRegistry::default(),
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
@@ -73,7 +74,7 @@ impl Fixture {
             let new = NewRoom { template_id: Some(template.id.clone()), ..room(&project, name) };
             tree.create_room(new, None, None).await.unwrap();
         }
-        Self { tree, store, clock, plane, turns, project, relay, _dir: dir }
+        Self { tree, store, clock, plane, room_ends, project, relay, _dir: dir }
     }
 
     pub fn room(&self, name: &str) -> NamespacedRoom {

@@ -182,20 +182,20 @@ fn rooms_that_come_due_together_are_ended_in_turns() {
         for number in 0..100 {
             fixture.tree.create_room(room(&fixture.project, &format!("due-{number}")), None, None).await.unwrap();
         }
-        let at_once = fixture.turns.free();
+        let at_once = fixture.room_ends.free();
         let mut held = Vec::new();
-        while fixture.turns.free() > 0 {
-            held.push(fixture.turns.next().await.unwrap());
+        while fixture.room_ends.free() > 0 {
+            held.push(fixture.room_ends.wait(&fixture.project).await);
         }
         fixture.clock.advance(Duration::from_secs(3_601));
         let project = async || fixture.tree.actor(fixture.project.as_str()).await.unwrap();
-        // The rooms are due, and their project waits for its turn.
+        // The rooms are due, and their project waits for a permit.
         wait_until(project, |project| project.timers.iter().all(|timer| timer.name != "hibernation")).await;
         assert_eq!(project().await.state["rooms_hibernating"], 102);
 
         held.truncate(1);
         wait_until(project, |project| project.state["open_rooms"] == 0).await;
         drop(held);
-        wait_until(async || fixture.turns.free(), |free| *free == at_once).await;
+        wait_until(async || fixture.room_ends.free(), |free| *free == at_once).await;
     });
 }

@@ -1,13 +1,11 @@
 //! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
 //! list has a deadline, and each project runs few at once: only its own other lists wait for these.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use conclave_model::permits::ProjectPermits;
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::threads::Threads;
@@ -31,35 +29,31 @@ const CHECK_EVERY: i32 = 10_000;
 #[derive(Clone)]
 pub(super) struct Lists {
     threads: Threads,
-    turns: Arc<Mutex<HashMap<ProjectId, Arc<Semaphore>>>>,
+    permits: ProjectPermits,
 }
 
 impl Lists {
     pub(super) fn new(threads: Threads) -> Self {
-        Self { threads, turns: Arc::default() }
+        // The threads bound the total.
+        Self { threads, permits: ProjectPermits::new(usize::MAX, EACH_PROJECT) }
     }
 
-    /// Runs a list when it is the project's turn.
+    /// Runs a list when its project has a permit.
     pub(super) async fn read<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let deadline = Instant::now() + DEADLINE;
-        let turn = timeout_at(deadline, self.turns(&project).acquire_owned()).await.map_err(|_| too_slow())?;
+        let permit = timeout_at(deadline, self.permits.wait(&project)).await.map_err(|_| too_slow())?;
         self.threads
             .run(move |connection| {
                 let result = until(deadline, connection, |sql| run(sql, &project));
                 // Kept until here also when the caller has stopped waiting.
-                drop(turn);
+                drop(permit);
                 result
             })
             .await
-    }
-
-    fn turns(&self, project: &ProjectId) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(turns.entry(project.clone()).or_insert_with(|| Arc::new(Semaphore::new(EACH_PROJECT))))
     }
 }
 

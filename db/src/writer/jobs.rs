@@ -1,10 +1,9 @@
 //! The jobs that wait for the writer: a queue for each project. Their turns alternate, so that a job waits for few of another project
 //! that has thousands.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::Receiver;
 
-use conclave_model::ProjectId;
+use conclave_model::{ProjectId, RoundRobin};
 
 /// The queue that a job waits in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,16 +22,13 @@ impl Queue {
 /// The jobs that wait.
 pub(super) struct Jobs<J> {
     arriving: Receiver<(Queue, J)>,
-    /// The queues, none of which is empty.
-    queues: HashMap<Queue, VecDeque<J>>,
-    /// The same, by their next turn.
-    turns: VecDeque<Queue>,
+    waiting: RoundRobin<Queue, J>,
 }
 
 impl<J> Jobs<J> {
     /// Takes jobs from a channel.
     pub(super) fn new(arriving: Receiver<(Queue, J)>) -> Self {
-        Self { arriving, queues: HashMap::new(), turns: VecDeque::new() }
+        Self { arriving, waiting: RoundRobin::default() }
     }
 
     /// Waits for a job. Returns `None` when no job waits and none can come any more.
@@ -43,27 +39,9 @@ impl<J> Jobs<J> {
     /// Returns the next job, if one waits.
     pub(super) fn next(&mut self) -> Option<J> {
         while let Ok((queue, job)) = self.arriving.try_recv() {
-            self.enqueue(queue, job);
+            self.waiting.push(&queue, job);
         }
-        let queue = self.turns.pop_front()?;
-        let waiting = self.queues.get_mut(&queue)?;
-        let job = waiting.pop_front();
-        if waiting.is_empty() {
-            self.queues.remove(&queue);
-        } else {
-            self.turns.push_back(queue);
-        }
-        job
-    }
-
-    fn enqueue(&mut self, queue: Queue, job: J) {
-        match self.queues.get_mut(&queue) {
-            Some(waiting) => waiting.push_back(job),
-            None => {
-                self.queues.insert(queue.clone(), VecDeque::from([job]));
-                self.turns.push_back(queue);
-            }
-        }
+        self.waiting.pop().map(|(_, job)| job)
     }
 }
 
@@ -90,7 +68,7 @@ mod tests {
         let taken: Vec<_> = (0..6).filter_map(|_| jobs.next()).collect();
         assert_eq!(taken, [1, 2_000, 3_000, 2, 2_001, 3]);
         assert!((4..1_000).eq(std::iter::from_fn(|| jobs.next())));
-        assert!(jobs.queues.is_empty() && jobs.turns.is_empty(), "a queue without jobs takes no memory");
+        assert!(jobs.waiting.is_empty(), "a queue without jobs takes no memory");
     }
 
     #[test]
