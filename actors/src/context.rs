@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::Clock;
-use conclave_model::permits::ProjectPermits;
+use conclave_model::permits::{PermitLimits, ProjectPermits};
 use conclave_model::webhook::RetrySchedule;
 
 use crate::delivery::pool::DeliveryPool;
@@ -17,7 +17,7 @@ use crate::upload::Uploader;
 
 /// The most rooms whose deadline has come that are ended at once, of one project or of all. After a long stop a great many may be due:
 /// the writes of as many share a transaction, with room for those of others.
-pub const ROOMS_ENDING: usize = 32;
+pub const ROOMS_ENDING: PermitLimits = PermitLimits::of_all(32);
 
 /// The services and settings that all actors share.
 pub struct ActorContext {

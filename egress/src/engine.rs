@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use conclave_model::egress::{CompositeMedia, EgressOutput, EgressPlan, EgressSource};
 use conclave_model::filepath::FilePath;
-use conclave_model::permits::{ProjectPermit, ProjectPermits};
+use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{EgressId, ProjectId, TrackSid};
 use conclave_rtc::Codec;
@@ -112,7 +112,7 @@ impl Engine {
     #[must_use]
     pub fn new(settings: Settings, dialler: Dialler) -> Self {
         let transcoders = Transcoders::beside(settings.composites);
-        let composites = ProjectPermits::new(settings.composites, settings.composites);
+        let composites = ProjectPermits::new(PermitLimits::of_all(settings.composites));
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
         Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, dialler }
     }

@@ -1,7 +1,7 @@
 //! How many streams of encoders are transcoded at once: each is a child process.
 
 use conclave_model::ProjectId;
-use conclave_model::permits::{ProjectPermit, ProjectPermits};
+use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 
 /// Sounds that are transcoded, for each composition that may be encoded: they take a fraction of its processor time.
 const SOUNDS: usize = 16;
@@ -17,7 +17,7 @@ impl Transcoders {
     /// Creates the permits beside those of so many compositions: as many for pictures, and more for sounds.
     #[must_use]
     pub fn beside(composites: usize) -> Self {
-        let permits = |total: usize| ProjectPermits::new(total, total.div_ceil(2));
+        let permits = |total: usize| ProjectPermits::new(PermitLimits { total, of_project: total.div_ceil(2) });
         Self { sounds: permits(composites.saturating_mul(SOUNDS)), pictures: permits(composites) }
     }
 

@@ -18,11 +18,19 @@ use crate::{Counts, ProjectId, RoundRobin};
 /// How long a project counts as asking after it was refused: three times the `Retry-After` of 30 s.
 pub const ASKS: Duration = Duration::from_secs(90);
 
+/// How many permits of one kind there are.
+#[derive(Debug, Clone, Copy)]
+pub struct PermitLimits {
+    /// All of them.
+    pub total: usize,
+    /// Those that one project may have.
+    pub of_project: usize,
+}
+
 /// The permits of one kind. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ProjectPermits {
-    total: usize,
-    of_project: usize,
+    limits: PermitLimits,
     state: Arc<Mutex<State>>,
 }
 
@@ -50,11 +58,19 @@ struct Position<'a> {
     number: u64,
 }
 
-impl ProjectPermits {
-    /// Creates permits that are free: so many in total, of which one project may have so many.
+impl PermitLimits {
+    /// So many permits, all of which one project may have.
     #[must_use]
-    pub fn new(total: usize, of_project: usize) -> Self {
-        Self { total, of_project, state: Arc::default() }
+    pub const fn of_all(total: usize) -> Self {
+        Self { total, of_project: total }
+    }
+}
+
+impl ProjectPermits {
+    /// Creates permits that are free.
+    #[must_use]
+    pub fn new(limits: PermitLimits) -> Self {
+        Self { limits, state: Arc::default() }
     }
 
     /// Takes a permit. `None` if all are taken, the project has as many as it may have, or those that are free are left to projects that
@@ -71,10 +87,10 @@ impl ProjectPermits {
     fn take_at(&self, project: &ProjectId, now: Instant, is_remembered: bool) -> Option<ProjectPermit> {
         let mut state = self.lock();
         state.asked.retain(|_, at| now.saturating_duration_since(*at) < ASKS);
-        let (own, free) = (state.taken.get(project), self.total - state.taken.total());
-        let has_less = own < state.share(project, self.total);
-        if own >= self.of_project || free == 0 || (!has_less && free <= state.asking_beside(project)) {
-            if is_remembered && has_less && own < self.of_project {
+        let (own, free) = (state.taken.get(project), self.limits.total - state.taken.total());
+        let has_less = own < state.share(project, self.limits.total);
+        if own >= self.limits.of_project || free == 0 || (!has_less && free <= state.asking_beside(project)) {
+            if is_remembered && has_less && own < self.limits.of_project {
                 state.asked.insert(project.clone(), now);
             }
             return None;
@@ -99,7 +115,7 @@ impl ProjectPermits {
     /// Returns how many permits no project has.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.total - self.lock().taken.total()
+        self.limits.total - self.lock().taken.total()
     }
 
     /// Gives what is free to those that wait.
@@ -113,10 +129,10 @@ impl ProjectPermits {
     fn next_waiting(&self) -> Option<(oneshot::Sender<ProjectPermit>, ProjectPermit)> {
         let mut state = self.lock();
         let State { taken, waiting, .. } = &mut *state;
-        if taken.total() >= self.total {
+        if taken.total() >= self.limits.total {
             return None;
         }
-        let (project, sender) = waiting.pop_of(|project| taken.get(project) < self.of_project)?;
+        let (project, sender) = waiting.pop_of(|project| taken.get(project) < self.limits.of_project)?;
         Some((sender, self.count(&mut state, &project)))
     }
 

@@ -65,7 +65,7 @@ pub(super) fn actor_context(
             retention: config.webhooks.retention,
             reconcile: config.media.reconcile,
         },
-        room_ends: ProjectPermits::new(ROOMS_ENDING, ROOMS_ENDING),
+        room_ends: ProjectPermits::new(ROOMS_ENDING),
         reports: ReportQueues::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 use conclave_model::ProjectId;
-use conclave_model::permits::{ProjectPermit, ProjectPermits};
+use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 use conclave_model::webhook::AttemptOutcome;
 use tokio::runtime::{Builder, Runtime};
 
@@ -33,18 +33,13 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Returns the most posts at once, in all and for one project.
-    const fn bounds(self) -> (usize, usize) {
+    /// Returns the most posts at once.
+    const fn limits(self) -> PermitLimits {
         match self {
-            Self::Answering => (256, 64),
-            Self::Untried => (384, 128),
-            Self::TimedOut => (128, 32),
+            Self::Answering => PermitLimits { total: 256, of_project: 64 },
+            Self::Untried => PermitLimits { total: 384, of_project: 128 },
+            Self::TimedOut => PermitLimits { total: 128, of_project: 32 },
         }
-    }
-
-    fn permits(self) -> ProjectPermits {
-        let (total, of_project) = self.bounds();
-        ProjectPermits::new(total, of_project)
     }
 }
 
@@ -66,10 +61,10 @@ impl DeliveryPool {
     /// The operating system refuses the resources.
     pub fn new(sender: Sender) -> io::Result<Self> {
         let lanes = [Lane::Answering, Lane::Untried, Lane::TimedOut];
-        let most = lanes.map(|lane| lane.bounds().0).iter().sum();
+        let most = lanes.map(|lane| lane.limits().total).iter().sum();
         // Only its blocking threads are used.
         let threads = Builder::new_current_thread().thread_name("webhook-post").max_blocking_threads(most).build()?;
-        let [answering, untried, timed_out] = lanes.map(Lane::permits);
+        let [answering, untried, timed_out] = lanes.map(|lane| ProjectPermits::new(lane.limits()));
         Ok(Self { sender: Arc::new(sender), threads: Some(threads), answering, untried, timed_out })
     }
 
@@ -133,11 +128,11 @@ mod tests {
         let (pool, one, other) = (pool(), ProjectId::new(), ProjectId::new());
         for lane in [Lane::Answering, Lane::Untried, Lane::TimedOut] {
             let held = take_all(&pool, &one, lane);
-            assert_eq!(held.len(), lane.bounds().1);
+            assert_eq!(held.len(), lane.limits().of_project);
             assert!(take_all(&pool, &one, lane).is_empty());
-            assert_eq!(take_all(&pool, &other, lane).len(), lane.bounds().1);
+            assert_eq!(take_all(&pool, &other, lane).len(), lane.limits().of_project);
             drop(held);
-            assert_eq!(take_all(&pool, &one, lane).len(), lane.bounds().1);
+            assert_eq!(take_all(&pool, &one, lane).len(), lane.limits().of_project);
         }
     }
 

@@ -7,15 +7,15 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use conclave_model::permits::{ProjectPermit, ProjectPermits};
+use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 use conclave_model::{DestinationId, ProjectId};
 
 use super::UploadFailure;
 
-/// Attempts at once to storages that work, in all and of one project.
-const WORKING: (usize, usize) = (6, 2);
+/// Attempts at once to storages that work.
+const WORKING: PermitLimits = PermitLimits { total: 6, of_project: 2 };
 /// Those to storages whose last attempt was interrupted.
-const INTERRUPTED: (usize, usize) = (4, 1);
+const INTERRUPTED: PermitLimits = PermitLimits { total: 4, of_project: 1 };
 
 /// The permits of attempts.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub(super) struct Lanes {
 impl Lanes {
     pub fn new() -> Self {
         Self {
-            working: ProjectPermits::new(WORKING.0, WORKING.1),
-            interrupted: ProjectPermits::new(INTERRUPTED.0, INTERRUPTED.1),
+            working: ProjectPermits::new(WORKING),
+            interrupted: ProjectPermits::new(INTERRUPTED),
             destinations: Mutex::default(),
         }
     }
@@ -70,8 +70,8 @@ mod tests {
         let (lanes, one, other) = (Lanes::new(), ProjectId::new(), ProjectId::new());
         let (storage, others) = (DestinationId::new(), DestinationId::new());
         let held = take_all(&lanes, &one, &storage);
-        assert_eq!(held.len(), WORKING.1);
-        assert_eq!(take_all(&lanes, &other, &others).len(), WORKING.1);
+        assert_eq!(held.len(), WORKING.of_project);
+        assert_eq!(take_all(&lanes, &other, &others).len(), WORKING.of_project);
     }
 
     #[test]
@@ -80,11 +80,11 @@ mod tests {
         let projects = [(); 20].map(|()| (ProjectId::new(), DestinationId::new()));
         projects.iter().for_each(|(_, storage)| lanes.note(storage, &hanging));
         let held: Vec<_> = projects.iter().flat_map(|(project, storage)| take_all(&lanes, project, storage)).collect();
-        assert_eq!(held.len(), INTERRUPTED.0);
+        assert_eq!(held.len(), INTERRUPTED.total);
         let (project, storage) = &projects[19];
         assert!(take_all(&lanes, project, storage).is_empty());
-        assert_eq!(take_all(&lanes, project, &DestinationId::new()).len(), WORKING.1);
+        assert_eq!(take_all(&lanes, project, &DestinationId::new()).len(), WORKING.of_project);
         lanes.note(storage, &Ok(()));
-        assert_eq!(take_all(&lanes, project, storage).len(), WORKING.1, "it works again");
+        assert_eq!(take_all(&lanes, project, storage).len(), WORKING.of_project, "it works again");
     }
 }

@@ -43,7 +43,7 @@ impl Fixture {
     /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
     pub async fn new() -> Self {
         let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
-        let room_ends = ProjectPermits::new(ROOMS_ENDING, ROOMS_ENDING);
+        let room_ends = ProjectPermits::new(ROOMS_ENDING);
         let clock = Clock::manual(Timestamp::from_millis(START));
         let options = StoreOptions {
             path: dir.path().join("conclave.db"),

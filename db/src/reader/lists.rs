@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use conclave_model::permits::ProjectPermits;
+use conclave_model::permits::{PermitLimits, ProjectPermits};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use rusqlite::Connection;
 use tokio::time::{Instant, timeout_at};
@@ -16,8 +16,8 @@ use crate::sql::Sql;
 /// The number of threads for lists.
 pub(super) const THREADS: usize = 4;
 
-/// The most lists of one project that run at once.
-const EACH_PROJECT: usize = 2;
+/// The most lists that run at once or wait for a thread.
+const AT_ONCE: PermitLimits = PermitLimits { total: usize::MAX, of_project: 2 };
 
 /// The longest time from the request of a list until it is read.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -34,8 +34,7 @@ pub(super) struct Lists {
 
 impl Lists {
     pub(super) fn new(threads: Threads) -> Self {
-        // The threads bound the total.
-        Self { threads, permits: ProjectPermits::new(usize::MAX, EACH_PROJECT) }
+        Self { threads, permits: ProjectPermits::new(AT_ONCE) }
     }
 
     /// Runs a list when its project has a permit.

@@ -16,13 +16,17 @@ fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Option<T> {
     }
 }
 
+fn permits(total: usize, of_project: usize) -> ProjectPermits {
+    ProjectPermits::new(PermitLimits { total, of_project })
+}
+
 fn projects<const N: usize>() -> [ProjectId; N] {
     [(); N].map(|()| ProjectId::new())
 }
 
 #[test]
 fn a_project_has_all_places_until_another_asks_and_gets_the_next_free_one() {
-    let (permits, now, [one, other]) = (ProjectPermits::new(4, 4), Instant::now(), projects());
+    let (permits, now, [one, other]) = (permits(4, 4), Instant::now(), projects());
     let mut held: Vec<_> = (0..4).map(|_| permits.take(&one, now).unwrap()).collect();
     assert!(permits.take(&one, now).is_none() && permits.take(&other, now).is_none());
     held.pop();
@@ -39,12 +43,12 @@ fn a_project_has_all_places_until_another_asks_and_gets_the_next_free_one() {
 
 #[test]
 fn a_project_that_does_not_ask_any_more_keeps_no_other_from_its_permit() {
-    let (one_permit, now, [one, other]) = (ProjectPermits::new(1, 1), Instant::now(), projects());
+    let (one_permit, now, [one, other]) = (permits(1, 1), Instant::now(), projects());
     let held = one_permit.take(&one, now).unwrap();
     assert!(one_permit.take(&other, now).is_none());
     drop(held);
     drop(one_permit.take(&one, now).expect("it has none, as the other one"));
-    let permits = ProjectPermits::new(2, 2);
+    let permits = permits(2, 2);
     let held = [(); 2].map(|()| permits.take(&one, now).unwrap());
     assert!(permits.take(&other, now).is_none());
     drop(held);
@@ -55,7 +59,7 @@ fn a_project_that_does_not_ask_any_more_keeps_no_other_from_its_permit() {
 
 #[test]
 fn many_projects_have_a_permit_each() {
-    let (permits, now, projects) = (ProjectPermits::new(4, 4), Instant::now(), projects::<8>());
+    let (permits, now, projects) = (permits(4, 4), Instant::now(), projects::<8>());
     let mut held: Vec<_> = (0..4).map(|_| permits.take(&projects[0], now).unwrap()).collect();
     assert!(projects[1..].iter().all(|project| permits.take(project, now).is_none()));
     held.truncate(1);
@@ -67,7 +71,7 @@ fn many_projects_have_a_permit_each() {
 
 #[test]
 fn what_is_refused_without_being_remembered_keeps_no_other_from_a_permit() {
-    let (permits, [one, other]) = (ProjectPermits::new(2, 2), projects());
+    let (permits, [one, other]) = (permits(2, 2), projects());
     let mut held: Vec<_> = (0..2).map(|_| permits.take_free(&one).unwrap()).collect();
     assert!(permits.take_free(&other).is_none());
     held.pop();
@@ -121,7 +125,8 @@ impl World<'_> {
     }
 
     fn can_be_served(&self, project: usize) -> bool {
-        self.waiting.iter().any(|(waiter, _)| *waiter == project) && self.held_by(project) < self.permits.of_project
+        self.waiting.iter().any(|(waiter, _)| *waiter == project)
+            && self.held_by(project) < self.permits.limits.of_project
     }
 
     fn run(&mut self, step: &Step) {
@@ -153,12 +158,12 @@ impl World<'_> {
 
     /// A project that has none gets one that is free, whatever others have; one that has all that it may have gets none.
     fn take(&mut self, project: usize) {
-        let (own, is_full) = (self.held_by(project), self.held.len() == self.permits.total);
+        let (own, is_full) = (self.held_by(project), self.held.len() == self.permits.limits.total);
         let taken = self.permits.take(&self.projects[project], self.now);
-        if own == 0 && self.permits.of_project > 0 {
+        if own == 0 && self.permits.limits.of_project > 0 {
             assert_eq!(taken.is_some(), !is_full);
         }
-        assert!(taken.is_none() || own < self.permits.of_project);
+        assert!(taken.is_none() || own < self.permits.limits.of_project);
         self.held.extend(taken.map(|permit| (project, permit)));
     }
 
@@ -186,7 +191,7 @@ impl World<'_> {
     }
 
     fn check(&self) {
-        let (total, of_project) = (self.permits.total, self.permits.of_project);
+        let PermitLimits { total, of_project } = self.permits.limits;
         assert!(self.held.len() <= total, "{} of {total}", self.held.len());
         for project in 0..PROJECTS {
             assert!(self.held_by(project) <= of_project);
@@ -209,7 +214,7 @@ proptest! {
         of_project in 1..6_usize,
         steps in steps(),
     ) {
-        let (permits, projects) = (ProjectPermits::new(total, of_project), projects());
+        let (permits, projects) = (permits(total, of_project), projects());
         let mut world = World {
             permits: &permits,
             projects: &projects,

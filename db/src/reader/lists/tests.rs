@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{EACH_PROJECT, THREADS};
+use super::{AT_ONCE, THREADS};
 use crate::StoreError;
 use crate::commit_count::CommitCount;
 use crate::reader::Readers;
@@ -92,7 +92,7 @@ async fn the_lists_of_one_project_leave_threads_to_the_others() {
     let readers = readers(&dir);
     let (busy, other) = (ProjectId::new(), ProjectId::new());
     let lists = Holding::start(&readers, std::iter::repeat_n(busy, THREADS));
-    lists.running(EACH_PROJECT).await;
+    lists.running(AT_ONCE.of_project).await;
     assert_eq!(timeout(SOON, readers.list(other, list_one)).await.unwrap().unwrap(), 1);
     assert!(lists.started.try_recv().is_err(), "the busy project runs more lists than it may");
     lists.end().await;
