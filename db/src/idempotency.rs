@@ -26,7 +26,7 @@ pub struct StoredResponse {
     pub fingerprint: [u8; 32],
     /// The participant that sent the request; `None` for a server with an API key.
     pub made_by: Option<String>,
-    /// Status and body, byte for byte.
+    /// The response, byte for byte.
     pub response: Response,
 }
 
@@ -63,7 +63,7 @@ impl Tx<'_> {
             caller(slot),
             record.made_by.as_ref().map(ParticipantCaller::as_str),
             &record.fingerprint,
-            response.status,
+            response.code,
             sealed.as_ref().map_or(&response.body, |sealed| &sealed.bytes),
             sealed.as_ref().map(|sealed| &sealed.key_id),
             self.now,
@@ -83,7 +83,7 @@ fn caller(slot: &IdempotencySlot) -> &str {
 struct Stored {
     made_by: Option<String>,
     fingerprint: [u8; 32],
-    status: u16,
+    code: u16,
     body: Vec<u8>,
     key_id: Option<String>,
 }
@@ -92,7 +92,7 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
     Ok(Stored {
         made_by: row.get("made_by")?,
         fingerprint: row.get("fingerprint")?,
-        status: row.get("status")?,
+        code: row.get("status")?,
         body: row.get("body")?,
         key_id: row.get("body_key_id")?,
     })
@@ -112,7 +112,7 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     Ok(StoredResponse {
         fingerprint: stored.fingerprint,
         made_by: stored.made_by,
-        response: Response { status: stored.status, body },
+        response: Response { code: stored.code, body },
     })
 }
 

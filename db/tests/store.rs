@@ -203,7 +203,7 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
             refused: None,
         };
         let record = IdempotencyRecord::new(slot.clone(), [7; 32], true);
-        let render = |room: &Room| Response { status: 201, body: room.name.as_str().as_bytes().to_vec() };
+        let render = |room: &Room| Response { code: 201, body: room.name.as_str().as_bytes().to_vec() };
         let recorder = ResponseRecorder { record: record.clone(), render };
         create_room(&store, new_room(&project, "a"), Some(recorder)).await.unwrap();
         assert!(record.is_stored());

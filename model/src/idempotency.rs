@@ -73,12 +73,12 @@ pub struct IdempotencySlot {
     pub refused: Option<ParticipantCaller>,
 }
 
-/// A response of the HTTP API, byte for byte.
+/// A response as it is stored, byte for byte. Only those that made it know what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The HTTP status code.
-    pub status: u16,
-    /// The JSON of the body; empty for 204.
+    /// The outcome; the HTTP API has its status here.
+    pub code: u16,
+    /// The content; empty for a response without any.
     pub body: Vec<u8>,
 }
 

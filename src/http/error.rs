@@ -98,7 +98,7 @@ pub fn envelope(problem: &Problem) -> Response {
     let body = Body { code: problem.code.as_str(), message: &problem.message, field: problem.field.as_deref() };
     // Three texts always serialise.
     let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
-    Response { status: problem.code.status(), body }
+    Response { code: problem.code.status(), body }
 }
 
 impl From<Problem> for ApiError {

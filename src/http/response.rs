@@ -13,10 +13,10 @@ pub use conclave_model::idempotency::Response;
 pub fn json<T: Serialize>(status: u16, body: &T) -> Response {
     // A wire type has text keys and no failing parts, so this cannot fail; were it to, the client gets a 500.
     match serde_json::to_vec(body) {
-        Ok(body) => Response { status, body },
+        Ok(body) => Response { code: status, body },
         Err(error) => {
             log::error!("a response could not be written: {error}");
-            Response { status: 500, body: Vec::new() }
+            Response { code: 500, body: Vec::new() }
         }
     }
 }
@@ -34,7 +34,7 @@ pub fn created<T: Serialize>(body: &T) -> Response {
 /// Returns 204, without a body.
 #[must_use]
 pub fn no_content() -> Response {
-    Response { status: 204, body: Vec::new() }
+    Response { code: 204, body: Vec::new() }
 }
 
 /// 200 with a page: the collection under its own name, `limit`, `offset` and `has_more`.
@@ -45,7 +45,7 @@ pub fn page<T: Serialize>(collection: &'static str, page: &Page<T>) -> Response 
 /// A response as actix-web sends it.
 #[must_use]
 pub fn send(response: Response) -> HttpResponse {
-    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(response.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut builder = HttpResponseBuilder::new(status);
     if response.body.is_empty() {
         return builder.finish();
