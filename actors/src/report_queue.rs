@@ -52,6 +52,14 @@ pub(crate) struct Answers {
     replaced: Vec<Answer>,
 }
 
+/// What a room's actor takes.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub next: Waiting,
+    /// Whether something else may be handled too, so that the ticket has to go on.
+    pub goes_on: bool,
+}
+
 /// What became of a report.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
@@ -135,7 +143,7 @@ impl RoomQueue {
     }
 
     /// Takes the first that may be handled. Keeps the ticket if another one may be handled too.
-    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<(Waiting, bool)> {
+    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
         let first = self.waiting.keys().next().copied();
         let can = |(at, waiting): &(&u64, &Waiting)| may_handle(waiting, Some(**at) == first);
         let next = self.waiting.iter().find(can).map(|(at, _)| *at);
@@ -146,7 +154,7 @@ impl RoomQueue {
         let first = self.waiting.keys().next().copied();
         let can = |(at, waiting): (&u64, &Waiting)| may_handle(waiting, Some(*at) == first);
         self.has_ticket = taken.is_some() && self.waiting.iter().any(can);
-        taken.map(|taken| (taken, self.has_ticket))
+        taken.map(|next| Taken { next, goes_on: self.has_ticket })
     }
 
     /// Forgets that a report waits.
@@ -179,12 +187,8 @@ impl ReportQueues {
     }
 
     /// Takes the first of what waits that may be handled now, which `may_handle` decides; its second argument is whether nothing
-    /// waits before it. Returns whether another one may be handled, so that the ticket has to go on.
-    pub(crate) fn take(
-        &self,
-        room: &NamespacedRoom,
-        may_handle: impl Fn(&Waiting, bool) -> bool,
-    ) -> Option<(Waiting, bool)> {
+    /// waits before it.
+    pub(crate) fn take(&self, room: &NamespacedRoom, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
         let mut queues = self.lock();
         let queue = queues.get_mut(room)?;
         let taken = queue.take(may_handle);

@@ -11,6 +11,15 @@ use crate::store::Store;
 use crate::values::args;
 use crate::writer::Queue;
 
+/// An API key that was created, in full.
+#[derive(Debug, Clone)]
+pub struct CreatedApiKey {
+    /// The record of the key.
+    pub record: ApiKeyRecord,
+    /// The key itself, which is not stored.
+    pub key: ApiKey,
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!("SELECT project_id, prefix, label, created_at, revoked_at FROM api_keys WHERE ", $rest)
@@ -48,9 +57,9 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
         self.read_snapshot(move |snapshot| {
-            let found = snapshot.credential(&key.prefix())?;
+            let found = snapshot.key(&key.prefix())?;
             // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
-            Ok(found.filter(|(hash, _)| *hash == key.hash()).map(|(_, credential)| credential))
+            Ok(found.filter(|found| found.hash == key.hash()).map(|found| found.credential))
         })
         .await
     }
@@ -59,11 +68,7 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn create_api_key(
-        &self,
-        project: ProjectId,
-        label: String,
-    ) -> Result<(ApiKeyRecord, ApiKey), StoreError> {
+    pub async fn create_api_key(&self, project: ProjectId, label: String) -> Result<CreatedApiKey, StoreError> {
         let Some(owner) = self.project(project.clone()).await? else {
             return Err(no_such_project(&project));
         };
@@ -74,7 +79,7 @@ impl Store {
                 key = ApiKey::generate(owner.env);
             }
             tx.sql.put(INSERT, args![&key.prefix(), &project, &key.hash(), &label, tx.now])?;
-            Ok((existing(tx.sql, &key.prefix())?, key))
+            Ok(CreatedApiKey { record: existing(tx.sql, &key.prefix())?, key })
         })
         .await
     }

@@ -64,6 +64,12 @@ pub struct CodeExchange {
     pub context: TokenContext,
 }
 
+/// A code with the room that it admits to.
+struct StoredCode {
+    record: RoomCodeRecord,
+    room: RoomId,
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -104,14 +110,14 @@ fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
     })
 }
 
-/// Finds a code and its room. A code is secret, so it is looked up in all projects.
-fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<(RoomCodeRecord, RoomId)>, StoreError> {
-    sql.one(SELECT_BY_HASH, args![hash], |row| Ok((record(row)?, row.get("room_id")?)))
+/// Finds a code. It is secret, so it is looked up in all projects.
+fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<StoredCode>, StoreError> {
+    sql.one(SELECT_BY_HASH, args![hash], |row| Ok(StoredCode { record: record(row)?, room: row.get("room_id")? }))
 }
 
 /// Finds a code that can be exchanged now. Refuses alike one that is unknown, disabled, expired or used up.
-fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<(RoomCodeRecord, RoomId), StoreError> {
-    let found = by_hash(sql, hash)?.filter(|(code, _)| code.usable(now));
+fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<StoredCode, StoreError> {
+    let found = by_hash(sql, hash)?.filter(|code| code.record.usable(now));
     Ok(found.ok_or_else(Problem::code_not_found)?)
 }
 
@@ -160,17 +166,13 @@ fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreEr
     Ok(())
 }
 
-fn exchange(
-    tx: &Tx<'_>,
-    code: RoomCodeRecord,
-    room: RoomId,
-    requested: Option<&Identity>,
-) -> Result<CodeExchange, StoreError> {
-    let (sql, project) = (tx.sql, &code.project_id);
+fn exchange(tx: &Tx<'_>, found: &StoredCode, requested: Option<&Identity>) -> Result<CodeExchange, StoreError> {
+    let (sql, code) = (tx.sql, &found.record);
+    let project = &code.project_id;
     let read = |row: &Row<'_>| Ok((row.get("status")?, row.get("plan")?));
     let (project_status, plan) = sql.one(SELECT_PROJECT, args![project], read)?.ok_or_else(no_row)?;
     let month = month_use(sql, project, tx.now)?;
-    let room = by_id(sql, project, room)?;
+    let room = by_id(sql, project, found.room)?;
     let role = match &room.template_id {
         Some(template) => templates::find_role(sql, project, template, &code.role)?,
         None => None,
@@ -182,12 +184,12 @@ fn exchange(
     // A code of before the change may be the one with which the participant came.
     let role_change = changed.filter(|changed| changed.created_at < code.created_at).map(|changed| changed.id);
     let context = TokenContext { role_change, ..token_context(sql, room, role)? };
-    Ok(CodeExchange { identity: code.identity, project_status, plan, month, context })
+    Ok(CodeExchange { identity: code.identity.clone(), project_status, plan, month, context })
 }
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC").and("room_id =", Some(room))
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC").and("room_id =", Some(room))
 }
 
 impl Store {
@@ -247,7 +249,7 @@ impl Store {
     /// Refused when the project has no such code.
     pub async fn disable_code(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
         self.write(Queue::of(&project), move |tx| {
-            let known = by_hash(tx.sql, &code)?.filter(|(code, _)| code.project_id == project);
+            let known = by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
             known.ok_or_else(Problem::code_not_found)?;
             tx.sql.put(DISABLE, args![&code, &project, tx.now])
         })
@@ -260,26 +262,26 @@ impl Store {
     /// Refused alike for a code that is unknown, disabled, expired or used up.
     pub async fn project_of_code(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
         let now = self.clock().now();
-        self.read(move |sql| usable(sql, &code, now).map(|(code, _)| code.project_id)).await
+        self.read(move |sql| usable(sql, &code, now).map(|code| code.record.project_id)).await
     }
 
-    /// Counts one use of a project's code for an identity, if it requests one, if a use is left and `admit` returns no problem. A refused exchange counts no use. It is
-    /// one write, so at most `max_uses` of any number of concurrent exchanges succeed.
+    /// Counts one use of a project's code for an identity, if it requests one, if a use is left and `admit` returns no problem. A
+    /// refused exchange counts no use. It is one write, so at most `max_uses` of any number of concurrent exchanges succeed.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up; or as `admit` refuses.
     pub async fn exchange_code(
         &self,
         project: &ProjectId,
-        (code, identity): (RoomCodeHash, Option<Identity>),
+        code: RoomCodeHash,
+        identity: Option<Identity>,
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
         self.write(Queue::of(project), move |tx| {
-            let (code, room) = usable(tx.sql, &code, tx.now)?;
-            let (id, project) = (code.id, code.project_id.clone());
-            let exchange = exchange(tx, code, room, identity.as_ref())?;
+            let found = usable(tx.sql, &code, tx.now)?;
+            let exchange = exchange(tx, &found, identity.as_ref())?;
             admit(&exchange)?;
-            count_use(tx, &project, id)?;
+            count_use(tx, &found.record.project_id, found.record.id)?;
             Ok(exchange)
         })
         .await

@@ -23,11 +23,18 @@ pub struct Credential {
     pub plan: String,
 }
 
+/// A key as it is stored.
+#[derive(Clone)]
+pub(crate) struct StoredKey {
+    pub(crate) hash: ApiKeyHash,
+    pub(crate) credential: Credential,
+}
+
 const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL AS is_revoked, p.id, p.status, p.plan
      FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
 
-/// Finds a key by its prefix, with its hash.
-pub(crate) fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<(ApiKeyHash, Credential)>, StoreError> {
+/// Finds a key by its prefix.
+pub(crate) fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, StoreError> {
     sql.one(SELECT, args![prefix], |row| {
         let credential = Credential {
             project_id: row.get("id")?,
@@ -36,6 +43,6 @@ pub(crate) fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<(ApiKey
             project_status: row.get("status")?,
             plan: row.get("plan")?,
         };
-        Ok((row.get("hash")?, credential))
+        Ok(StoredKey { hash: row.get("hash")?, credential })
     })
 }

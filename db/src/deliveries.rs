@@ -151,7 +151,7 @@ fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
 
 /// The query of a list.
 pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a DeliveryFilter) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT, ("d.project_id", project), "d.seq DESC")
+    QueryBuilder::new(SELECT, "d.project_id", project, "d.seq DESC")
         .and("d.status =", filter.status)
         .and("d.event_type =", filter.event_type.as_deref())
         .and("d.endpoint_id =", filter.endpoint_id)

@@ -69,6 +69,15 @@ const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM destinations d JOIN templates
 const IN_USE: &str =
     "SELECT EXISTS (SELECT 1 FROM egresses WHERE destination_id = ?1 AND project_id = ?2 AND ended_at IS NULL)";
 
+/// A destination of broadcasts, opened.
+#[derive(Debug, Clone)]
+pub struct BroadcastDestination {
+    /// What an egress remembers of it.
+    pub used: UsedDestination,
+    /// Where it sends, with the stream keys.
+    pub urls: Vec<RtmpUrl>,
+}
+
 /// A destination as it is stored.
 struct Stored {
     redacted: Destination,
@@ -89,6 +98,10 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
 }
 
 impl Stored {
+    fn used(self) -> UsedDestination {
+        UsedDestination { id: self.redacted.id, name: self.redacted.name }
+    }
+
     /// Decrypts the whole configuration.
     fn open(&self, vault: &Vault) -> Result<DestinationConfig, StoreError> {
         let unusable = |cause: String| StoreError::Refused(unusable(&self.redacted.name).because(cause));
@@ -122,7 +135,8 @@ fn find(
 /// Reads and decrypts a destination's configuration by its id; `None` if there is none of this kind.
 pub(crate) fn open_by_id(
     sql: Sql<'_>,
-    (project, id): (&ProjectId, &DestinationId),
+    project: &ProjectId,
+    id: &DestinationId,
     kind: DestinationKind,
     vault: &Vault,
 ) -> Result<Option<DestinationConfig>, StoreError> {
@@ -130,17 +144,16 @@ pub(crate) fn open_by_id(
     found.map(|stored| stored.open(vault)).transpose()
 }
 
-/// Reads and decrypts a destination that a request names.
+/// Finds a destination of a kind that a request names.
 fn usable(
     sql: Sql<'_>,
-    (project, template): (&ProjectId, &TemplateId),
+    project: &ProjectId,
+    template: &TemplateId,
     name: &DestinationName,
     kind: DestinationKind,
-    vault: &Vault,
-) -> Result<(UsedDestination, DestinationConfig), StoreError> {
+) -> Result<Stored, StoreError> {
     let found = find(sql, project, template, name)?.filter(|stored| stored.redacted.kind == kind);
-    let found = found.ok_or_else(|| Destination::not_found().at("destination"))?;
-    Ok((UsedDestination { id: found.redacted.id.clone(), name: name.clone() }, found.open(vault)?))
+    Ok(found.ok_or_else(|| Destination::not_found().at("destination"))?)
 }
 
 fn existing(
@@ -318,7 +331,8 @@ impl Store {
     ) -> Result<UsedDestination, StoreError> {
         let vault = Arc::clone(self.vault());
         self.read(move |sql| {
-            usable(sql, (&project, &template), &name, DestinationKind::Recording, &vault).map(|(used, _)| used)
+            let found = usable(sql, &project, &template, &name, DestinationKind::Recording)?;
+            found.open(&vault).map(|_| found.used())
         })
         .await
     }
@@ -332,12 +346,15 @@ impl Store {
         project: ProjectId,
         template: TemplateId,
         name: DestinationName,
-    ) -> Result<(UsedDestination, Vec<RtmpUrl>), StoreError> {
+    ) -> Result<BroadcastDestination, StoreError> {
         let vault = Arc::clone(self.vault());
-        self.read(move |sql| match usable(sql, (&project, &template), &name, DestinationKind::Rtmp, &vault)? {
-            (used, DestinationConfig::Rtmp(rtmp)) => Ok((used, rtmp.urls)),
-            (_, DestinationConfig::Recording(_)) => {
-                Err(StoreError::Fault("a destination's configuration is not of its kind".into()))
+        self.read(move |sql| {
+            let found = usable(sql, &project, &template, &name, DestinationKind::Rtmp)?;
+            match found.open(&vault)? {
+                DestinationConfig::Rtmp(rtmp) => Ok(BroadcastDestination { used: found.used(), urls: rtmp.urls }),
+                DestinationConfig::Recording(_) => {
+                    Err(StoreError::Fault("a destination's configuration is not of its kind".into()))
+                }
             }
         })
         .await

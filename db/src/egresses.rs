@@ -106,7 +106,7 @@ fn start(tx: &mut Tx<'_>, plan: &EgressPlan, started: &StartedEgress) -> Result<
 
 /// The query of a list.
 pub(crate) fn list_query<'a>(project: &'a ProjectId, kind: EgressKind, filter: &'a EgressFilter) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT, ("e.project_id", project), "e.started_at DESC, e.id DESC")
+    QueryBuilder::new(SELECT, "e.project_id", project, "e.started_at DESC, e.id DESC")
         .and("e.kind =", Some(kind))
         .and("e.room =", filter.room.as_ref())
         .and("e.status =", filter.status)

@@ -182,7 +182,7 @@ pub(crate) fn complete_ingresses_of_room(
 
 /// The query of a list.
 pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a IngressFilter) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC")
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room =", filter.room.as_ref())
         .and("status =", filter.status)
         .and("input_type =", filter.input_type)

@@ -1,6 +1,6 @@
 //! Joins and leaves. Each report is one transaction: the session, the room's timer and the events together.
 
-use conclave_model::event::{Event, ParticipantRef};
+use conclave_model::event::{Departure, Event, ParticipantRef};
 use conclave_model::participant::Participant;
 use conclave_model::room::{Room, left_deadline};
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
@@ -111,7 +111,7 @@ fn record_join(
 fn close_stale(tx: &mut Tx<'_>, room: &Room, participant: &Participant, at: Timestamp) -> Result<(), StoreError> {
     let is_stale = |p: &&ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
     for stale in connected_participants(tx.sql, &room.project_id, room.id)?.iter().filter(is_stale) {
-        close_session(tx, room, stale, at, false)?;
+        close_session(tx, room, stale, at, Departure::Lost)?;
     }
     Ok(())
 }
@@ -128,11 +128,12 @@ fn joined(tx: &mut Tx<'_>, room: &mut Room, participant: &Participant, at: Times
 /// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.
 fn record_return(
     tx: &mut Tx<'_>,
-    (project, id): (&ProjectId, RoomId),
+    project: &ProjectId,
+    id: RoomId,
     participant: &Participant,
-    (before, at): (Timestamp, Timestamp),
+    before: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
-    let mut room = open_by_id(tx.sql, project, id)?;
+    let (mut room, at) = (open_by_id(tx.sql, project, id)?, tx.now);
     if reopen_session(tx, &room, participant, before)? {
         close_stale(tx, &room, participant, at)?;
         joined(tx, &mut room, participant, at)?;
@@ -145,8 +146,7 @@ fn record_return(
 struct Leave {
     /// When the participants left.
     at: Timestamp,
-    /// Whether they left on purpose.
-    clean: bool,
+    departure: Departure,
     /// The instant at which the empty timer starts, if no participant is left.
     empty_since: Timestamp,
 }
@@ -154,15 +154,16 @@ struct Leave {
 /// Closes the open sessions of the participants that `has_left` selects.
 fn record_leaves(
     tx: &mut Tx<'_>,
-    (project, id): (&ProjectId, RoomId),
+    project: &ProjectId,
+    id: RoomId,
     has_left: impl Fn(&ConnectedParticipant) -> bool,
-    Leave { at, clean, empty_since }: Leave,
+    Leave { at, departure, empty_since }: Leave,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = by_id(tx.sql, project, id)?;
     let before = connected_participants(tx.sql, project, id)?;
     let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
     for participant in &left {
-        close_session(tx, &room, participant, at, clean)?;
+        close_session(tx, &room, participant, at, departure)?;
     }
     if !left.is_empty() {
         start_timer_if_empty(tx, &mut room, &connected, empty_since)?;
@@ -198,11 +199,7 @@ impl Store {
         participant: Participant,
         before: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let at = tx.now;
-            record_return(tx, (&project, room), &participant, (before, at))
-        })
-        .await
+        self.write(Queue::of(&project), move |tx| record_return(tx, &project, room, &participant, before)).await
     }
 
     /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
@@ -215,10 +212,10 @@ impl Store {
         room: RoomId,
         sid: ParticipantSid,
         at: Timestamp,
-        clean: bool,
+        departure: Departure,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, clean, empty_since: at };
-        self.write(Queue::of(&project), move |tx| record_leaves(tx, (&project, room), |p| p.sid == sid, leave)).await
+        let leave = Leave { at, departure, empty_since: at };
+        self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| p.sid == sid, leave)).await
     }
 
     /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
@@ -232,8 +229,8 @@ impl Store {
         lost: Vec<ParticipantSid>,
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, clean: false, empty_since: at };
-        self.write(Queue::of(&project), move |tx| record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave))
+        let leave = Leave { at, departure: Departure::Lost, empty_since: at };
+        self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave))
             .await
     }
 
@@ -250,8 +247,8 @@ impl Store {
         last_heartbeat: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.write(Queue::of(&project), move |tx| {
-            let leave = Leave { at: last_heartbeat, clean: false, empty_since: tx.now };
-            record_leaves(tx, (&project, room), |p| lost.contains(&p.sid), leave)
+            let leave = Leave { at: last_heartbeat, departure: Departure::Lost, empty_since: tx.now };
+            record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
         })
         .await
     }
@@ -272,7 +269,7 @@ impl Store {
                 return Ok(());
             }
             let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::participant_gone(event_context(&room, at), participant, false))
+            tx.emit(&Event::participant_gone(event_context(&room, at), participant, Departure::Lost))
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! Sessions that are open, and their end: the open tracks end first, then the session, each with its event.
 
-use conclave_model::event::{Event, EventContext, ParticipantRef, TrackSummary};
+use conclave_model::event::{Departure, Event, EventContext, ParticipantRef, TrackChange, TrackSummary};
 use conclave_model::room::Room;
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 
@@ -77,21 +77,21 @@ pub(crate) fn end_track(
 }
 
 /// Closes a session that is open: first its tracks, then the session, with an event for each. It ends at `at`, or at its join if
-/// that is later. `clean` tells a leave from a lost connection.
+/// that is later.
 pub(crate) fn close_session(
     tx: &mut Tx<'_>,
     room: &Room,
     participant: &ConnectedParticipant,
     at: Timestamp,
-    clean: bool,
+    departure: Departure,
 ) -> Result<(), StoreError> {
     let (project, session, who) = (&room.project_id, participant.session, participant_ref(participant));
     let at = at.max(participant.joined_at);
     for track in tx.sql.many(OPEN_TRACKS, args![session], track)? {
         end_track(tx, project, session, &track, at)?;
-        tx.emit(&Event::track(event_context(room, at), who.clone(), track, false))?;
+        tx.emit(&Event::track(event_context(room, at), who.clone(), track, TrackChange::Unpublished))?;
     }
     tx.sql.put(CLOSE, args![session, project, at])?;
     tx.count_time(project, participant.joined_at, at)?;
-    tx.emit(&Event::participant_gone(event_context(room, at), who, clean))
+    tx.emit(&Event::participant_gone(event_context(room, at), who, departure))
 }

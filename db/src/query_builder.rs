@@ -17,18 +17,18 @@ pub(crate) struct QueryBuilder<'a> {
 }
 
 impl<'a> QueryBuilder<'a> {
-    /// Starts with `select`, which has no `WHERE` yet, and the rows of one project. `order` is what follows `ORDER BY`.
-    pub(crate) fn new(select: &str, (project_column, project): (&str, &'a ProjectId), order: &'static str) -> Self {
-        Self { text: format!("{select} WHERE {project_column} = ?1"), args: vec![project.into()], order }
+    /// Starts with `select`, which has no `WHERE` yet, and the rows of the project in `column`. `order` is what follows `ORDER BY`.
+    pub(crate) fn new(select: &str, column: &str, project: &'a ProjectId, order: &'static str) -> Self {
+        Self { text: format!("{select} WHERE {column} = ?1"), args: vec![project.into()], order }
     }
 
     /// Adds a comparison such as `room =` when there is a value to compare with.
     pub(crate) fn and(self, comparison: &str, value: Option<impl Into<Value<'a>>>) -> Self {
-        self.and_around((comparison, ""), value)
+        self.and_around(comparison, "", value)
     }
 
     /// Adds the text around a value, such as that of a subquery, when there is a value.
-    pub(crate) fn and_around(mut self, (before, after): (&str, &str), value: Option<impl Into<Value<'a>>>) -> Self {
+    pub(crate) fn and_around(mut self, before: &str, after: &str, value: Option<impl Into<Value<'a>>>) -> Self {
         if let Some(value) = value {
             self.args.push(value.into());
             // Writing into a String cannot fail.

@@ -141,7 +141,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
 
 /// The query of a list.
 pub(crate) fn list_query<'a>(project: &'a ProjectId, room: RoomId, identity: Option<&'a Identity>) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC")
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room_id =", Some(room))
         .and("participant_identity =", identity)
 }

@@ -1,6 +1,6 @@
 //! The end of a room.
 
-use conclave_model::event::Event;
+use conclave_model::event::{Departure, Event};
 use conclave_model::room::Room;
 use conclave_model::{ProjectId, RoomId, Timestamp};
 
@@ -26,7 +26,7 @@ fn end_room(tx: &mut Tx<'_>, project: &ProjectId, id: RoomId, at: Timestamp) -> 
     }
     tx.rooms.add(project, -1);
     for participant in connected_participants(tx.sql, project, id)? {
-        close_session(tx, &room, &participant, at, true)?;
+        close_session(tx, &room, &participant, at, Departure::Left)?;
     }
     complete_ingresses_of_room(tx, project, id, at)?;
     tx.emit(&Event::room_finished(event_context(&room, at)))?;

@@ -91,17 +91,17 @@ fn open_rooms(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RoomSnapshot>, St
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "created_at DESC, id DESC")
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "created_at DESC, id DESC")
 }
 
 /// The query of the open rooms. They are in the order of their index, which has the newest of each template first.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "template_id DESC").and_condition(Some("status = 'open'"))
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "template_id DESC").and_condition(Some("status = 'open'"))
 }
 
 /// The query of the rooms whose names are from `first` to `last`.
 pub(crate) fn named_query<'a>(project: &'a ProjectId, first: &'a str, last: &'a str) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT_ROOMS, ("project_id", project), "name")
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "name")
         .and("name >=", Some(first))
         .and("name <=", Some(last))
 }

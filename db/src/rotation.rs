@@ -16,7 +16,7 @@ use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::{Value, args};
-use crate::vault::{Sealed, VaultError};
+use crate::vault::{RotatedKeys, Sealed, VaultError};
 use crate::writer::Queue;
 use crate::{destinations, idempotency, webhook_endpoints};
 
@@ -121,24 +121,23 @@ fn update(sql: Sql<'_>, table: &SealedTable, key: &[KeyColumn], sealed: &Sealed)
     sql.put(table.update, &row)
 }
 
-/// Seals the rows of a table again. Returns how many were sealed, and how many could not be opened.
-fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str) -> Result<(usize, usize), StoreError> {
-    let (mut resealed, mut unopenable) = (0, 0);
+/// Seals the rows of a table again.
+fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str, rotation: &mut Rotation) -> Result<(), StoreError> {
     for SealedRow { sealed, key } in rows(tx.sql, table, current)? {
         if tx.vault.is_derived(&sealed.key_id) {
             continue;
         }
         let Ok(plain) = tx.vault.open_sealed(&sealed, table.purpose) else {
-            unopenable += 1;
+            rotation.unopenable += 1;
             continue;
         };
         let sealed = tx.vault.seal(&plain, table.purpose).map_err(|error| StoreError::not_sealed(&error))?;
         let changed = || StoreError::Unavailable("the key file has changed meanwhile".into());
         let sealed = sealed.filter(|sealed| sealed.key_id == current).ok_or_else(changed)?;
         update(tx.sql, table, &key, &sealed)?;
-        resealed += 1;
+        rotation.resealed += 1;
     }
-    Ok((resealed, unopenable))
+    Ok(())
 }
 
 impl Store {
@@ -149,14 +148,13 @@ impl Store {
     /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
     pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
         let begun = self.vault().begin_rotation().map_err(RotationError::KeyFile)?;
-        let (old_key_id, new_key_id) = begun.ok_or(RotationError::NoKey)?;
-        let current = new_key_id.clone();
-        let all = self.write(Queue::SERVER, move |tx| {
-            SEALED_TABLES.iter().map(|table| reseal(tx, table, &current)).collect::<Result<_, _>>()
+        let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
+        let rotation = self.write(Queue::SERVER, move |tx| {
+            let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
+            SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
         });
-        let counts: Vec<(usize, usize)> = all.await.map_err(RotationError::Store)?;
+        let rotation = rotation.await.map_err(RotationError::Store)?;
         self.vault().end_rotation().map_err(RotationError::KeyFile)?;
-        let (resealed, unopenable) = counts.into_iter().fold((0, 0), |sum, add| (sum.0 + add.0, sum.1 + add.1));
-        Ok(Rotation { old_key_id, new_key_id, resealed, unopenable })
+        Ok(rotation)
     }
 }

@@ -27,6 +27,15 @@ pub struct SessionFilter {
     pub before: Option<Timestamp>,
 }
 
+/// A session with its tracks, by the time at which they began.
+#[derive(Debug, Clone)]
+pub struct SessionDetail {
+    /// The session.
+    pub session: Session,
+    /// What its participant published.
+    pub tracks: Vec<SessionTrack>,
+}
+
 const SELECT: &str =
     "SELECT id, project_id, room, participant_identity, participant_sid, kind, role, joined_at, left_at,
             (SELECT count(*) FROM tracks WHERE session_id = sessions.id) AS track_count
@@ -68,8 +77,8 @@ pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a SessionFilter) 
     let open = filter.active == Some(true);
     let is_open = |active| if active { "left_at IS NULL" } else { "left_at IS NOT NULL" };
     let order = "joined_at DESC, id DESC";
-    QueryBuilder::new(SELECT, ("project_id", project), order)
-        .and_around(("room_id = (SELECT id FROM rooms WHERE project_id = ?1 AND name =", ")"), filter.room.as_ref())
+    QueryBuilder::new(SELECT, "project_id", project, order)
+        .and_around("room_id = (SELECT id FROM rooms WHERE project_id = ?1 AND name =", ")", filter.room.as_ref())
         .and(if open { "participant_identity || '' =" } else { "participant_identity =" }, filter.identity.as_ref())
         .and(if open { "role || '' =" } else { "role =" }, filter.role.as_ref())
         .and_condition(filter.active.map(is_open))
@@ -95,12 +104,12 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has no such session.
-    pub async fn session(&self, project: ProjectId, id: SessionId) -> Result<(Session, Vec<SessionTrack>), StoreError> {
+    pub async fn session(&self, project: ProjectId, id: SessionId) -> Result<SessionDetail, StoreError> {
         self.read(move |sql| {
             let query = format!("{SELECT} WHERE id = ?1 AND project_id = ?2");
             let not_found = || Problem::new(ErrorCode::SessionNotFound, "no session by that id in this project");
             let found = sql.one(&query, args![id, &project], session)?.ok_or_else(not_found)?;
-            Ok((found, sql.many(SELECT_TRACKS, args![id], track)?))
+            Ok(SessionDetail { session: found, tracks: sql.many(SELECT_TRACKS, args![id], track)? })
         })
         .await
     }

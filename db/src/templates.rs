@@ -45,6 +45,15 @@ const SELECT: &str =
             t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
+/// A role that was created or replaced.
+#[derive(Debug, Clone)]
+pub struct PutRole {
+    /// The role as it is now.
+    pub role: Role,
+    /// Whether the template had none of that name before.
+    pub is_new: bool,
+}
+
 macro_rules! select_roles {
     ($condition:literal) => {
         concat!(
@@ -132,7 +141,7 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT, ("t.project_id", project), "t.created_at DESC, t.id DESC")
+    QueryBuilder::new(SELECT, "t.project_id", project, "t.created_at DESC, t.id DESC")
 }
 
 /// Reads a page of templates with their roles, in two queries.
@@ -284,18 +293,18 @@ impl Store {
         .await
     }
 
-    /// Creates or replaces a role. Returns the role, and whether it was created.
+    /// Creates or replaces a role.
     ///
     /// # Errors
     /// Refused when there is no such template or the role subscribes to one that the template does not have.
-    pub async fn put_role(&self, project: ProjectId, id: TemplateId, role: Role) -> Result<(Role, bool), StoreError> {
+    pub async fn put_role(&self, project: ProjectId, id: TemplateId, role: Role) -> Result<PutRole, StoreError> {
         self.write(Queue::of(&project), move |tx| {
             let mut template = existing(tx.sql, &project, &id)?;
-            let created = template.roles.insert(role.name.clone(), role.clone()).is_none();
+            let is_new = template.roles.insert(role.name.clone(), role.clone()).is_none();
             check_roles(&template.roles, |_| String::new())?;
             put_roles(tx, &id, [&role])?;
             touch(tx, &project, &id)?;
-            Ok((role, created))
+            Ok(PutRole { role, is_new })
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! The tracks of connected participants, and the crossing of their bitrate limits.
 
-use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackSummary};
+use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
 use conclave_model::participant::Participant;
 use conclave_model::room::Room;
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
@@ -8,10 +8,20 @@ use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 use crate::error::StoreError;
 use crate::open_sessions::{end_track, event_context, find_session, track, with_role};
 use crate::room_rows::by_id;
+use crate::sql::Row;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::values::args;
 use crate::writer::Queue;
+
+/// A track that has not ended.
+#[derive(Debug, Clone)]
+pub struct OpenTrack {
+    /// The join that publishes it.
+    pub participant: ParticipantSid,
+    /// What it is.
+    pub track: TrackSummary,
+}
 
 const INSERT: &str = "INSERT INTO tracks (session_id, track_sid, kind, source, muted, started_at)
      SELECT id, ?3, ?4, ?5, ?6, ?7 FROM sessions WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL
@@ -47,7 +57,12 @@ pub(crate) fn reopen_tracks(
     for track in participant.tracks.iter().map(TrackSummary::from) {
         let row = args![room.id, &participant.sid, &room.project_id, &track.sid];
         if tx.sql.change(REOPEN, row)? > 0 {
-            tx.emit(&Event::track(event_context(room, at), ParticipantRef::from(participant), track, true))?;
+            tx.emit(&Event::track(
+                event_context(room, at),
+                ParticipantRef::from(participant),
+                track,
+                TrackChange::Published,
+            ))?;
         }
     }
     Ok(())
@@ -55,17 +70,22 @@ pub(crate) fn reopen_tracks(
 
 fn record_track(
     tx: &mut Tx<'_>,
-    (project, room): (&ProjectId, RoomId),
+    project: &ProjectId,
+    room: RoomId,
     participant: ParticipantRef,
     track: &TrackSummary,
-    (published, at): (bool, Timestamp),
+    change: TrackChange,
+    at: Timestamp,
 ) -> Result<(), StoreError> {
     let Some(session) = find_session(tx.sql, project, room, &participant.sid)? else { return Ok(()) };
-    let write = if published { insert } else { end_track };
+    let write = match change {
+        TrackChange::Published => insert,
+        TrackChange::Unpublished => end_track,
+    };
     if write(tx, project, session, track, at)? {
         let room = by_id(tx.sql, project, room)?;
         let participant = with_role(tx.sql, project, session, participant)?;
-        tx.emit(&Event::track(event_context(&room, at), participant, track.clone(), published))?;
+        tx.emit(&Event::track(event_context(&room, at), participant, track.clone(), change))?;
     }
     Ok(())
 }
@@ -81,26 +101,21 @@ impl Store {
         room: RoomId,
         participant: ParticipantRef,
         track: TrackSummary,
-        published: bool,
+        change: TrackChange,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            record_track(tx, (&project, room), participant, &track, (published, at))
-        })
-        .await
+        self.write(Queue::of(&project), move |tx| record_track(tx, &project, room, participant, &track, change, at))
+            .await
     }
 
     /// Reads the open tracks of the participants connected to a room.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn open_tracks(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-    ) -> Result<Vec<(ParticipantSid, TrackSummary)>, StoreError> {
+    pub async fn open_tracks(&self, project: ProjectId, room: RoomId) -> Result<Vec<OpenTrack>, StoreError> {
         self.bulk_read(move |sql| {
-            sql.many(SELECT_OPEN, args![room, &project], |row| Ok((row.get("participant_sid")?, track(row)?)))
+            let read = |row: &Row<'_>| Ok(OpenTrack { participant: row.get("participant_sid")?, track: track(row)? });
+            sql.many(SELECT_OPEN, args![room, &project], read)
         })
         .await
     }

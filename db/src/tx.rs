@@ -69,7 +69,7 @@ impl Tx<'_> {
         let (project, event_type) = (&event.project_id, event.event_type.as_str());
         let row = args![project, &event.room, event_type, &payload, self.now];
         let id: i64 = self.sql.value(INSERT_EVENT, row)?;
-        let endpoints = self.queue_deliveries(project, (id, event_type))?;
+        let endpoints = self.queue_deliveries(project, id, event_type)?;
         let project_id = project.clone();
         self.events.push(CommittedEvent { id, project_id, event_type, payload: payload.into(), endpoints });
         Ok(())
@@ -93,7 +93,8 @@ impl Tx<'_> {
     fn queue_deliveries(
         &self,
         project: &ProjectId,
-        (event, event_type): (i64, &str),
+        event: i64,
+        event_type: &str,
     ) -> Result<Vec<EndpointId>, StoreError> {
         let read = |row: &crate::sql::Row<'_>| Ok((row.get("id")?, row.get("url")?));
         let endpoints: Vec<(EndpointId, String)> = self.sql.many(ACTIVE_ENDPOINTS, args![project], read)?;

@@ -27,6 +27,15 @@ pub struct PendingUpload {
     pub multipart_id: Option<String>,
 }
 
+/// What remains to be done for an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadRest {
+    /// Nothing: the file was uploaded, or never will be.
+    Nothing,
+    /// Other attempts. The upload stays outstanding, also for the next start of the server.
+    Attempts,
+}
+
 /// How a recording ended, before its file is uploaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingEnd {
@@ -99,8 +108,8 @@ impl Store {
         self.write(Queue::of(&project), move |tx| tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])).await
     }
 
-    /// Records the final state of a recording whose upload has succeeded or failed. A failed upload stays outstanding, if
-    /// `is_outstanding`, for the next start of the server. One that had failed before keeps its status, and gets the new error.
+    /// Records the final state of a recording whose upload has succeeded or failed. One that had failed before keeps its status, and
+    /// gets the new error.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -109,11 +118,11 @@ impl Store {
         project: ProjectId,
         state: EgressState,
         at: Timestamp,
-        is_outstanding: bool,
+        rest: UploadRest,
     ) -> Result<Egress, StoreError> {
         self.write(Queue::of(&project), move |tx| {
             let egress = settle(tx, &project, &state, at)?;
-            if !is_outstanding {
+            if rest == UploadRest::Nothing {
                 tx.sql.put(DELETE, args![&project, &state.egress_id])?;
             }
             Ok(egress)
@@ -132,7 +141,7 @@ impl Store {
     ) -> Result<Option<RecordingConfig>, StoreError> {
         let vault = Arc::clone(self.vault());
         self.read(move |sql| {
-            let found = destinations::open_by_id(sql, (&project, &id), DestinationKind::Recording, &vault)?;
+            let found = destinations::open_by_id(sql, &project, &id, DestinationKind::Recording, &vault)?;
             Ok(found.and_then(|config| match config {
                 DestinationConfig::Recording(storage) => Some(storage),
                 DestinationConfig::Rtmp(_) => None,

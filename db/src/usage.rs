@@ -67,12 +67,7 @@ fn usage_day(row: &Row<'_>) -> Result<UsageDay, StoreError> {
 }
 
 /// Reads every day from `from` to `to`. A day without a row is empty; open sessions count up to `now`.
-fn days(
-    sql: Sql<'_>,
-    project: &ProjectId,
-    (from, to): (Day, Day),
-    now: Timestamp,
-) -> Result<Vec<UsageDay>, StoreError> {
+fn days(sql: Sql<'_>, project: &ProjectId, from: Day, to: Day, now: Timestamp) -> Result<Vec<UsageDay>, StoreError> {
     let empty = |number| UsageDay { day: Day::from_number(number), participant_time: Duration::ZERO, sessions: 0 };
     let mut days: BTreeMap<Day, UsageDay> =
         (from.number()..=to.number()).map(empty).map(|day| (day.day, day)).collect();
@@ -127,7 +122,7 @@ impl Store {
     /// Fails when the database cannot be read, or takes too long.
     pub async fn usage_days(&self, project: ProjectId, from: Day, to: Day) -> Result<Vec<UsageDay>, StoreError> {
         let now = self.clock().now();
-        self.list(project, move |sql, project| days(sql, project, (from, to), now)).await
+        self.list(project, move |sql, project| days(sql, project, from, to, now)).await
     }
 
     /// Reads a project's usage in the current month.

@@ -14,6 +14,7 @@ use conclave_model::Secret;
 use conclave_model::secret::random_bytes;
 
 use key_file::KeyFile;
+pub(crate) use key_file::RotatedKeys;
 
 const NONCE_LEN: usize = 24;
 
@@ -129,9 +130,8 @@ impl Vault {
         self.derived.id == key_id
     }
 
-    /// Puts a new key before the deployment's key in the key file. Returns the ids of the old and the new key; `None` when the
-    /// deployment has no key. Until [`Self::end_rotation`] both keys open.
-    pub(crate) fn begin_rotation(&self) -> Result<Option<(String, String)>, VaultError> {
+    /// Puts a new key before the deployment's key in the key file. `None` when the deployment has no key. Until [`Self::end_rotation`] both keys open.
+    pub(crate) fn begin_rotation(&self) -> Result<Option<RotatedKeys>, VaultError> {
         self.deployment.as_ref().map(KeyFile::begin_rotation).transpose()
     }
 
@@ -200,7 +200,7 @@ mod tests {
         let sealed = vault.seal_always(b"x", "test").unwrap();
         assert!(vault.has_key() && !vault.is_rotating() && !vault.is_derived(&sealed.key_id));
         assert_eq!(vault.key_id().as_ref(), Some(&sealed.key_id));
-        let (old, new) = vault.begin_rotation().unwrap().unwrap();
+        let RotatedKeys { old, new } = vault.begin_rotation().unwrap().unwrap();
         assert_eq!((old, Some(new), vault.is_rotating()), (sealed.key_id.clone(), vault.key_id(), true));
         vault.end_rotation().unwrap();
         assert!(!vault.is_rotating());

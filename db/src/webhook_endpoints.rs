@@ -97,7 +97,7 @@ fn not_found() -> Problem {
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT, ("project_id", project), "created_at DESC, id DESC").and("active =", Some(true))
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC").and("active =", Some(true))
 }
 
 impl Store {

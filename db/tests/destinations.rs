@@ -67,7 +67,7 @@ impl Fixture {
                 Ok(DestinationConfig::Recording(storage.expect("it was not deleted")))
             }
             DestinationKind::Rtmp => {
-                let (_, urls) = store.broadcast_destination(project, template, name).await?;
+                let urls = store.broadcast_destination(project, template, name).await?.urls;
                 Ok(DestinationConfig::Rtmp(RtmpConfig { urls }))
             }
         }

@@ -7,7 +7,8 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{CommittedEvent, NewIngress, NewRoom, SNAPSHOT_AGE, Store, StoreError};
+use conclave_db::{CommittedEvent, CreatedApiKey, NewIngress, NewRoom, SNAPSHOT_AGE, Store, StoreError};
+use conclave_model::event::Departure;
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::PageRequest;
@@ -108,7 +109,10 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     assert_eq!(again.participants.len(), 1);
 
     clock.advance(Duration::from_secs(5));
-    let left = store.record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
+    let left = store
+        .record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), Departure::Left)
+        .await
+        .unwrap();
     assert_eq!(left.room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
     assert_eq!(types(&reported), ["room.started", "participant.joined", "participant.left"]);
 }
@@ -122,7 +126,10 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
     store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
     let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_2"), clock.now()).await.unwrap();
     assert_eq!(joined.participants.len(), 1);
-    let late = store.record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), true).await.unwrap();
+    let late = store
+        .record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), Departure::Left)
+        .await
+        .unwrap();
     assert_eq!((late.participants.len(), late.room.empty_deadline), (1, None));
     let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
     assert_eq!(types(&reported), expected);
@@ -148,7 +155,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
         assert_eq!((open.participants.len(), open.room.empty_deadline), (1, None));
     }
     clock.advance(Duration::from_secs(60));
-    store.record_leave(project.clone(), room.id, alice().sid, clock.now(), true).await.unwrap();
+    store.record_leave(project.clone(), room.id, alice().sid, clock.now(), Departure::Left).await.unwrap();
     let (joined, aborted) = ("participant.joined", "participant.connection_aborted");
     assert_eq!(types(&reported), ["room.started", joined, aborted, joined, "participant.left"]);
     let today = Day::from(clock.now());
@@ -341,7 +348,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     let dir = tempfile::tempdir().unwrap();
     let ((store, _), (other, _)) = (open(&dir, &clock()), open(&dir, &clock()));
     let project = create_project(&store).await;
-    let (record, key) = store.create_api_key(project.clone(), "label".into()).await.unwrap();
+    let CreatedApiKey { record, key } = store.create_api_key(project.clone(), "label".into()).await.unwrap();
     for _ in 0..3 {
         assert!(!store.authenticate(key.clone()).await.unwrap().unwrap().revoked);
     }

@@ -7,6 +7,7 @@ mod support;
 use std::time::Duration;
 
 use conclave_db::Store;
+use conclave_model::event::Departure;
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::usage::Day;
 use conclave_model::{Clock, ProjectId, RoomId};
@@ -37,7 +38,7 @@ impl Fixture {
 
     async fn leave(&self, identity: &str) {
         let sid = format!("PA_{identity}").parse().unwrap();
-        self.store.record_leave(self.project.clone(), self.room, sid, self.clock.now(), true).await.unwrap();
+        self.store.record_leave(self.project.clone(), self.room, sid, self.clock.now(), Departure::Left).await.unwrap();
     }
 
     /// Lets a participant stay in the room for some minutes.

@@ -206,6 +206,24 @@ impl ChangedBy {
     }
 }
 
+/// How a participant goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// It left on purpose, or was told to.
+    Left,
+    /// Its connection was lost.
+    Lost,
+}
+
+/// What happens to a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrackChange {
+    /// It begins.
+    Published,
+    /// It ends.
+    Unpublished,
+}
+
 impl Event {
     fn new(event_type: EventType, context: EventContext, fields: Fields) -> Self {
         let EventContext { project_id, room, occurred_at } = context;
@@ -230,17 +248,23 @@ impl Event {
         Self::new(EventType::ParticipantJoined, context, Fields::Participant(participant))
     }
 
-    /// `participant.left` after a clean leave, else `participant.connection_aborted`.
+    /// `participant.left`, or `participant.connection_aborted` if its connection was lost.
     #[must_use]
-    pub fn participant_gone(context: EventContext, participant: ParticipantRef, clean: bool) -> Self {
-        let event_type = if clean { EventType::ParticipantLeft } else { EventType::ParticipantConnectionAborted };
+    pub fn participant_gone(context: EventContext, participant: ParticipantRef, departure: Departure) -> Self {
+        let event_type = match departure {
+            Departure::Left => EventType::ParticipantLeft,
+            Departure::Lost => EventType::ParticipantConnectionAborted,
+        };
         Self::new(event_type, context, Fields::Participant(participant))
     }
 
     /// `track.published` or `track.unpublished`.
     #[must_use]
-    pub fn track(context: EventContext, participant: ParticipantRef, track: TrackSummary, published: bool) -> Self {
-        let event_type = if published { EventType::TrackPublished } else { EventType::TrackUnpublished };
+    pub fn track(context: EventContext, participant: ParticipantRef, track: TrackSummary, change: TrackChange) -> Self {
+        let event_type = match change {
+            TrackChange::Published => EventType::TrackPublished,
+            TrackChange::Unpublished => EventType::TrackUnpublished,
+        };
         Self::new(event_type, context, Fields::Track { participant, track })
     }
 

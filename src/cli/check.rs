@@ -2,7 +2,7 @@
 //! It creates nothing.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +76,8 @@ pub(super) fn run(config: Result<(Config, SettingOrigins), ConfigError>, data: &
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
-    let files = config.tls.files().map(|files| PartResult::new("tls", check_tls(files)));
+    let files =
+        config.tls.files().map(|(cert, key)| PartResult::new("tls", check_tls(CertificateFiles::new(cert, key))));
     let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
         .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress) });
@@ -200,8 +201,8 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 }
 
 /// Checks that the certificate and its key can be used, and for how long.
-fn check_tls(files: (PathBuf, PathBuf)) -> Result<Verdict, CliError> {
-    let certificate = CertificateFiles::new(files).load()?;
+fn check_tls(files: CertificateFiles) -> Result<Verdict, CliError> {
+    let certificate = files.load()?;
     let (now, summary) = (Clock::system().now(), certificate.summary());
     Ok(match (certificate.not_after <= now, certificate.not_after <= now.after(RENEWAL_DUE)) {
         (true, _) => Verdict::Failure(format!("the certificate has expired: {summary}")),

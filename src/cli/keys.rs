@@ -86,8 +86,8 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
     match command {
         KeyCommand::Create { project, label, format } => {
             let id = parse_project_id(&project)?;
-            let (record, key) = with_store(config, data, async |store| store.create_api_key(id, label).await)?;
-            show(&record, Some(&key), format)
+            let created = with_store(config, data, async |store| store.create_api_key(id, label).await)?;
+            show(&created.record, Some(&created.key), format)
         }
         KeyCommand::List { project, format } => list(config, data, &parse_project_id(&project)?, format),
         KeyCommand::Revoke { prefix, format } => {

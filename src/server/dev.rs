@@ -34,7 +34,7 @@ pub(super) async fn prepare(mode: Mode, store: &Store) -> Result<Option<DevAcces
             store.revoke_api_key(key.prefix).await?;
         }
     }
-    let (_, api_key) = store.create_api_key(project.id.clone(), DEV.into()).await?;
+    let api_key = store.create_api_key(project.id.clone(), DEV.into()).await?.key;
     Ok(Some(DevAccess { project_id: project.id, api_key }))
 }
 

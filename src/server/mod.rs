@@ -137,7 +137,7 @@ impl Server {
         let mut tls = tls::prepare(&config.tls, &data, &clock)?;
         let urls = PublicUrls::new(bound.api, tls.as_ref());
         let media_url = plane::client_url(&config, &urls);
-        let plane = Plane::new(&config, &data, (&clock, &signer), &media_url);
+        let plane = Plane::new(&config, &data, &clock, &signer, &media_url);
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
@@ -146,7 +146,7 @@ impl Server {
             egress::start_egress(plane, &config, &data, &metrics).await?;
         }
         let (rtmp_socket, rtmp_tls) = (bound.rtmp_socket.take(), tls.as_ref().map(|tls| tls.acceptor.clone()));
-        let context = parts::actor_context(&config, &store, &media, (&clock, &metrics), &data)?;
+        let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data)?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;
@@ -158,7 +158,7 @@ impl Server {
             .transpose()?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let admin_token = parts::admin_token(&config, &clock);
-        let console = parts::console_access(&config, (mode, admin_token.as_ref()), &clock)?;
+        let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
         let state = Arc::new(AppState {
             admission: parts::admission(&config, &metrics),
             store: store.clone(),

@@ -46,7 +46,8 @@ pub(super) fn actor_context(
     config: &Config,
     store: &Store,
     media: &Arc<dyn MediaPlane>,
-    (clock, metrics): (&Clock, &Metrics),
+    clock: &Clock,
+    metrics: &Metrics,
     data: &Path,
 ) -> Result<ActorContext, CliError> {
     let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
@@ -133,7 +134,8 @@ pub(super) fn admin_token(config: &Config, clock: &Clock) -> Option<Arc<AdminTok
 /// The operating system has no random numbers.
 pub(super) fn console_access(
     config: &Config,
-    (mode, token): (Mode, Option<&Arc<AdminToken>>),
+    mode: Mode,
+    token: Option<&Arc<AdminToken>>,
     clock: &Clock,
 ) -> Result<ConsoleAccess, CliError> {
     let gate = match (token, mode) {

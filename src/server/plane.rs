@@ -24,7 +24,7 @@ pub(super) enum Plane {
 
 impl Plane {
     /// Creates the configured media plane, which clients reach at `media_url`, without connecting to it.
-    pub fn new(config: &Config, data: &Path, (clock, signer): (&Clock, &Arc<TokenSigner>), media_url: &str) -> Self {
+    pub fn new(config: &Config, data: &Path, clock: &Clock, signer: &Arc<TokenSigner>, media_url: &str) -> Self {
         match config.media.kind {
             MediaKind::Embedded => {
                 let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url);

@@ -65,7 +65,7 @@ impl Tls {
 pub(super) fn prepare(config: &TlsConfig, data: &Path, clock: &Clock) -> Result<Option<Tls>, CliError> {
     let prepared = match (config.acme(), config.files()) {
         (Some(acme), _) => Some(obtained(acme, data, clock)),
-        (None, Some(files)) => Some(in_files(CertificateFiles::new(files))),
+        (None, Some((cert, key))) => Some(in_files(CertificateFiles::new(cert, key))),
         (None, None) => None,
     };
     let tls = prepared.transpose().map_err(|error| CliError::failed(error.to_string()))?;

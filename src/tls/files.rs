@@ -22,7 +22,7 @@ type Version = [Option<(SystemTime, u64)>; 2];
 impl CertificateFiles {
     /// Names the files of `tls.cert` and `tls.key`.
     #[must_use]
-    pub fn new((cert, key): (PathBuf, PathBuf)) -> Self {
+    pub const fn new(cert: PathBuf, key: PathBuf) -> Self {
         Self { cert, key }
     }
 
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn changed_files_are_read_once_they_fit() {
         let directory = tempfile::tempdir().unwrap();
-        let files = CertificateFiles::new((directory.path().join("cert.pem"), directory.path().join("key.pem")));
+        let files = CertificateFiles::new(directory.path().join("cert.pem"), directory.path().join("key.pem"));
         let missing = files.version();
         assert!(files.load().unwrap_err().to_string().starts_with("tls.cert: "));
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

@@ -38,8 +38,10 @@ const BUFFER: usize = 32 * 1024;
 const MAX_ERROR: usize = 200;
 /// How long an idle connection is kept. Common servers close theirs after two seconds or more.
 const MAX_IDLE: Duration = Duration::from_secs(1);
-/// Idle connections that are kept, in all and to one host.
-const MAX_IDLE_CONNECTIONS: (usize, usize) = (64, 4);
+/// Idle connections that are kept.
+const IDLE_CONNECTIONS: IdleConnections = IdleConnections { in_all: 64, to_host: 4 };
+/// Those of a client that makes a new connection for each request.
+const NO_IDLE_CONNECTIONS: IdleConnections = IdleConnections { in_all: 0, to_host: 0 };
 
 thread_local! {
     /// Whether the current request of this thread opened a connection; otherwise it used a kept one.
@@ -99,7 +101,7 @@ impl Sender {
     }
 
     fn with_resolver<R: Resolver>(resolver: impl Fn() -> R, timeout: Duration) -> Self {
-        let [agent, fresh] = [MAX_IDLE_CONNECTIONS, (0, 0)].map(|idle| agent(resolver(), timeout, idle));
+        let [agent, fresh] = [IDLE_CONNECTIONS, NO_IDLE_CONNECTIONS].map(|idle| agent(resolver(), timeout, idle));
         Self { agent, fresh, timeout }
     }
 
@@ -133,8 +135,14 @@ impl Sender {
     }
 }
 
-/// Returns a client that keeps up to this many idle connections, in all and to one host.
-fn agent(resolver: impl Resolver, timeout: Duration, (in_all, to_host): (usize, usize)) -> Agent {
+/// How many idle connections a client keeps.
+#[derive(Clone, Copy)]
+struct IdleConnections {
+    in_all: usize,
+    to_host: usize,
+}
+
+fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections) -> Agent {
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = Agent::config_builder()
         .tls_config(tls.build())
@@ -148,8 +156,8 @@ fn agent(resolver: impl Resolver, timeout: Duration, (in_all, to_host): (usize, 
         .input_buffer_size(BUFFER)
         .output_buffer_size(BUFFER)
         .max_idle_age(MAX_IDLE)
-        .max_idle_connections(in_all)
-        .max_idle_connections_per_host(to_host)
+        .max_idle_connections(idle.in_all)
+        .max_idle_connections_per_host(idle.to_host)
         .build();
     let connector = NoteDial.chain(DefaultConnector::default());
     Agent::with_parts(config, connector, resolver)

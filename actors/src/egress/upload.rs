@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{PendingUpload, RecordingEnd};
+use conclave_db::{PendingUpload, RecordingEnd, UploadRest};
 use conclave_model::Timestamp;
 use conclave_model::egress::{Egress, EgressDetail, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
@@ -116,12 +116,12 @@ impl EgressActor {
         let result = upload.machine.end_attempt(result, now);
         self.context.metrics.uploaded(&result);
         let Some(end) = &upload.end else { return };
-        let Some((status, error)) = final_state(end, &result, upload.has_failed_before) else { return };
+        let Some(RecordingEnd { status, error }) = final_state(end, &result, upload.has_failed_before) else { return };
         let (egress_id, started_at) = (self.id.clone(), state.egress.started_at);
         let last = EgressState { egress_id, status, error, started_at, ended_at: Some(now) };
-        let is_outstanding = matches!(result, AttemptResult::Failed { is_outstanding: true, .. });
+        let rest = if let AttemptResult::Failed { rest, .. } = result { rest } else { UploadRest::Nothing };
         let project = state.egress.project_id.clone();
-        match self.context.store.settle_upload(project, last, now, is_outstanding).await {
+        match self.context.store.settle_upload(project, last, now, rest).await {
             Ok(egress) => state.egress = egress,
             Err(error) => {
                 log::error!(egress_id = self.id.as_str(); "the result of an upload could not be written, it is made again: {error}");

@@ -53,8 +53,10 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        (key, info): (ChildKey, Arc<ActorInfo>),
-        (actor, arguments): (A, A::Arguments),
+        key: ChildKey,
+        info: Arc<ActorInfo>,
+        actor: A,
+        arguments: A::Arguments,
     ) -> Option<Mailbox<A::Msg>> {
         match Actor::spawn_linked(None, actor, arguments, me.actor().get_cell()).await {
             Ok((actor, _)) => {
@@ -77,8 +79,7 @@ impl ProjectActor {
             project: self.id.clone(),
             id,
         };
-        let key = (ChildKey::WebhookEndpoint(id), info);
-        if let Some(mailbox) = self.spawn(me, state, key, (actor, ())).await {
+        if let Some(mailbox) = self.spawn(me, state, ChildKey::WebhookEndpoint(id), info, actor, ()).await {
             state.webhook_endpoints.spawned(&self.context, id, mailbox);
         }
     }

@@ -98,7 +98,8 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         plan: Arc<EgressPlan>,
-        (recorder, reply): (Option<ResponseRecorder<Egress>>, EgressReply),
+        recorder: Option<ResponseRecorder<Egress>>,
+        reply: EgressReply,
     ) {
         state.egresses.pending.expect();
         let (context, me) = (Arc::clone(&self.context), me.clone());
@@ -123,7 +124,8 @@ impl ProjectActor {
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
-        (result, unanswered): (Result<RunningEgress, TreeError>, Option<Arc<UnansweredStart>>),
+        result: Result<RunningEgress, TreeError>,
+        unanswered: Option<Arc<UnansweredStart>>,
         reply: EgressReply,
     ) {
         state.unanswered.extend(unanswered);

@@ -75,7 +75,7 @@ impl ProjectActor {
         set.set_room(id.clone(), room);
         let info = set.children.info(&id);
         let actor = F::actor(self, id.clone(), Arc::clone(&info));
-        let spawned = self.spawn(me, state, (F::key(id.clone()), info), (actor, record)).await;
+        let spawned = self.spawn(me, state, F::key(id.clone()), info, actor, record).await;
         if let Some(mailbox) = spawned {
             F::set(state).children.spawned(&self.context, id, mailbox);
         }

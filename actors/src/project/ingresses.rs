@@ -137,7 +137,8 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         room: &RoomName,
-        (ingress, at): (IngressState, Timestamp),
+        ingress: IngressState,
+        at: Timestamp,
         answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
         let (id, after) = (ingress.ingress_id.clone(), self.room_barrier(me, state, room));

@@ -65,14 +65,14 @@ impl ProjectActor {
         match message {
             ProjectMsg::Populate => self.populate(me, state).await?,
             ProjectMsg::CreateRoom { new, limit, recorder, reply } => {
-                self.create_room(me, state, *new, (limit, recorder), reply);
+                self.create_room(me, state, *new, limit, recorder, reply);
             }
             ProjectMsg::RoomCreated { result, reply } => self.room_created(me, state, *result, reply),
             ProjectMsg::StartEgress { plan, recorder, reply } => {
-                self.start_egress(me, state, plan, (recorder, reply));
+                self.start_egress(me, state, plan, recorder, reply);
             }
             ProjectMsg::EgressStarted { result, unanswered, reply } => {
-                self.egress_started(me, state, (*result, unanswered), reply).await;
+                self.egress_started(me, state, *result, unanswered, reply).await;
             }
             ProjectMsg::UnansweredFound(seen) => self.unanswered_found(state, *seen),
             ProjectMsg::CreateIngress { request, reply } => self.create_ingress(me, state, *request, reply),

@@ -40,7 +40,8 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         new: NewRoom,
-        (limit, recorder): (Option<u32>, Option<ResponseRecorder<Room>>),
+        limit: Option<u32>,
+        recorder: Option<ResponseRecorder<Room>>,
         reply: RoomReply,
     ) {
         let open = state.rooms.len() + state.pending_rooms;
@@ -89,8 +90,8 @@ impl ProjectActor {
         let path = self.path.narrow(move |msg| ProjectMsg::Room { name: to.clone(), msg });
         let room = start.snapshot.room.namespaced_name();
         let actor = RoomActor { context: Arc::clone(&self.context), room, info: Arc::clone(&info), path };
-        let key = (ChildKey::Room(name.clone()), info);
-        if let Some(mailbox) = self.spawn(me, state, key, (actor, start)).await {
+        let key = ChildKey::Room(name.clone());
+        if let Some(mailbox) = self.spawn(me, state, key, info, actor, start).await {
             state.rooms.spawned(&self.context, name, mailbox);
         }
     }
@@ -138,7 +139,7 @@ impl ProjectActor {
                 let message = EgressMsg::Report { state: egress, at: report.at, answer };
                 self.deliver_report::<RunningEgress>(state, id, message);
             }
-            MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, (ingress, report.at), answer),
+            MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, ingress, report.at, answer),
             // All others wait in the queue of their room.
             _ => drop(answer.send(Err(ReportError::Unavailable))),
         }

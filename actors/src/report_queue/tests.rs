@@ -37,8 +37,8 @@ fn push(queues: &ReportQueues, event: MediaEvent) -> (Pushed, Result) {
 }
 
 fn take(queues: &ReportQueues) -> Option<MediaEvent> {
-    let (waiting, _) = queues.take(&room(), |_, _| true)?;
-    waiting.into_report().map(|waiting| {
+    let taken = queues.take(&room(), |_, _| true)?;
+    taken.next.into_report().map(|waiting| {
         let event = waiting.report.event.clone();
         waiting.answers.send(Ok(()));
         event
@@ -50,7 +50,7 @@ fn reports_are_taken_in_their_order_and_one_ticket_is_on_its_way() {
     let queues = ReportQueues::default();
     assert_eq!(push(&queues, published("alice", "TR_1")).0, Pushed::NeedsTicket);
     assert_eq!(push(&queues, left("alice")).0, Pushed::Waits);
-    let (_, goes_on) = queues.take(&room(), |_, _| true).unwrap();
+    let Taken { goes_on, .. } = queues.take(&room(), |_, _| true).unwrap();
     assert!(goes_on && queues.is_waiting(&room()) && !queues.claim_ticket(&room()));
     assert_eq!(take(&queues), Some(left("alice")));
     assert!(!queues.is_waiting(&room()) && take(&queues).is_none());
@@ -99,14 +99,13 @@ fn what_may_not_be_handled_yet_waits_without_a_ticket_and_a_mark_waits_behind_it
         Waiting::Report(waiting) => waiting.report.event == left("alice"),
         Waiting::Mark(_) => !is_first,
     };
-    let (taken, goes_on) = queues.take(&room(), |waiting, is_first| !is_held(waiting, is_first)).unwrap();
-    assert!(taken.into_report().is_some_and(|waiting| waiting.report.event == left("bob")) && !goes_on);
+    let Taken { next, goes_on } = queues.take(&room(), |waiting, is_first| !is_held(waiting, is_first)).unwrap();
+    assert!(next.into_report().is_some_and(|waiting| waiting.report.event == left("bob")) && !goes_on);
     assert!(queues.take(&room(), |waiting, is_first| !is_held(waiting, is_first)).is_none());
     assert!(queues.claim_ticket(&room()) && !queues.claim_ticket(&room()));
     assert_eq!(take(&queues), Some(left("alice")));
-    assert!(
-        matches!(queues.take(&room(), |_, is_first| is_first), Some((Waiting::Mark(number), false)) if number == mark)
-    );
+    let Taken { next, goes_on } = queues.take(&room(), |_, is_first| is_first).unwrap();
+    assert!(matches!(next, Waiting::Mark(number) if number == mark) && !goes_on);
 }
 
 #[test]

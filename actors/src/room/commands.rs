@@ -10,7 +10,7 @@ use conclave_model::Identity;
 use futures_util::FutureExt;
 
 use super::RoomActor;
-use super::media_calls::Target;
+use super::media_calls::{BegunCall, Target};
 use super::message::RoomMsg;
 use super::outcome::{CallId, CallOutcome};
 use super::requests::{MuteReply, MuteTrackRequest, RemoveReply, SendDataReply};
@@ -27,7 +27,7 @@ impl RoomActor {
         target: Target,
         call: impl Future<Output = CallOutcome> + Send + 'static,
     ) {
-        let (id, previous, done) = state.calls.begin(target);
+        let BegunCall { id, previous, done } = state.calls.begin(target);
         let (me, path) = (me.clone(), self.path.clone());
         tokio::spawn(async move {
             if let Some(previous) = previous {

@@ -48,20 +48,30 @@ struct RunningCall {
     returned: Option<oneshot::Receiver<()>>,
 }
 
+/// A call that may start.
+#[derive(Debug)]
+pub(super) struct BegunCall {
+    pub id: CallId,
+    /// To be waited for first, if there is one.
+    pub previous: Option<oneshot::Receiver<()>>,
+    /// To be dropped when the call has returned.
+    pub done: oneshot::Sender<()>,
+}
+
 impl MediaCalls {
     /// Whether no call is running.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Adds a call. Returns its number, what to wait for before it starts, and what to drop when it has returned.
-    pub fn begin(&mut self, target: Target) -> (CallId, Option<oneshot::Receiver<()>>, oneshot::Sender<()>) {
+    /// Adds a call.
+    pub fn begin(&mut self, target: Target) -> BegunCall {
         let (done, returned) = oneshot::channel();
         let same = |call: &&mut RunningCall| target.identity().is_some() && call.target.identity() == target.identity();
         let previous = self.running.iter_mut().rev().find(same).and_then(|call| call.returned.take());
         self.next += 1;
         self.running.push(RunningCall { id: self.next, target, returned: Some(returned) });
-        (self.next, previous, done)
+        BegunCall { id: self.next, previous, done }
     }
 
     /// Removes a call that has returned.

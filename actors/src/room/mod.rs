@@ -104,7 +104,7 @@ impl RoomActor {
             RoomMsg::Barrier(barrier) => barrier.pass(),
             RoomMsg::EmptyTimeout(_permit) => self.end_if_empty(me, state).await,
             RoomMsg::ChangeRole { request, recorder, reply } => {
-                self.change_role(me, state, *request, (recorder, reply));
+                self.change_role(me, state, *request, recorder, reply);
             }
             // No other message waits for reports.
             message => message.answer_as_ended(),

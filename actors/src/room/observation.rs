@@ -1,11 +1,8 @@
 //! What the media plane answers when a room actor asks it for the room's participants.
 
-use conclave_model::event::TrackSummary;
+use conclave_db::OpenTrack;
 use conclave_model::participant::Participant;
 use conclave_model::{ParticipantSid, Timestamp};
-
-/// A track that has not ended in the records, with the join that publishes it.
-pub(super) type OpenTrack = (ParticipantSid, TrackSummary);
 
 /// A room on the media plane, and in the records at the moment when the plane was asked.
 #[derive(Debug)]

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_db::OpenTrack;
 use conclave_media::{MediaError, ReportError};
-use conclave_model::event::{ParticipantRef, TrackSummary};
+use conclave_model::event::{ParticipantRef, TrackChange, TrackSummary};
 use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
 use super::RoomActor;
 use super::message::RoomMsg;
-use super::observation::{OpenTrack, RoomObservation};
+use super::observation::RoomObservation;
 use super::reports::Join;
 use super::state::RoomState;
 use crate::context::ActorContext;
@@ -34,7 +35,7 @@ enum MissedReport {
 /// Returns the lost reports about a participant's tracks. A track that is not in the records may have ended in the meantime;
 /// writing it again changes nothing then.
 fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> {
-    let open = || known.iter().filter(|(sid, _)| *sid == seen.sid).map(|(_, track)| track);
+    let open = || known.iter().filter(|open| open.participant == seen.sid).map(|open| &open.track);
     let gone = open().filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid)).cloned();
     let found = seen.tracks.iter().map(TrackSummary::from).filter_map(|track| {
         match open().find(|known| known.sid == track.sid) {
@@ -49,8 +50,10 @@ fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> 
 /// Reads the open tracks, then asks the media plane: a track that ends in between was not lost.
 async fn observe(
     context: &ActorContext,
-    (id, room): (RoomId, &NamespacedRoom),
-    (known, asked_at): (Vec<ParticipantSid>, Timestamp),
+    id: RoomId,
+    room: &NamespacedRoom,
+    known: Vec<ParticipantSid>,
+    asked_at: Timestamp,
 ) -> Result<RoomObservation, MediaError> {
     let (project, _) = room.split();
     let tracks =
@@ -71,7 +74,7 @@ impl RoomActor {
         let (context, path) = (Arc::clone(&self.context), self.path.clone());
         let (id, room) = (state.room.id, state.room.namespaced_name());
         tokio::spawn(async move {
-            match observe(&context, (id, &room), (known, now)).await {
+            match observe(&context, id, &room, known, now).await {
                 Ok(observation) => path.send(RoomMsg::Observed(Box::new(observation))),
                 Err(error) => log::warn!(room = room.as_str(); "a room could not be reconciled: {error}"),
             }
@@ -173,9 +176,11 @@ impl RoomActor {
         for report in missed {
             let project = state.room.project_id.clone();
             let written = match report {
-                MissedReport::Published(track) => store.record_track(project, room, who.clone(), track, true, at).await,
+                MissedReport::Published(track) => {
+                    store.record_track(project, room, who.clone(), track, TrackChange::Published, at).await
+                }
                 MissedReport::Unpublished(track) => {
-                    store.record_track(project, room, who.clone(), track, false, at).await
+                    store.record_track(project, room, who.clone(), track, TrackChange::Unpublished, at).await
                 }
                 MissedReport::Muted(track) => store.record_track_muted(project, room, who.sid.clone(), track).await,
             };
@@ -224,7 +229,10 @@ mod tests {
     #[test]
     fn missed_track_reports_are_the_differences_between_records_and_media_plane() {
         let facts = |sid: &str, muted| TrackSummary::from(&track(sid, muted));
-        let of = |sid_of: &str, sid: &str, muted| (sid_of.parse().unwrap(), facts(sid, muted));
+        let of = |participant: &str, sid: &str, muted| OpenTrack {
+            participant: participant.parse().unwrap(),
+            track: facts(sid, muted),
+        };
         let known = [of("PA_1", "a", false), of("PA_1", "b", false), of("PA_1", "c", true), of("PA_2", "d", false)];
         let seen = participant(vec![track("a", false), track("b", true), track("e", false)]);
         let expected = [

@@ -9,7 +9,7 @@ use conclave_media::ReportError;
 use super::state::RoomState;
 use super::{RoomActor, RoomMsg};
 use crate::mailbox::Mailbox;
-use crate::report_queue::Waiting;
+use crate::report_queue::{Taken, Waiting};
 
 impl RoomActor {
     /// Handles the first report, or marked message, that may be handled, and sends the ticket on if there are more.
@@ -22,7 +22,7 @@ impl RoomActor {
                 _ => is_first,
             }),
         };
-        let Some((next, goes_on)) = self.context.reports.take(&self.room, may_handle) else { return };
+        let Some(Taken { next, goes_on }) = self.context.reports.take(&self.room, may_handle) else { return };
         match next {
             Waiting::Report(waiting) => {
                 let result = self.handle_report(me, state, waiting.report).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
-use conclave_model::event::ParticipantRef;
+use conclave_model::event::{Departure, ParticipantRef, TrackChange};
 use conclave_model::participant::Participant;
 use conclave_model::{ErrorCode, Timestamp};
 
@@ -43,7 +43,8 @@ impl RoomActor {
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
             MediaEvent::ParticipantLeft { participant, clean } => {
                 state.forget_join(&participant.sid);
-                let left = store.record_leave(project, id, participant.sid, at, clean).await;
+                let departure = if clean { Departure::Left } else { Departure::Lost };
+                let left = store.record_leave(project, id, participant.sid, at, departure).await;
                 left.map(|left| self.apply_leave(me, state, left))
             }
             MediaEvent::JoinAborted { participant } => {
@@ -51,10 +52,10 @@ impl RoomActor {
                 store.record_join_aborted(project, id, participant, at).await
             }
             MediaEvent::TrackPublished { participant, track } => {
-                store.record_track(project, id, participant, track, true, at).await
+                store.record_track(project, id, participant, track, TrackChange::Published, at).await
             }
             MediaEvent::TrackUnpublished { participant, track } => {
-                store.record_track(project, id, participant, track, false, at).await
+                store.record_track(project, id, participant, track, TrackChange::Unpublished, at).await
             }
             MediaEvent::TrackMuted { participant, track } => {
                 store.record_track_muted(project, id, participant.sid, track).await

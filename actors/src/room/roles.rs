@@ -28,7 +28,8 @@ impl RoomActor {
         me: &Mailbox<RoomMsg>,
         state: &mut RoomState,
         request: ChangeRoleRequest,
-        (recorder, reply): (Option<ResponseRecorder<RoleChanged>>, RoleReply),
+        recorder: Option<ResponseRecorder<RoleChanged>>,
+        reply: RoleReply,
     ) {
         if !state.is_connected(&request.identity) {
             let _ = reply.send(Err(participant_not_found()));

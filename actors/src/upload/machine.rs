@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_db::RecordingEnd;
+use conclave_db::{RecordingEnd, UploadRest};
 use conclave_model::Timestamp;
 use conclave_model::egress::EgressStatus;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub(crate) enum AttemptResult {
         /// Why the last attempt has failed.
         reason: String,
         /// Whether there will be others.
-        is_outstanding: bool,
+        rest: UploadRest,
     },
 }
 
@@ -99,7 +99,10 @@ impl UploadMachine {
             Ok(()) => return AttemptResult::Uploaded,
             Err(UploadFailure::NoFile) => return AttemptResult::NoFile,
             Err(UploadFailure::NoDestination) => {
-                return AttemptResult::Failed { reason: "the destination was deleted".into(), is_outstanding: false };
+                return AttemptResult::Failed {
+                    reason: "the destination was deleted".into(),
+                    rest: UploadRest::Nothing,
+                };
             }
             Err(UploadFailure::Refused(reason)) => (reason, false),
             Err(UploadFailure::Interrupted(reason)) => (reason, true),
@@ -111,7 +114,7 @@ impl UploadMachine {
         if may_recover && self.failures < PATIENCE {
             AttemptResult::Retried
         } else {
-            AttemptResult::Failed { reason, is_outstanding: true }
+            AttemptResult::Failed { reason, rest: UploadRest::Attempts }
         }
     }
 
@@ -132,28 +135,27 @@ impl UploadMachine {
     }
 }
 
-/// Returns the final status and error of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
+/// Returns the end of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
 /// earlier attempt has made it fail: its status stays, and only the error can change.
-pub(crate) fn final_state(
-    end: &RecordingEnd,
-    result: &AttemptResult,
-    has_failed_before: bool,
-) -> Option<(EgressStatus, Option<String>)> {
-    let failed = |error: String| Some((EgressStatus::Failed, Some(error)));
+pub(crate) fn final_state(end: &RecordingEnd, result: &AttemptResult, has_failed_before: bool) -> Option<RecordingEnd> {
+    let failed = |error: String| Some(RecordingEnd { status: EgressStatus::Failed, error: Some(error) });
     match result {
         AttemptResult::Retried => None,
         AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
             failed("the upload failed at first; a later attempt has uploaded the file".into())
         }
-        AttemptResult::Uploaded => Some((end.status, end.error.clone())),
+        AttemptResult::Uploaded => Some(end.clone()),
         // The recording ended before anything was in its file.
         AttemptResult::NoFile if matches!(end.status, EgressStatus::Failed | EgressStatus::Aborted) => {
-            Some((end.status, end.error.clone()))
+            Some(end.clone())
         }
         AttemptResult::NoFile => failed("the recorded file is gone".into()),
-        AttemptResult::Failed { reason, is_outstanding } => {
+        AttemptResult::Failed { reason, rest } => {
             let cause = end.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
-            let rest = if *is_outstanding { ", which tries again" } else { "" };
+            let rest = match rest {
+                UploadRest::Attempts => ", which tries again",
+                UploadRest::Nothing => "",
+            };
             failed(format!("{cause}the upload failed: {reason}; the file stays on the server{rest}"))
         }
     }
@@ -171,8 +173,8 @@ mod tests {
         Err(UploadFailure::Interrupted("connection refused".into()))
     }
 
-    fn failed(reason: &str, is_outstanding: bool) -> AttemptResult {
-        AttemptResult::Failed { reason: reason.into(), is_outstanding }
+    fn failed(reason: &str, rest: UploadRest) -> AttemptResult {
+        AttemptResult::Failed { reason: reason.into(), rest }
     }
 
     #[test]
@@ -214,7 +216,7 @@ mod tests {
     #[test]
     fn an_attempt_without_a_destination_or_a_file_is_the_last_one() {
         for (failure, result) in [
-            (UploadFailure::NoDestination, failed("the destination was deleted", false)),
+            (UploadFailure::NoDestination, failed("the destination was deleted", UploadRest::Nothing)),
             (UploadFailure::NoFile, AttemptResult::NoFile),
         ] {
             let mut upload = UploadMachine::new(true, now());
@@ -232,20 +234,23 @@ mod tests {
         for end in [&complete, &limit, &crashed] {
             assert_eq!(final_state(end, &AttemptResult::Retried, false), None);
             let uploaded = final_state(end, &AttemptResult::Uploaded, false);
-            assert_eq!(uploaded, Some((end.status, end.error.clone())));
+            assert_eq!(uploaded.as_ref(), Some(end));
         }
-        let error = |end, result, before| final_state(end, &result, before).and_then(|(_, error)| error).unwrap();
+        let error = |end, result, before| final_state(end, &result, before).and_then(|end| end.error).unwrap();
         let stays = "the file stays on the server";
         assert_eq!(
-            error(&limit, failed("403", true), false),
+            error(&limit, failed("403", UploadRest::Attempts), false),
             format!("the upload failed: 403; {stays}, which tries again")
         );
-        assert_eq!(error(&crashed, failed("403", false), false), format!("restarted; the upload failed: 403; {stays}"));
+        assert_eq!(
+            error(&crashed, failed("403", UploadRest::Nothing), false),
+            format!("restarted; the upload failed: 403; {stays}")
+        );
         assert!(error(&complete, AttemptResult::Uploaded, true).contains("a later attempt"));
         assert_eq!(error(&crashed, AttemptResult::Uploaded, true), "restarted");
         assert_eq!(error(&crashed, AttemptResult::NoFile, false), "restarted");
         let aborted = end(EgressStatus::Aborted, None);
-        assert_eq!(final_state(&aborted, &AttemptResult::NoFile, false), Some((EgressStatus::Aborted, None)));
+        assert_eq!(final_state(&aborted, &AttemptResult::NoFile, false), Some(aborted));
         assert_eq!(error(&complete, AttemptResult::NoFile, false), "the recorded file is gone");
     }
 }

@@ -6,6 +6,7 @@
 //! the endpoints of a project take turns.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,8 +71,8 @@ impl Run {
     pub(super) async fn drain_due(mut self) -> RunFinished {
         let next_due = loop {
             match self.turn().await {
-                Ok(None) => {}
-                Ok(Some(next_due)) => break next_due,
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(next_due)) => break next_due,
                 Err(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_attempt: self.last },
                 Err(Halt::Stopping) => break None,
                 Err(Halt::Store(error)) => {
@@ -83,8 +84,8 @@ impl Run {
         RunFinished { next_due, deleted: false, last_attempt: self.last }
     }
 
-    /// Posts one batch. If nothing is due, returns when the next delivery is, if one is pending.
-    async fn turn(&mut self) -> Result<Option<Option<Timestamp>>, Halt> {
+    /// Posts one batch. If nothing is due, breaks with the time at which the next delivery is, if one is pending.
+    async fn turn(&mut self) -> Result<ControlFlow<Option<Timestamp>>, Halt> {
         let queue = self.context.store.endpoint_queue(self.endpoint).await.map_err(Halt::Store)?;
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.retry.longest_delay());
@@ -92,16 +93,16 @@ impl Run {
             // The clock was ahead when they were scheduled. The next turn looks for more of them.
             let project = self.project.clone();
             self.context.store.bring_retries_forward(project, self.endpoint, latest).await.map_err(Halt::Store)?;
-            return if self.is_stopping() { Err(Halt::Stopping) } else { Ok(None) };
+            return if self.is_stopping() { Err(Halt::Stopping) } else { Ok(ControlFlow::Continue(())) };
         }
         let next_due = queue.next_due(now);
         if next_due.is_none_or(|due| due > now) {
-            return Ok(Some(next_due));
+            return Ok(ControlFlow::Break(next_due));
         }
         let permits = self.permits(queue.has_delivered).await?;
         let posted = self.batch(&permits).await?;
         // A delivery that is due and not in the batch waits for the next tick.
-        Ok((posted == 0).then_some(next_due))
+        Ok(if posted == 0 { ControlFlow::Break(next_due) } else { ControlFlow::Continue(()) })
     }
 
     /// Waits for the permits of a batch: one, and more if they are free and the receiver answers with success.

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use conclave_model::key::{ApiKeyHash, ApiKeyPrefix};
+use conclave_model::key::ApiKeyPrefix;
 use r2d2::{ManageConnection, Pool, PooledConnection};
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::{Connection, OpenFlags};
 
 use super::transaction;
-use crate::credential::{self, Credential};
+use crate::credential::{self, StoredKey};
 use crate::error::StoreError;
 use crate::sql::Sql;
 
@@ -18,8 +18,8 @@ use crate::sql::Sql;
 /// waits on an asynchronous thread.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The most credentials that a connection remembers.
-const CREDENTIALS: usize = 1_000;
+/// The most API keys that a connection remembers.
+const KEYS: usize = 1_000;
 
 pub(super) type Connections = Pool<Manager>;
 pub(super) type Pooled = PooledConnection<Manager>;
@@ -36,7 +36,7 @@ pub(super) struct ReadConnection {
 pub(super) struct Memory {
     /// SQLite's number of the snapshot; it differs on each connection.
     version: i64,
-    credentials: HashMap<ApiKeyPrefix, (ApiKeyHash, Credential)>,
+    keys: HashMap<ApiKeyPrefix, StoredKey>,
 }
 
 /// The state of the database that a point read sees.
@@ -88,18 +88,18 @@ impl ReadConnection {
 }
 
 impl Snapshot<'_> {
-    /// Returns the credential of a key with its hash, from memory if it was found in this snapshot before.
-    pub(crate) fn credential(&mut self, prefix: &ApiKeyPrefix) -> Result<Option<(ApiKeyHash, Credential)>, StoreError> {
-        let credentials = &mut self.memory.credentials;
-        if let Some(found) = credentials.get(prefix) {
+    /// Returns an API key, from memory if it was found in this snapshot before.
+    pub(crate) fn key(&mut self, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, StoreError> {
+        let keys = &mut self.memory.keys;
+        if let Some(found) = keys.get(prefix) {
             return Ok(Some(found.clone()));
         }
         // An unknown key is not kept: a client that tries many keys would displace the valid ones.
         let Some(found) = credential::find(self.sql, prefix)? else { return Ok(None) };
-        if credentials.len() == CREDENTIALS {
-            credentials.clear();
+        if keys.len() == KEYS {
+            keys.clear();
         }
-        credentials.insert(prefix.clone(), found.clone());
+        keys.insert(prefix.clone(), found.clone());
         Ok(Some(found))
     }
 }

@@ -19,6 +19,13 @@ pub(super) struct KeyFile {
     ring: RwLock<Arc<Ring>>,
 }
 
+/// The keys of a rotation, by their ids.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RotatedKeys {
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
 struct Ring {
     /// The hash of the file's text, which shows whether it has changed.
     text: blake3::Hash,
@@ -79,9 +86,9 @@ impl KeyFile {
         !self.known().old.is_empty()
     }
 
-    /// Puts a new key before the one in use. Returns the ids of the old and the new key. After a rotation that did not end, it
-    /// continues with the new key of that rotation.
-    pub(super) fn begin_rotation(&self) -> Result<(String, String), VaultError> {
+    /// Puts a new key before the one in use. After a rotation that did not end, it continues with the new key
+    /// of that rotation.
+    pub(super) fn begin_rotation(&self) -> Result<RotatedKeys, VaultError> {
         // A file that holds no keys is not made one that does: its keys may still be found in a copy.
         if self.reread()?.old.is_empty() {
             let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
@@ -89,7 +96,7 @@ impl KeyFile {
         }
         let ring = self.reread()?;
         let old = ring.old.first().ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
-        Ok((old.id.clone(), ring.current.id.clone()))
+        Ok(RotatedKeys { old: old.id.clone(), new: ring.current.id.clone() })
     }
 
     /// Deletes all keys but the one in use from the file.
@@ -166,12 +173,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let keys = KeyFile::open(&file(&dir)).unwrap();
         let (first, before) = (keys.known_id(), lines(&file(&dir)));
-        let (old, new) = keys.begin_rotation().unwrap();
+        let RotatedKeys { old, new } = keys.begin_rotation().unwrap();
         assert_eq!((&old, &keys.current().unwrap().id), (&first, &new));
         assert_eq!(lines(&file(&dir))[1..], before);
         assert!(keys.is_rotating() && keys.find(&old).is_some());
         // A rotation that begins again after a crash continues with its new key.
-        assert_eq!(KeyFile::open(&file(&dir)).unwrap().begin_rotation().unwrap(), (old.clone(), new.clone()));
+        let again = KeyFile::open(&file(&dir)).unwrap().begin_rotation().unwrap();
+        assert_eq!(again, RotatedKeys { old: old.clone(), new: new.clone() });
         keys.end_rotation().unwrap();
         assert_eq!((lines(&file(&dir)).len(), keys.is_rotating()), (1, false));
         // A process that has read the old key keeps it; one that opens the file now does not have it.
@@ -185,7 +193,7 @@ mod tests {
     fn a_process_uses_a_key_that_another_process_created() {
         let dir = tempfile::tempdir().unwrap();
         let (server, command) = (KeyFile::open(&file(&dir)).unwrap(), KeyFile::open(&file(&dir)).unwrap());
-        let (_, new) = command.begin_rotation().unwrap();
+        let new = command.begin_rotation().unwrap().new;
         assert!(server.find(&new).is_some(), "an unknown id makes it read the file again");
         command.end_rotation().unwrap();
         assert_eq!(server.current().unwrap().id, new);

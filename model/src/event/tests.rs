@@ -30,7 +30,8 @@ fn a_room_event_has_the_four_fields_that_are_always_there_and_no_other() {
 fn a_role_is_absent_where_none_is_held() {
     let event = serde_json::to_value(Event::participant_joined(context(), participant(None))).unwrap();
     assert!(event.get("role").is_none());
-    let event = serde_json::to_value(Event::participant_gone(context(), participant(Some("host")), false)).unwrap();
+    let event =
+        serde_json::to_value(Event::participant_gone(context(), participant(Some("host")), Departure::Lost)).unwrap();
     assert_eq!((&event["type"], &event["role"]), (&json!("participant.connection_aborted"), &json!("host")));
 }
 
@@ -51,7 +52,7 @@ fn fields(event: &Event) -> serde_json::Value {
 
 #[test]
 fn an_event_of_a_participant_names_it_with_its_sid_and_role() {
-    let left = Event::participant_gone(context(), participant(Some("host")), true);
+    let left = Event::participant_gone(context(), participant(Some("host")), Departure::Left);
     let expected =
         json!({"type": "participant.left", "participant_identity": "alice", "participant_sid": "PA_1", "role": "host"});
     assert_eq!(fields(&left), expected);
@@ -65,8 +66,9 @@ fn an_event_of_a_track_describes_the_track() {
         source: TrackSource::ScreenShare,
         muted: true,
     };
-    for (published, name) in [(true, "track.published"), (false, "track.unpublished")] {
-        let event = Event::track(context(), participant(None), track.clone(), published);
+    for (change, name) in [(TrackChange::Published, "track.published"), (TrackChange::Unpublished, "track.unpublished")]
+    {
+        let event = Event::track(context(), participant(None), track.clone(), change);
         let expected = json!({"type": name, "participant_identity": "alice", "participant_sid": "PA_1", "track_sid": "TR_1",
                               "track_kind": "video", "track_source": "screen_share", "track_muted": true});
         assert_eq!(fields(&event), expected);

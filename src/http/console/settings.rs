@@ -198,7 +198,7 @@ async fn create_key(visit: Visit) -> Answer {
     if label.chars().count() > 200 {
         return Err(Problem::invalid("label", "must be at most 200 characters").into());
     }
-    let (_, key) = visit.state.store.create_api_key(project.id.clone(), label).await?;
+    let key = visit.state.store.create_api_key(project.id.clone(), label).await?.key;
     log_change("create_api_key", &project.id);
     let content = html! {
         h1 { "API key" }

@@ -1,5 +1,6 @@
 //! Broadcasts.
 
+use conclave_db::BroadcastDestination;
 use conclave_model::egress::{
     CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout,
 };
@@ -199,12 +200,12 @@ async fn start(
     let read = |template, name| store.broadcast_destination(project, template, name);
     let (destination, urls) = match named_destination(&context, &room, destination, read).await? {
         None => (None, urls),
-        Some((used, urls)) => {
+        Some(BroadcastDestination { used, urls }) => {
             // They were checked when they were stored, and may have other addresses by now.
             let hosts = urls.iter().map(|url| ("destination".to_owned(), url.host().to_owned()));
             check_hosts(&context.state.egress_addresses, hosts.collect()).await?;
             (Some(used), urls)
         }
     };
-    BROADCASTS.start(&context, &room, (source, EgressOutput::Streams(urls)), destination, render_created).await
+    BROADCASTS.start(&context, &room, source, EgressOutput::Streams(urls), destination, render_created).await
 }

@@ -270,7 +270,7 @@ async fn take_use(
         Some(malformed) => Err(malformed),
         None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
     };
-    Ok(context.state.store.exchange_code(&project, (code.hash(), requested), check).await?)
+    Ok(context.state.store.exchange_code(&project, code.hash(), requested, check).await?)
 }
 
 /// Refuses a token to the holder of a usable code whose project, room or role does not allow it.

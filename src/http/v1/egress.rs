@@ -158,7 +158,8 @@ impl Resource {
         &self,
         context: &RequestContext,
         room: &Room,
-        (source, output): (EgressSource, EgressOutput),
+        source: EgressSource,
+        output: EgressOutput,
         destination: Option<UsedDestination>,
         render: fn(&Egress) -> Response,
     ) -> Result<Response, ApiError> {

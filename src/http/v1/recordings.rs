@@ -284,8 +284,8 @@ async fn start(
     let destination = named_destination(&context, &room, destination, read).await?;
     let filepath = filepath.unwrap_or_else(|| default_path(&context, &room, &source));
     let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
-    let content = (source, EgressOutput::File { filepath, taken });
-    RECORDINGS.start(&context, &room, content, destination, render_created).await
+    let output = EgressOutput::File { filepath, taken };
+    RECORDINGS.start(&context, &room, source, output, destination, render_created).await
 }
 
 /// The paths of earlier recordings at a destination that a file could overwrite.

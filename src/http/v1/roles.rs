@@ -1,5 +1,6 @@
 //! Roles of a template.
 
+use conclave_db::PutRole;
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::{ErrorCode, Problem, RoleName, TemplateId};
 use serde::Deserialize;
@@ -75,8 +76,8 @@ pub fn operations() -> Vec<Operation> {
 async fn put(context: RequestContext, input: Input<RolePath, NoParams, RoleInput>) -> Result<Response, ApiError> {
     let RolePath { id, name } = input.path;
     let role = input.body.with_defaults(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
-    let (role, created) = context.state.store.put_role(context.project(), id, role).await?;
-    Ok(response::json(if created { 201 } else { 200 }, &role))
+    let PutRole { role, is_new } = context.state.store.put_role(context.project(), id, role).await?;
+    Ok(response::json(if is_new { 201 } else { 200 }, &role))
 }
 
 async fn get(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Response, ApiError> {

@@ -225,9 +225,9 @@ async fn respond(context: &RequestContext, filter: SessionFilter, page: PageRequ
 }
 
 async fn get(context: RequestContext, input: Input<SessionPath, NoParams, NoBody>) -> Result<Response, ApiError> {
-    let (session, tracks) = context.state.store.session(context.project(), input.path.id).await?;
+    let found = context.state.store.session(context.project(), input.path.id).await?;
     Ok(response::ok(&SessionDetail {
-        session: SessionJson::new(&session, context.state.clock.now()),
-        tracks: tracks.iter().map(SessionTrackJson::from).collect(),
+        session: SessionJson::new(&found.session, context.state.clock.now()),
+        tracks: found.tracks.iter().map(SessionTrackJson::from).collect(),
     }))
 }

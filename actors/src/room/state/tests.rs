@@ -62,7 +62,7 @@ fn a_room_is_idle_while_it_is_open_and_empty_with_a_deadline_and_without_calls()
     kept_open.room.empty_deadline = None;
     assert!(!kept_open.is_idle());
     let mut calling = state(&[]);
-    let (call, ..) = calling.calls.begin(Target::Room);
+    let call = calling.calls.begin(Target::Room).id;
     assert!(!calling.is_idle());
     calling.calls.end(call);
     assert!(calling.is_idle());
@@ -126,8 +126,8 @@ fn reports_about_a_participant_are_held_while_its_role_is_changed() {
         MediaEvent::ParticipantLeft { participant, clean: true }
     };
     let mut state = state(&[("alice", "host")]);
-    let (removal, ..) = state.calls.begin(Target::Participant(id("bob")));
-    let (change, ..) = state.calls.begin(Target::RoleOf(id("alice")));
+    let removal = state.calls.begin(Target::Participant(id("bob"))).id;
+    let change = state.calls.begin(Target::RoleOf(id("alice"))).id;
     assert!(state.calls.holds_report(&left("alice")) && !state.calls.holds_report(&left("bob")));
     assert!(!state.calls.holds_report(&MediaEvent::InvalidIdentity) && state.calls.is_changing_role());
     state.calls.end(change);
