@@ -8,11 +8,12 @@
 //! `model::usage` combines the service's verdict with the plan; `http::quota` decides what happens without a verdict.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::usage::BillingVerdict;
 use conclave_model::{Clock, ProjectId, Secret};
+use parking_lot::Mutex;
 use rustls::crypto::aws_lc_rs;
 use serde::Deserialize;
 use ureq::Agent;
@@ -113,7 +114,7 @@ impl BillingClient {
     }
 
     fn cache_entry(&self, project: &ProjectId) -> CacheEntry {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock();
         Arc::clone(cache.entry(project.clone()).or_default())
     }
 

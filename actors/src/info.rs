@@ -4,10 +4,11 @@
 //! restarts and its last failure.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conclave_model::{ProjectId, Timestamp};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// The name of the message that asks for a snapshot. It is counted, and not kept.
@@ -127,7 +128,7 @@ impl ActorInfo {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         // The messages in a failed actor's mailbox are lost.
         self.handled.store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.diagnostics().last_failure = Some(Failure { at, reason });
+        self.diagnostics.lock().last_failure = Some(Failure { at, reason });
     }
 
     /// Records that a message was put into the mailbox.
@@ -141,7 +142,7 @@ impl ActorInfo {
         log::trace!(actor = &*self.id; "handles {message}");
         // Those who watch an actor would displace what they watch.
         if message != INSPECT {
-            let mut diagnostics = self.diagnostics();
+            let mut diagnostics = self.diagnostics.lock();
             if diagnostics.history.len() == HISTORY {
                 diagnostics.history.pop_front();
             }
@@ -185,16 +186,12 @@ impl ActorInfo {
     /// Returns the last failure, if there was one.
     #[must_use]
     pub fn last_failure(&self) -> Option<Failure> {
-        self.diagnostics().last_failure.clone()
+        self.diagnostics.lock().last_failure.clone()
     }
 
     /// Returns the most recent messages, oldest first.
     #[must_use]
     pub fn history(&self) -> Vec<HandledMessage> {
-        self.diagnostics().history.iter().cloned().collect()
-    }
-
-    fn diagnostics(&self) -> MutexGuard<'_, Diagnostics> {
-        self.diagnostics.lock().unwrap_or_else(PoisonError::into_inner)
+        self.diagnostics.lock().history.iter().cloned().collect()
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::info::ActorInfo;
 use crate::inspection::Inspect;
@@ -35,17 +37,17 @@ impl ActorRegistry {
     /// Adds an actor, or replaces its status.
     pub fn register(&self, info: &Arc<ActorInfo>, status: ActorStatus) {
         let entry = RegistryEntry { info: Arc::clone(info), status };
-        self.entries().insert(Arc::clone(&info.id), entry);
+        self.0.lock().insert(Arc::clone(&info.id), entry);
     }
 
     /// Removes an actor that has stopped for good.
     pub fn deregister(&self, info: &ActorInfo) {
-        self.entries().remove(&*info.id);
+        self.0.lock().remove(&*info.id);
     }
 
     /// Removes the children of an actor that has failed: they ended with it, and it registers those that it rebuilds.
     pub fn deregister_children(&self, parent: &ActorInfo) {
-        let (mut entries, folder) = (self.entries(), format!("{}/", parent.id));
+        let (mut entries, folder) = (self.0.lock(), format!("{}/", parent.id));
         let children = entries.range::<str, _>((Bound::Included(&*folder), Bound::Unbounded));
         let paths = children.map(|(path, _)| Arc::clone(path)).take_while(|path| path.starts_with(&folder));
         for path in paths.collect::<Vec<_>>() {
@@ -56,15 +58,11 @@ impl ActorRegistry {
     /// Returns the actor with this path.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<RegistryEntry> {
-        self.entries().get(id).cloned()
+        self.0.lock().get(id).cloned()
     }
 
     /// Calls `visit` for every actor in the order of their paths.
     pub fn for_each(&self, mut visit: impl FnMut(&RegistryEntry)) {
-        self.entries().values().for_each(&mut visit);
-    }
-
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, RegistryEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().values().for_each(&mut visit);
     }
 }

@@ -11,10 +11,11 @@
 //! - The queues outlive the actors: one that is rebuilt after a failure takes what waits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::{Counts, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoomName, TrackSid};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Number of reports about one identity in one room that wait at most.
@@ -171,7 +172,7 @@ impl RoomQueue {
 impl ReportQueues {
     /// Puts a report at the end of its room's queue.
     pub(crate) fn push(&self, report: Report, answer: Answer) -> Pushed {
-        let mut queues = self.lock();
+        let mut queues = self.0.lock();
         if let Some(queue) = queues.get_mut(&report.room) {
             return queue.push(report, answer);
         }
@@ -180,7 +181,7 @@ impl ReportQueues {
 
     /// Marks the end of a room's queue, for a message that has to wait behind the reports. Returns the mark's number.
     pub(crate) fn mark(&self, room: &NamespacedRoom) -> u64 {
-        let mut queues = self.lock();
+        let mut queues = self.0.lock();
         let queue = queues.entry(room.clone()).or_default();
         let number = queue.next;
         queue.append(Waiting::Mark(number))
@@ -189,7 +190,7 @@ impl ReportQueues {
     /// Takes the first of what waits that may be handled now, which `may_handle` decides; its second argument is whether nothing
     /// waits before it.
     pub(crate) fn take(&self, room: &NamespacedRoom, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
-        let mut queues = self.lock();
+        let mut queues = self.0.lock();
         let queue = queues.get_mut(room)?;
         let taken = queue.take(may_handle);
         if queue.waiting.is_empty() {
@@ -200,28 +201,28 @@ impl ReportQueues {
 
     /// Takes everything that waits for a room. Marks are dropped.
     pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<WaitingReport> {
-        let queue = self.lock().remove(room);
+        let queue = self.0.lock().remove(room);
         queue.into_iter().flat_map(|queue| queue.waiting.into_values()).filter_map(Waiting::into_report).collect()
     }
 
     /// Whether something waits for a room.
     pub(crate) fn is_waiting(&self, room: &NamespacedRoom) -> bool {
-        self.lock().contains_key(room)
+        self.0.lock().contains_key(room)
     }
 
     /// Returns whether a ticket has to be sent to a room, because something may have become ready and none is on its way.
     pub(crate) fn claim_ticket(&self, room: &NamespacedRoom) -> bool {
-        self.lock().get_mut(room).is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
+        self.0.lock().get_mut(room).is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
     }
 
     /// Returns whether a ticket has to be sent to a room whose last one may be lost.
     pub(crate) fn renew_ticket(&self, room: &NamespacedRoom) -> bool {
-        self.lock().get_mut(room).map(|queue| queue.has_ticket = true).is_some()
+        self.0.lock().get_mut(room).map(|queue| queue.has_ticket = true).is_some()
     }
 
     /// Returns the rooms of a project for which something waits, whose tickets may be lost.
     pub(crate) fn renew_tickets(&self, project: &ProjectId) -> Vec<RoomName> {
-        let mut queues = self.lock();
+        let mut queues = self.0.lock();
         let of_project = queues.iter_mut().map(|(room, queue)| (room.split(), queue));
         let of_project = of_project.filter(|((of, _), _)| of == project);
         of_project
@@ -234,17 +235,13 @@ impl ReportQueues {
 
     /// Drops everything, which reporters read as unavailable.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        self.0.lock().clear();
     }
 
     /// Returns the number of reports that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lock().values().map(|queue| queue.waiting.len()).sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedRoom, RoomQueue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().values().map(|queue| queue.waiting.len()).sum()
     }
 }
 

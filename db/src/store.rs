@@ -5,11 +5,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use conclave_model::{Clock, ProjectId, Timestamp};
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
@@ -119,9 +120,9 @@ impl Store {
 
     /// Runs the queued writes and closes the writer. Later writes fail as unavailable. Blocks until then.
     pub fn close(&self) {
-        drop(self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.0.writer.lock().take());
         self.0.readers.end_snapshots();
-        let thread = self.0.writer_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.0.writer_thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             log::error!("the writer thread had panicked");
         }
@@ -189,7 +190,7 @@ impl Store {
     }
 
     fn writer(&self) -> Option<Arc<Writer>> {
-        self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.writer.lock().clone()
     }
 
     /// Reads a few rows by their keys.

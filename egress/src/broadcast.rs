@@ -1,9 +1,10 @@
 //! A broadcast: one encoder, and a connection for each receiver.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::rtmp::RtmpUrl;
+use parking_lot::Mutex;
 
 use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::Ffmpeg;
@@ -70,7 +71,7 @@ impl StreamSink {
         let encoded = Arc::new(Mutex::new(Encoded::default()));
         let written = Arc::clone(&encoded);
         let on_output = Box::new(move |bytes: &[u8]| {
-            let mut encoded = lock(&written);
+            let mut encoded = written.lock();
             let tags = encoded.splitter.push(bytes);
             encoded.tags.extend(tags);
         });
@@ -94,7 +95,7 @@ impl StreamSink {
 
     /// Passes on what the encoder has written.
     fn pass_on(&mut self, now: Instant) {
-        let tags = std::mem::take(&mut lock(&self.encoded).tags);
+        let tags = std::mem::take(&mut self.encoded.lock().tags);
         for tag in tags.into_iter().map(Arc::new) {
             self.bytes += u64::try_from(tag.bytes.len()).unwrap_or_default();
             if tag.kind == TagKind::Header {
@@ -120,10 +121,6 @@ impl StreamSink {
         }
         self.progress.set_targets(states);
     }
-}
-
-fn lock(encoded: &Mutex<Encoded>) -> MutexGuard<'_, Encoded> {
-    encoded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sink for StreamSink {
@@ -159,7 +156,7 @@ impl Sink for StreamSink {
     fn finish(mut self: Box<Self>) -> Result<bool, String> {
         // What the encoder still has is passed on once it has ended.
         let (encoded, encoder) = (Arc::clone(&self.encoded), self.encoder.into_process().finish(ENDING));
-        let rest = std::mem::take(&mut lock(&encoded).tags);
+        let rest = std::mem::take(&mut encoded.lock().tags);
         let now = Instant::now();
         for tag in rest.into_iter().map(Arc::new) {
             self.targets.iter_mut().for_each(|target| target.send(&tag, &self.headers, now));

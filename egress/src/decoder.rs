@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_rtc::Codec;
+use parking_lot::Mutex;
 
 use crate::composite::{Picture, Shown};
 use crate::ffmpeg::Ffmpeg;
@@ -57,7 +58,7 @@ impl VideoDecoder {
         let decoded = Arc::clone(&pictures);
         let process = start(command, move |block| {
             let Some(picture) = Picture::from_planes(width, height, block.data) else { return };
-            let mut waiting = decoded.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = decoded.lock();
             if waiting.len() == PICTURES {
                 waiting.pop_front();
             }
@@ -75,7 +76,7 @@ impl VideoDecoder {
 
     /// Returns the newest picture that was captured up to a moment, and forgets it and those before it.
     pub fn take_picture(&self, until: Duration) -> Option<Shown> {
-        let mut waiting = self.pictures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.pictures.lock();
         let mut newest = None;
         while waiting.front().is_some_and(|(at, _)| *at <= until) {
             newest = waiting.pop_front().map(|(_, picture)| picture);
@@ -86,7 +87,7 @@ impl VideoDecoder {
     /// Shows a picture at a moment, as if it had been decoded.
     #[cfg(test)]
     pub fn show(&self, at: Duration, picture: Picture) {
-        self.pictures.lock().unwrap_or_else(PoisonError::into_inner).push_back((at, picture));
+        self.pictures.lock().push_back((at, picture));
     }
 
     /// Returns whether the decoder has ended by itself.

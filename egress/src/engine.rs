@@ -1,7 +1,7 @@
 //! What starts egresses.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{EgressId, ProjectId, TrackSid};
 use conclave_rtc::Codec;
+use parking_lot::Mutex;
 
 use crate::broadcast::StreamSink;
 use crate::encoding::{BROADCAST, Media, arguments};
@@ -137,7 +138,7 @@ impl Engine {
     /// # Errors
     /// There is none, or it does not work.
     pub fn ffmpeg(&self) -> Result<Ffmpeg, FfmpegError> {
-        let mut found = self.ffmpeg.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.ffmpeg.lock();
         if let Some(ffmpeg) = &*found {
             return Ok(ffmpeg.clone());
         }

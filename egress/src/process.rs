@@ -5,11 +5,13 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 #[cfg(target_os = "linux")]
 use thread_priority::{
@@ -191,21 +193,20 @@ impl Errors {
     /// Keeps the last lines, until no process has the pipe open for writing.
     fn collect(&self, stderr: impl Read) {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-            let lines = &mut self.said.lock().unwrap_or_else(PoisonError::into_inner).last_lines;
+            let lines = &mut self.said.lock().last_lines;
             if lines.len() == KEPT_LINES {
                 lines.pop_front();
             }
             lines.push_back(String::from_utf8_lossy(&line).trim().to_owned());
         }
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).is_complete = true;
+        self.said.lock().is_complete = true;
         self.complete.notify_all();
     }
 
     /// Returns the last lines of a child that has ended.
     fn last_lines(&self) -> Vec<String> {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.complete.wait_timeout_while(said, LAST_LINES, |said| !said.is_complete);
-        let (said, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
+        self.complete.wait_while_for(&mut said, |said| !said.is_complete, LAST_LINES);
         said.last_lines.iter().cloned().collect()
     }
 }

@@ -5,7 +5,9 @@
 
 #![allow(clippy::panic, reason = "a panic is one of the faults")]
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 
 /// The environment variable that arms a panic from outside: `point:number`, for the number-th time that the point is reached in
 /// any scope.
@@ -32,10 +34,6 @@ struct Armed {
 
 static ARMED: LazyLock<Mutex<Vec<Armed>>> = LazyLock::new(|| Mutex::new(from_environment().into_iter().collect()));
 
-fn armed() -> MutexGuard<'static, Vec<Armed>> {
-    ARMED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn from_environment() -> Option<Armed> {
     let text = std::env::var(VARIABLE).ok()?;
     let (point, number) = text.rsplit_once(':')?;
@@ -45,13 +43,13 @@ fn from_environment() -> Option<Armed> {
 
 /// Lets a fault happen the next time that a point is reached. Armed several times, it happens as often.
 pub fn arm(scope: &str, point: &str, fault: Fault) {
-    armed().push(Armed { scope: Some(scope.to_owned()), point: point.to_owned(), after: 0, fault });
+    ARMED.lock().push(Armed { scope: Some(scope.to_owned()), point: point.to_owned(), after: 0, fault });
 }
 
 /// Returns the number of faults in a scope that have not happened yet.
 #[must_use]
 pub fn left(scope: &str) -> usize {
-    armed().iter().filter(|armed| armed.scope.as_deref() == Some(scope)).count()
+    ARMED.lock().iter().filter(|armed| armed.scope.as_deref() == Some(scope)).count()
 }
 
 /// Returns the fault that happens now at a point, and disarms it.
@@ -66,7 +64,7 @@ pub fn at(scope: &str, point: &str) -> Option<Fault> {
 }
 
 fn take(scope: &str, point: &str) -> Option<Fault> {
-    let mut all = armed();
+    let mut all = ARMED.lock();
     let matches = |armed: &Armed| armed.scope.as_deref().is_none_or(|of| of == scope) && armed.point == point;
     let index = all.iter().position(matches)?;
     if all[index].after > 0 {

@@ -8,9 +8,10 @@
 //! - [`take_free`](ProjectPermits::take_free): a refusal leaves no trace.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{Counts, ProjectId, RoundRobin};
@@ -85,7 +86,7 @@ impl ProjectPermits {
     }
 
     fn take_at(&self, project: &ProjectId, now: Instant, is_remembered: bool) -> Option<ProjectPermit> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.asked.retain(|_, at| now.saturating_duration_since(*at) < ASKS);
         let (own, free) = (state.taken.get(project), self.limits.total - state.taken.total());
         let has_less = own < state.share(project, self.limits.total);
@@ -102,7 +103,7 @@ impl ProjectPermits {
     /// Waits for a permit: in the order of the requests within the project, and in turn with other projects.
     pub async fn wait(&self, project: &ProjectId) -> ProjectPermit {
         let (sender, receiver) = oneshot::channel();
-        let number = self.lock().waiting.push(project, sender);
+        let number = self.state.lock().waiting.push(project, sender);
         let _position = Position { permits: self, project, number };
         self.serve();
         match receiver.await {
@@ -115,7 +116,7 @@ impl ProjectPermits {
     /// Returns how many permits no project has.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.limits.total - self.lock().taken.total()
+        self.limits.total - self.state.lock().taken.total()
     }
 
     /// Gives what is free to those that wait.
@@ -127,7 +128,7 @@ impl ProjectPermits {
     }
 
     fn next_waiting(&self) -> Option<(oneshot::Sender<ProjectPermit>, ProjectPermit)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let State { taken, waiting, .. } = &mut *state;
         if taken.total() >= self.limits.total {
             return None;
@@ -139,10 +140,6 @@ impl ProjectPermits {
     fn count(&self, state: &mut State, project: &ProjectId) -> ProjectPermit {
         state.taken.add(project.clone());
         ProjectPermit { project: project.clone(), permits: self.clone() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,14 +160,14 @@ impl State {
 
 impl Drop for ProjectPermit {
     fn drop(&mut self) {
-        self.permits.lock().taken.subtract(&self.project);
+        self.permits.state.lock().taken.subtract(&self.project);
         self.permits.serve();
     }
 }
 
 impl Drop for Position<'_> {
     fn drop(&mut self) {
-        self.permits.lock().waiting.remove(self.project, self.number);
+        self.permits.state.lock().waiting.remove(self.project, self.number);
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Add;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Allows something once in an interval: in all, or for each key. Times are of any one clock that never goes back.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K,
     /// Returns whether it is allowed for a key now.
     #[must_use]
     pub fn allow_key(&self, key: K, now: T) -> bool {
-        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = self.allowed.lock();
         allowed.retain(|_, at| now < *at + self.interval);
         let is_allowed = allowed.len() < self.most_keys && !allowed.contains_key(&key);
         if is_allowed {

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Secret, Throttle};
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
 use super::client_address::TrustedProxies;
@@ -55,7 +55,7 @@ impl AdminToken {
         let client = self.proxies.client(request);
         let now = self.clock.monotonic();
         // One lock for the limit and the comparison: requests at the same time are not compared beyond the limit.
-        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guesses = self.guesses.lock();
         if let Some(of_client) = guesses.get_mut(&client) {
             of_client.refuse_beyond_limit(now)?;
         }
@@ -145,7 +145,7 @@ mod tests {
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(host).unwrap());
             token.check(&from(&format!("{address}:1")), "guess").unwrap_err();
         }
-        let kept = token.guesses.lock().unwrap();
+        let kept = token.guesses.lock();
         assert_eq!(kept.len(), MOST_ADDRESSES);
         assert!(!kept.contains_key(&Some(ClientAddress::from(std::net::IpAddr::from([10, 0, 0, 0])))));
     }

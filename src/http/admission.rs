@@ -11,11 +11,12 @@ mod turn;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conclave_model::{ErrorCode, Problem, ProjectId, Throttle};
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -180,7 +181,7 @@ impl Admission {
     pub fn counts(&self) -> AdmittedCounts {
         let at_once = self.at_once(self.sharing.now());
         let waiting = |projects: &Mutex<Projects>| -> usize {
-            let projects = projects.lock().unwrap_or_else(PoisonError::into_inner);
+            let projects = projects.lock();
             projects.values().map(|project| project.admitted.saturating_sub(at_once)).sum()
         };
         let waiting = self.projects.iter().map(waiting).sum();
@@ -211,7 +212,7 @@ impl Admission {
     fn shard(&self, hash: u64) -> MutexGuard<'_, Projects> {
         #[allow(clippy::cast_possible_truncation)] // Any bits of the hash will do.
         let shard = hash as usize % SHARDS;
-        self.projects[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        self.projects[shard].lock()
     }
 
     fn warn(&self) {
@@ -332,7 +333,7 @@ mod tests {
         let admission = admission(100, 1, 2);
         let held: Vec<_> = (0..50).map(|_| admission.try_admit(Some(ProjectId::new())).unwrap()).collect();
         drop(held);
-        assert!(admission.projects.iter().all(|projects| projects.lock().unwrap().is_empty()));
+        assert!(admission.projects.iter().all(|projects| projects.lock().is_empty()));
         assert_eq!(admission.counts(), AdmittedCounts { running: 0, waiting: 0 });
     }
 }

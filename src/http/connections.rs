@@ -2,10 +2,11 @@
 //! what is left of the process's files and memory serves the others.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::{ClientAddress, Counts, Throttle};
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 
 use super::client_address::TrustedProxies;
@@ -87,7 +88,7 @@ impl Connections {
     }
 
     fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         if open.total >= self.max {
             self.warn(&format!("{} connections are open, as many as may be", self.max));
             return Err(ConnectionLimit::Total);
@@ -109,15 +110,11 @@ impl Connections {
             log::warn!("{what}; further ones are closed (http.max_connections)");
         }
     }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut open = self.connections.open();
+        let mut open = self.connections.open.lock();
         open.total -= 1;
         if let Some(client) = self.client {
             open.by_client.subtract(&client);
@@ -161,7 +158,7 @@ mod tests {
         held.pop();
         let _again = open("2001:db8::ffff").unwrap();
         drop(held);
-        let open = connections.open();
+        let open = connections.open.lock();
         assert_eq!((open.total, open.by_client.total()), (2, 2));
     }
 
@@ -172,6 +169,6 @@ mod tests {
             let held: Vec<_> = (0..1_100).map(|_| connections.admit(address(peer)).unwrap()).collect();
             assert_eq!(held.len(), 1_100);
         }
-        assert_eq!(connections.open().total, 0);
+        assert_eq!(connections.open.lock().total, 0);
     }
 }

@@ -1,9 +1,10 @@
 //! Locks on idempotency keys: of two requests with one key at once, the second waits for the first.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use conclave_model::idempotency::IdempotencySlot;
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 /// The keys of requests that are running or waiting. An entry lives as long as a request holds it or waits for it.
@@ -21,7 +22,7 @@ impl KeyLocks {
     /// Waits until no other request runs with this key. Requests queue here by design: no data is locked meanwhile.
     pub async fn lock(&self, slot: IdempotencySlot) -> KeyGuard<'_> {
         let queue = {
-            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut locks = self.0.lock();
             Arc::clone(locks.entry(slot.clone()).or_default())
         };
         KeyGuard { locks: self, slot, held: Some(queue.lock_owned().await) }
@@ -31,7 +32,7 @@ impl KeyLocks {
 impl Drop for KeyGuard<'_> {
     fn drop(&mut self) {
         self.held = None;
-        let mut locks = self.locks.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.locks.0.lock();
         if locks.get(&self.slot).is_some_and(|queue| Arc::strong_count(queue) == 1) {
             locks.remove(&self.slot);
         }

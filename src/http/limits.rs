@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use conclave_model::key::{ApiKey, ApiKeyPrefix};
 use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Rate, RateLimits};
+use parking_lot::RwLock;
 
 use super::client_address::TrustedProxies;
 use super::spec::OpenRates;
@@ -85,7 +85,7 @@ impl Limits {
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_lookup(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
-        let lookups = self.lookups.read().unwrap_or_else(PoisonError::into_inner);
+        let lookups = self.lookups.read();
         if lookups.refused.is_empty() || lookups.valid.contains(&hash(key.reveal())) {
             return Ok(());
         }
@@ -99,8 +99,8 @@ impl Limits {
     /// Notes that a key was valid when it was looked up.
     pub fn note_valid(&self, key: &ApiKey) {
         let hash = hash(key.reveal());
-        if !self.lookups.read().unwrap_or_else(PoisonError::into_inner).valid.contains(&hash) {
-            self.lookups_mut().valid.insert(hash);
+        if !self.lookups.read().valid.contains(&hash) {
+            self.lookups.write().valid.insert(hash);
         }
     }
 
@@ -110,16 +110,12 @@ impl Limits {
     /// 429 `rate_limited`. Until the client may send again, its keys are not looked up.
     pub fn check_invalid_key(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
         let checked = self.check_address(request);
-        let mut lookups = self.lookups_mut();
+        let mut lookups = self.lookups.write();
         lookups.valid.remove(&hash(key.reveal()));
         let wait = checked.as_ref().err().and_then(|limited| limited.retry_after);
         let refused = self.trusted_proxies.client(request).zip(wait);
         lookups.refused.extend(refused.map(|(client, wait)| (client, self.clock.monotonic() + wait)));
         checked
-    }
-
-    fn lookups_mut(&self) -> RwLockWriteGuard<'_, Lookups> {
-        self.lookups.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a request by the client's address.
@@ -176,7 +172,7 @@ impl Limits {
     /// Drops the refusals that are over.
     pub fn forget_refusals(&self) {
         let now = self.clock.monotonic();
-        self.lookups_mut().refused.retain(|_, until| *until > now);
+        self.lookups.write().refused.retain(|_, until| *until > now);
     }
 }
 

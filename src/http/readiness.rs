@@ -1,11 +1,12 @@
 //! Whether what the server needs answers. The parts are asked once a second at most, however many probes ask: each time costs a
 //! write and a call of the media plane.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::http::state::AppState;
@@ -61,7 +62,7 @@ impl Readiness {
 
     fn current(&self) -> Shared<BoxFuture<'static, Parts>> {
         let now = self.state.clock.monotonic();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         match &*last {
             Some(check) if now.saturating_sub(check.started) < MAX_AGE => check.result.clone(),
             _ => {

@@ -1,8 +1,9 @@
 //! Certificates, and the one that new connections get.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use conclave_model::Timestamp;
+use parking_lot::RwLock;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -104,13 +105,13 @@ impl Certificates {
 
     /// Replaces the certificate. Open connections keep theirs.
     pub fn replace(&self, certificate: Certificate) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(certificate);
+        *self.0.write() = Some(certificate);
     }
 
     /// Returns the present certificate.
     #[must_use]
     pub fn current(&self) -> Option<Certificate> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 }
 

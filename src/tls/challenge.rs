@@ -1,7 +1,8 @@
 //! The answer to the challenge by which a CA verifies that this server has the domain.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::sign::CertifiedKey;
 
 /// The protocol of tls-alpn-01 (RFC 8737).
@@ -59,11 +60,11 @@ impl Challenges {
     }
 
     fn current(&self) -> Option<Answer> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 
     fn set(&self, answer: Option<Answer>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = answer;
+        *self.0.write() = answer;
     }
 }
 

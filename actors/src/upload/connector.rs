@@ -1,6 +1,6 @@
 //! The HTTP client of object storage: the one of webhooks, with the same filter of addresses.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
+use parking_lot::Mutex;
 use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::http::uri::Scheme;
@@ -68,11 +69,11 @@ impl Connector {
 
     /// Returns why the last request has failed, if one has.
     pub fn take_failure(&self) -> Option<UploadFailure> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 
     fn remember(&self, failure: UploadFailure) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        *self.failure.lock() = Some(failure);
     }
 
     /// Makes a request. Blocks until the response has arrived.

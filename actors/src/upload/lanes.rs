@@ -5,10 +5,10 @@
 //! other projects.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 use conclave_model::{DestinationId, ProjectId};
+use parking_lot::Mutex;
 
 use super::UploadFailure;
 
@@ -37,7 +37,7 @@ impl Lanes {
 
     /// Waits for a permit.
     pub async fn wait(&self, project: &ProjectId, destination: &DestinationId) -> ProjectPermit {
-        let was_interrupted = self.lock().contains(destination);
+        let was_interrupted = self.destinations.lock().contains(destination);
         let lane = if was_interrupted { &self.interrupted } else { &self.working };
         lane.wait(project).await
     }
@@ -45,13 +45,9 @@ impl Lanes {
     /// Notes how an attempt has ended.
     pub fn note(&self, destination: &DestinationId, result: &Result<(), UploadFailure>) {
         match result {
-            Err(UploadFailure::Interrupted(_)) => self.lock().insert(destination.clone()),
-            Ok(()) | Err(_) => self.lock().remove(destination),
+            Err(UploadFailure::Interrupted(_)) => self.destinations.lock().insert(destination.clone()),
+            Ok(()) | Err(_) => self.destinations.lock().remove(destination),
         };
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<DestinationId>> {
-        self.destinations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use conclave_db::Store;
@@ -25,6 +25,7 @@ use conclave_model::address::AddressFilter;
 use conclave_model::filepath::FilePath;
 use conclave_model::permits::ProjectPermit;
 use conclave_model::{DestinationId, EgressId, ProjectId};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -100,7 +101,7 @@ impl Uploader {
         progress: Arc<UploadProgress>,
         done: impl FnOnce(Result<(), UploadFailure>) + Send + 'static,
     ) -> RunningUpload {
-        self.lock().push(Arc::downgrade(&progress));
+        self.running.lock().push(Arc::downgrade(&progress));
         let (lanes, path) = (Arc::clone(&self.lanes), self.path(&file.project, &file.filepath));
         let (is_cancelled, connector) = (Arc::<AtomicBool>::default(), self.connector.for_attempt());
         let attempt = Attempt { file, path, store, progress, connector, is_cancelled: Arc::clone(&is_cancelled) };
@@ -121,17 +122,13 @@ impl Uploader {
 
     /// Returns the attempts that run or wait.
     pub(crate) fn running(&self) -> Vec<Arc<UploadProgress>> {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         running.retain(|progress| progress.strong_count() > 0);
         running.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn path(&self, project: &ProjectId, filepath: &FilePath) -> PathBuf {
         self.recordings.join(project.as_str()).join(filepath.as_str())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<UploadProgress>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,9 @@
 //! What an upload has done. Read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use conclave_model::EgressId;
+use parking_lot::Mutex;
 
 /// What an upload has done, over all its attempts.
 #[derive(Debug)]
@@ -46,15 +46,11 @@ impl UploadProgress {
 
     /// Remembers the upload in parts that was begun.
     pub fn set_multipart(&self, multipart: String) {
-        *self.lock() = Some(multipart);
+        *self.multipart.lock() = Some(multipart);
     }
 
     /// Takes the upload in parts that an earlier attempt has begun.
     pub fn take_multipart(&self) -> Option<String> {
-        self.lock().take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        self.multipart.lock().unwrap_or_else(PoisonError::into_inner)
+        self.multipart.lock().take()
     }
 }

@@ -5,8 +5,9 @@
 //! end one takes several system calls and a lock that all connections share: more than most of these reads take. Shared
 //! transactions gave a third more `get_room` requests in the benchmark.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -54,7 +55,7 @@ impl PointReads {
     ) -> Result<T, StoreError> {
         // No read waits for anything, so all permits are taken only if more threads read than there are connections.
         let _permit = self.permits.acquire().await.map_err(|_| StoreError::closed())?;
-        let idle = self.idle.lock().connections.pop();
+        let idle = self.idle.0.lock().connections.pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => ReadConnection::new(connection::take(&self.connections)?),
@@ -71,25 +72,21 @@ impl PointReads {
 
     /// Ends the transactions that are kept.
     pub(super) fn end_snapshots(&self) {
-        self.idle.lock().connections.iter_mut().for_each(ReadConnection::end);
+        self.idle.0.lock().connections.iter_mut().for_each(ReadConnection::end);
     }
 }
 
 impl Idle {
-    fn lock(&self) -> MutexGuard<'_, IdleState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a connection for the next read. Returns what has to end its transaction, if no other does.
     fn keep(&self, connection: ReadConnection) -> Option<Timer> {
-        let mut idle = self.lock();
+        let mut idle = self.0.lock();
         idle.connections.push(connection);
         (!std::mem::replace(&mut idle.has_timer, true)).then(|| Timer(self.clone()))
     }
 
     /// Ends the transactions that are too old. Returns whether others are open.
     fn end_old(&self) -> bool {
-        let mut idle = self.lock();
+        let mut idle = self.0.lock();
         idle.connections.iter_mut().filter(|connection| !connection.is_young()).for_each(ReadConnection::end);
         idle.connections.iter().any(ReadConnection::is_young)
     }
@@ -109,7 +106,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let mut idle = self.0.lock();
+        let mut idle = self.0.0.lock();
         idle.has_timer = false;
         idle.connections.iter_mut().for_each(ReadConnection::end);
     }

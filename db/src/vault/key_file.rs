@@ -6,9 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use conclave_model::secret::random_bytes;
+use parking_lot::RwLock;
 
 use super::{SealKey, VaultError};
 use crate::private_file;
@@ -108,7 +109,7 @@ impl KeyFile {
     }
 
     fn known(&self) -> Arc<Ring> {
-        Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.ring.read())
     }
 
     /// Reads the keys that the file holds now.
@@ -122,7 +123,7 @@ impl KeyFile {
     }
 
     fn replace_ring(&self, mut ring: Ring) -> Arc<Ring> {
-        let mut known = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.ring.write();
         ring.former = known.all().filter(|key| ring.find(&key.id).is_none()).cloned().collect();
         *known = Arc::new(ring);
         Arc::clone(&known)

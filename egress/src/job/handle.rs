@@ -1,14 +1,15 @@
 //! The interface of a running egress.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel as unbounded, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use conclave_model::egress::EgressStatus;
 use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, PacketSink, RecordedPacket, TrackSettings};
+use parking_lot::Mutex;
 
 use crate::target::TargetState;
 
@@ -117,21 +118,21 @@ impl Progress {
     /// Returns the states of the receivers of a broadcast, in the order of its urls.
     #[must_use]
     pub fn targets(&self) -> Vec<TargetState> {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.targets.lock().clone()
     }
 
     pub(crate) fn set_targets(&self, states: Vec<TargetState>) {
-        *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = states;
+        *self.targets.lock() = states;
     }
 
     /// Returns the tracks that are left out.
     #[must_use]
     pub fn left_out(&self) -> LeftOutTracks {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.left_out.lock().clone()
     }
 
     pub(crate) fn set_left_out(&self, count: usize, first: Vec<TrackSid>) {
-        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = (count, first);
+        *self.left_out.lock() = (count, first);
     }
 
     pub(crate) fn add(counter: &AtomicU64, count: u64) {

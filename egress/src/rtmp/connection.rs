@@ -3,10 +3,12 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::client::Client;
 use super::dialler::{Dialler, Stream, describe};
@@ -62,14 +64,10 @@ struct Inner {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps the socket; an error if the connection is not wanted any more.
     fn keep(&self, socket: &TcpStream) -> Result<(), String> {
         let socket = socket.try_clone().map_err(|error| describe(&error))?;
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.socket = Some(socket);
         if inner.is_dropped { Err("the connection is not wanted any more".into()) } else { Ok(()) }
     }
@@ -90,7 +88,7 @@ impl Connection {
             let run = || Session::connect(&dialler, endpoint, &of_thread).and_then(|session| session.run(&tags));
             let ended =
                 catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("the receiver sent nonsense".into()));
-            let mut inner = of_thread.lock();
+            let mut inner = of_thread.inner.lock();
             inner.state = ConnectionState::Ended(ended.err().unwrap_or_default());
             inner.socket = None;
         })?;
@@ -99,7 +97,7 @@ impl Connection {
 
     /// Returns what it is doing.
     pub fn state(&self) -> ConnectionState {
-        self.shared.lock().state.clone()
+        self.shared.inner.lock().state.clone()
     }
 
     /// Puts a tag into the queue. Returns false if that is full, or the connection has ended.
@@ -118,7 +116,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let mut inner = self.shared.lock();
+        let mut inner = self.shared.inner.lock();
         inner.is_dropped = true;
         // One that has ended already does not care.
         inner.socket.take().map(|socket| socket.shutdown(Shutdown::Both));
@@ -175,7 +173,7 @@ impl<'a> Session<'a> {
     fn tell(&self) {
         let Some((since, bytes)) = self.accepted else { return };
         let is_read = self.client.has_acknowledged() || bytes > BUFFERED || since.elapsed() >= LASTING;
-        self.shared.lock().state = ConnectionState::Accepted { is_read };
+        self.shared.inner.lock().state = ConnectionState::Accepted { is_read };
     }
 
     /// Ends the stream, and waits for the receiver: a connection that is closed at once may lose its last bytes.

@@ -1,11 +1,11 @@
 //! The ghost participants that a search has found: LiveKit lists them, but no node has a connection to them.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conclave_model::participant::Participant;
 use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
+use parking_lot::Mutex;
 
 /// Least interval between two searches in a room.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(30);
@@ -23,17 +23,17 @@ struct RoomGhosts {
 impl GhostParticipants {
     /// Removes everything known of a room.
     pub fn forget(&self, room: &NamespacedRoom) {
-        self.lock().remove(room);
+        self.0.lock().remove(room);
     }
 
     /// Returns whether a participant is known to be a ghost.
     pub fn contains(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> bool {
-        self.lock().get(room).is_some_and(|ghosts| ghosts.sids.contains(sid))
+        self.0.lock().get(room).is_some_and(|ghosts| ghosts.sids.contains(sid))
     }
 
     /// Returns whether a search in the room is due, and records that it begins now.
     pub fn begin_search(&self, room: &NamespacedRoom, now: Timestamp) -> bool {
-        let mut rooms = self.lock();
+        let mut rooms = self.0.lock();
         match rooms.get_mut(room) {
             Some(ghosts) if ghosts.searched_at.after(SEARCH_INTERVAL) > now => false,
             Some(ghosts) => {
@@ -49,13 +49,9 @@ impl GhostParticipants {
 
     /// Adds the ghosts that a search found, and removes those that LiveKit no longer lists.
     pub fn record(&self, room: &NamespacedRoom, found: BTreeSet<ParticipantSid>, listed: &[Participant]) {
-        if let Some(ghosts) = self.lock().get_mut(room) {
+        if let Some(ghosts) = self.0.lock().get_mut(room) {
             ghosts.sids.extend(found);
             ghosts.sids.retain(|sid| listed.iter().any(|participant| participant.sid == *sid));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedRoom, RoomGhosts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

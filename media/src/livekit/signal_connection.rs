@@ -1,12 +1,13 @@
 //! The websocket by which clients join a LiveKit room. LiveKit lists a participant as soon as the handshake is complete, so
 //! this module sends and reads nothing after it: it makes the handshake by HTTP and keeps the connection.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use conclave_model::Secret;
 use conclave_model::secret::{BASE62, random_text};
+use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use thiserror::Error;
 use ureq::Agent;
@@ -103,7 +104,7 @@ struct Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         let transport = std::mem::replace(&mut self.transport, Box::new(()));
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(transport);
+        *self.slot.lock() = Some(transport);
     }
 }
 

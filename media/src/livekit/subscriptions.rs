@@ -6,11 +6,12 @@
 //! should not; and a client that subscribes to one itself receives it until the next round.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use conclave_model::participant::{Participant, ParticipantKind};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, TrackSid};
 use livekit_protocol as proto;
+use parking_lot::Mutex;
 
 use super::call_error::CallError;
 use super::calls;
@@ -134,16 +135,16 @@ struct RoomRules {
 
 impl RuleTable {
     fn set(&self, room: &NamespacedRoom, rules: SubscriptionRules) {
-        self.lock().entry(room.clone()).or_default().rules = rules;
+        self.0.lock().entry(room.clone()).or_default().rules = rules;
     }
 
     fn forget(&self, room: &NamespacedRoom) {
-        self.lock().remove(room);
+        self.0.lock().remove(room);
     }
 
     /// Returns whether the caller has to apply the rules: the room has some, and no task applies them.
     fn begin(&self, room: &NamespacedRoom) -> bool {
-        let mut rooms = self.lock();
+        let mut rooms = self.0.lock();
         let Some(entry) = rooms.get_mut(room) else { return false };
         entry.is_outdated = entry.is_applying;
         !std::mem::replace(&mut entry.is_applying, true)
@@ -151,12 +152,12 @@ impl RuleTable {
 
     /// Returns the rules to apply, and what is withheld.
     fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, Withheld)> {
-        self.lock().get(room).map(|entry| (entry.rules.clone(), entry.withheld.clone()))
+        self.0.lock().get(room).map(|entry| (entry.rules.clone(), entry.withheld.clone()))
     }
 
     /// Records what is withheld now. Returns whether the caller has to apply the rules once more.
     fn end(&self, room: &NamespacedRoom, withheld: Option<Withheld>) -> bool {
-        let mut rooms = self.lock();
+        let mut rooms = self.0.lock();
         let Some(entry) = rooms.get_mut(room) else { return false };
         if let Some(withheld) = withheld {
             entry.withheld = withheld;
@@ -167,10 +168,6 @@ impl RuleTable {
             rooms.remove(room);
         }
         again
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedRoom, RoomRules>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

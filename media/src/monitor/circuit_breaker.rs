@@ -8,10 +8,10 @@
 //!    └──────────────────────────────────────── it succeeds ──────┘
 //! ```
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conclave_model::Timestamp;
+use parking_lot::Mutex;
 
 /// The settings of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl CircuitBreaker {
     /// Returns whether a call may be made, or else how long calls are still rejected. Once the open time is over, one call is
     /// allowed, and the open time begins again for all others.
     pub fn check(&self, now: Timestamp) -> Result<(), Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match *state {
             State::Open { until } if self.is_open(until, now) => Err(until.since(now)),
             State::Open { .. } => {
@@ -61,12 +61,12 @@ impl CircuitBreaker {
 
     /// Records a call that was answered: the breaker closes.
     pub fn record_success(&self) {
-        *self.lock() = State::Closed { failures: 0 };
+        *self.state.lock() = State::Closed { failures: 0 };
     }
 
     /// Records a call that was not answered.
     pub fn record_failure(&self, now: Timestamp) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         *state = match *state {
             State::Closed { failures } if failures + 1 < self.settings.failures => {
                 State::Closed { failures: failures + 1 }
@@ -83,7 +83,7 @@ impl CircuitBreaker {
     /// Records a health check that succeeded; returns whether the breaker is closed. The success closes the breaker only once
     /// the open time is over: a plane may answer health checks and no other call.
     pub fn record_health_success(&self, now: Timestamp) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if matches!(*state, State::Open { until } if !self.is_open(until, now)) {
             *state = State::Closed { failures: 0 };
         }
@@ -92,7 +92,7 @@ impl CircuitBreaker {
 
     /// Returns until when calls are rejected; `None` if the breaker is closed.
     pub fn open_until(&self) -> Option<Timestamp> {
-        match *self.lock() {
+        match *self.state.lock() {
             State::Open { until } => Some(until),
             State::Closed { .. } => None,
         }
@@ -105,10 +105,6 @@ impl CircuitBreaker {
 
     fn open_from(&self, now: Timestamp) -> State {
         State::Open { until: now.after(self.settings.open) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

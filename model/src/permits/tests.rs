@@ -198,7 +198,7 @@ impl World<'_> {
             assert!(self.held.len() == total || !self.can_be_served(project), "project {project} waits for nothing");
         }
         assert!(self.overtaken.values().all(|times| *times <= 1), "{:?}", self.overtaken);
-        let state = self.permits.lock();
+        let state = self.permits.state.lock();
         let waiting = (0..PROJECTS).filter(|project| self.waiting.iter().any(|(waiter, _)| waiter == project));
         assert_eq!((state.taken.total(), state.waiting.keys()), (self.held.len(), waiting.count()));
         for (project, id) in self.projects.iter().enumerate() {
@@ -227,7 +227,7 @@ proptest! {
         let later = world.now + ASKS;
         drop(world);
         drop(permits.take(&projects[0], later));
-        let state = permits.lock();
+        let state = permits.state.lock();
         prop_assert!(state.taken.is_empty() && state.asked.is_empty() && state.waiting.is_empty());
     }
 }

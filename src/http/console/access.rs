@@ -3,12 +3,13 @@
 //! Sessions are in memory, so a restart, which is how a token changes, ends them. A cookie has a random id; only its hash is kept.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::COOKIE;
 use conclave_model::{Clock, ErrorCode, Problem};
+use parking_lot::Mutex;
 
 use crate::http::admin_token::AdminToken;
 use crate::http::client_address::TrustedProxies;
@@ -72,7 +73,7 @@ impl ConsoleAccess {
             Gate::Open => Some(Operator { csrf: self.form_token(b"open"), has_session: false }),
             Gate::Token(_) => {
                 let value = cookie(request)?;
-                let ends = lock(&self.sessions).get(&hash(&value)).copied()?;
+                let ends = self.sessions.lock().get(&hash(&value)).copied()?;
                 let is_open = ends > self.clock.monotonic();
                 is_open.then(|| Operator { csrf: self.form_token(value.as_bytes()), has_session: true })
             }
@@ -95,7 +96,7 @@ impl ConsoleAccess {
         expected.check(request, token.trim())?;
         let value = hex(&random().map_err(|_| Problem::internal())?);
         let now = self.clock.monotonic();
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|_, ends| *ends > now);
         drop_oldest(&mut sessions);
         sessions.insert(hash(&value), now + SESSION_LIFE);
@@ -105,7 +106,7 @@ impl ConsoleAccess {
     /// Ends the session of a request.
     pub fn sign_out(&self, request: &HttpRequest) {
         if let Some(value) = cookie(request) {
-            lock(&self.sessions).remove(&hash(&value));
+            self.sessions.lock().remove(&hash(&value));
         }
     }
 
@@ -128,10 +129,6 @@ fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
     {
         sessions.remove(&oldest);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The value of the session's cookie.
@@ -185,7 +182,7 @@ mod tests {
         let access = access(Gate::Token(Arc::new(token)));
         let open = request("127.0.0.1:1", "");
         let cookies: Vec<String> = (0..=MOST_KEPT).map(|_| access.sign_in(&open, "token").unwrap()).collect();
-        let kept = lock(&access.sessions);
+        let kept = access.sessions.lock();
         assert_eq!(kept.len(), MOST_KEPT);
         assert!(kept.contains_key(&hash(cookies.last().unwrap())));
         drop(kept);

@@ -1,11 +1,11 @@
 //! Counts of the last day, for the plots of the overview: one sample every five minutes, since the start of the server.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use conclave_db::Totals;
 use conclave_model::Timestamp;
+use parking_lot::Mutex;
 
 /// The interval between two samples.
 pub const INTERVAL: Duration = Duration::from_secs(300);
@@ -28,7 +28,7 @@ pub struct Sample {
 impl History {
     /// Adds a sample, and drops what is older than a day.
     pub fn add(&self, sample: Sample) {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.0.lock();
         if samples.len() == SAMPLES {
             samples.pop_front();
         }
@@ -37,7 +37,7 @@ impl History {
 
     /// Returns the samples, oldest first.
     pub fn samples(&self) -> Vec<Sample> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        self.0.lock().iter().copied().collect()
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the clients asked for, and what they were told.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// What a request asked for. The texts are the names by which the checks find the records.
@@ -58,16 +57,16 @@ impl Entry {
 
 impl Journal {
     pub fn add(&self, entry: Entry) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        self.0.lock().push(entry);
     }
 
     /// The number of requests that were acknowledged so far.
     pub fn acknowledged(&self) -> usize {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock();
         entries.iter().filter(|entry| entry.acknowledged().is_some()).count()
     }
 
     pub fn entries(&self) -> Vec<Entry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -1,7 +1,8 @@
 //! Webhook receivers that write down what they get.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use test_http_server::{Response, serve};
 
@@ -34,7 +35,7 @@ impl Receiver {
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
         let (log, deployment) = (Arc::clone(&received), deployment.clone());
         let address = serve(move |request, mut stream| {
-            let accepted = random.lock().unwrap_or_else(PoisonError::into_inner).f64() >= refuses;
+            let accepted = random.lock().f64() >= refuses;
             let webhook = Webhook {
                 id: request.header("webhook-id").to_owned(),
                 event: serde_json::from_slice(&request.body).unwrap_or_default(),
@@ -42,7 +43,7 @@ impl Receiver {
                 lifetime: deployment.address().map(|address| address.lifetime),
             };
             // Written down before the answer: what the server knows to be delivered is in the log.
-            log.lock().unwrap_or_else(PoisonError::into_inner).push(webhook);
+            log.lock().push(webhook);
             let _ = Response::new(if accepted { 204 } else { 503 }).send(&mut stream);
         });
         Self { url: format!("http://{address}/hook"), accepts_all: refuses == 0.0, received }
@@ -50,6 +51,6 @@ impl Receiver {
 
     /// What it got, in order.
     pub fn received(&self) -> Vec<Webhook> {
-        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.received.lock().clone()
     }
 }

@@ -4,9 +4,10 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 /// Settings of the server: quick retries, no limits, one thread for each kind of work.
@@ -80,11 +81,11 @@ impl Deployment {
         BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut line).expect("its ready line");
         let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
         let text = |field: &str| ready[field].as_str().expect("a text").to_owned();
-        let mut lifetimes = self.0.lifetimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lifetimes = self.0.lifetimes.lock();
         lifetimes.push(Lifetime { from: SystemTime::now(), to: None });
         let lifetime = u32::try_from(lifetimes.len()).expect("few starts");
         let address = Address { lifetime, api: text("api"), admin: text("admin"), key: text("api_key") };
-        *self.0.address.write().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
+        *self.0.address.write() = Some(address.clone());
         Running { child, address }
     }
 
@@ -92,8 +93,8 @@ impl Deployment {
     pub fn kill(&self, mut running: Running) {
         // Late requests of this server are not those of the next.
         running.child.kill().expect("a server that runs");
-        *self.0.address.write().unwrap_or_else(PoisonError::into_inner) = None;
-        let mut lifetimes = self.0.lifetimes.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.0.address.write() = None;
+        let mut lifetimes = self.0.lifetimes.lock();
         lifetimes.last_mut().expect("a lifetime").to = Some(SystemTime::now());
         drop(lifetimes);
         running.child.wait().expect("its end");
@@ -101,11 +102,11 @@ impl Deployment {
 
     /// The running server.
     pub fn address(&self) -> Option<Address> {
-        self.0.address.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.address.read().clone()
     }
 
     pub fn lifetimes(&self) -> Vec<Lifetime> {
-        self.0.lifetimes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lifetimes.lock().clone()
     }
 
     fn log(&self) -> String {

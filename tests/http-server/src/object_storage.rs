@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::{Request, Response, serve};
 
@@ -64,51 +66,43 @@ impl ObjectStorage {
 
     /// Lets the next parts fail so, one fault each.
     pub fn fail_parts(&self, faults: &[Fault]) {
-        self.lock().faults.extend(faults);
+        self.state.lock().faults.extend(faults);
     }
 
     /// Refuses all requests with a status, or none.
     pub fn refuse(&self, status: Option<u16>) {
-        self.lock().refusal = status;
+        self.state.lock().refusal = status;
     }
 
     /// Ends the stalled requests, without answers.
     pub fn release(&self) {
-        self.lock().is_released = true;
+        self.state.lock().is_released = true;
     }
 
     /// The object `bucket/name`.
     #[must_use]
     pub fn object(&self, name: &str) -> Option<Vec<u8>> {
-        self.lock().objects.get(name).cloned()
+        self.state.lock().objects.get(name).cloned()
     }
 
     /// The names of all objects.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.lock().objects.keys().cloned().collect()
+        self.state.lock().objects.keys().cloned().collect()
     }
 
     /// Uploads in parts that were begun, parts that arrived, requests that stall, and uploads that were neither completed nor aborted.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize, usize) {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.begun, state.parts, state.stalled, state.uploads.len())
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
-    let fault = if request.method == "PUT" { lock(state).faults.pop_front() } else { None };
+    let fault = if request.method == "PUT" { state.lock().faults.pop_front() } else { None };
     let response = match fault {
-        None => lock(state).handle(request),
+        None => state.lock().handle(request),
         Some(Fault::Status(status)) => error(status, "InternalError"),
         Some(Fault::Cut) => return,
         Some(Fault::Stall) => return stall(state),
@@ -118,8 +112,8 @@ fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
 }
 
 fn stall(state: &Mutex<State>) {
-    lock(state).stalled += 1;
-    while !lock(state).is_released {
+    state.lock().stalled += 1;
+    while !state.lock().is_released {
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -14,9 +14,10 @@ mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use livekit_protocol as proto;
+use parking_lot::{Mutex, MutexGuard};
 
 pub use clients::Refused;
 pub use faults::Fault;
@@ -140,7 +141,7 @@ impl Double {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

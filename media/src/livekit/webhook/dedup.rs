@@ -1,7 +1,8 @@
 //! The ids of webhooks that were handled recently, so that a repeated webhook has no effect.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Number of ids that are kept. LiveKit repeats an event within seconds or not at all.
 const CAPACITY: usize = 10_000;
@@ -54,7 +55,7 @@ impl Drop for DedupTicket<'_> {
 impl WebhookDedup {
     /// Looks up an id and marks it as in progress if it is new.
     pub fn begin(&self, id: &str) -> DedupState<'_> {
-        let mut ids = self.lock();
+        let mut ids = self.0.lock();
         if ids.recorded.contains(id) {
             DedupState::Recorded
         } else if ids.in_progress.insert(id.into()) {
@@ -65,7 +66,7 @@ impl WebhookDedup {
     }
 
     fn end(&self, id: &str, is_recorded: bool) {
-        let mut ids = self.lock();
+        let mut ids = self.0.lock();
         ids.in_progress.remove(id);
         if is_recorded && ids.recorded.insert(id.into()) {
             ids.order.push_back(id.into());
@@ -75,10 +76,6 @@ impl WebhookDedup {
                 ids.recorded.remove(&oldest);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ids> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

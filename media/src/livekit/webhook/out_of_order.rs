@@ -6,9 +6,9 @@
 //! reconciliation. The control plane records each of them once, however often it is sent.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use conclave_model::{ParticipantSid, TrackSid};
+use parking_lot::Mutex;
 
 use crate::port::{MediaEvent, Report};
 
@@ -35,7 +35,7 @@ impl OutOfOrderEvents {
     /// Sends the reports of one event by `send`, and after a join also the reports that arrived before it. The reports of
     /// concurrent events are not interleaved.
     pub fn send_in_order<T>(&self, reports: Vec<Report>, send: impl FnMut(Report) -> T) -> Vec<T> {
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.0.lock();
         let mut overdue = Vec::new();
         for report in &reports {
             match &report.event {
@@ -116,7 +116,7 @@ mod tests {
                 assert_eq!(events.send_in_order(vec![report], |_| ()).len(), 1);
             }
         }
-        let recent = events.0.lock().unwrap();
+        let recent = events.0.lock();
         for queue in [&recent.left, &recent.published] {
             assert_eq!((queue.0.len(), queue.0[0].0.0.as_str()), (CAPACITY, "PA_1"));
         }
