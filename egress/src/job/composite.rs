@@ -1,6 +1,7 @@
 //! The composition of a room or of one participant: pictures and samples at regular times, a fixed delay behind the call.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -292,10 +293,10 @@ impl Job for CompositeJob {
         input.push(packet, clock, &Means { ffmpeg: &self.composition.ffmpeg, places })
     }
 
-    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String> {
+    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
         self.attend_from(attendees, Instant::now());
         // The recording goes on without anyone.
-        Ok(true)
+        Ok(ControlFlow::Continue(()))
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), String> {

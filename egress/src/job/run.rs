@@ -1,5 +1,6 @@
 //! The loop of an egress, around what it does.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ pub trait Job {
     /// Takes a packet of a track.
     fn packet(&mut self, packet: RecordedPacket) -> Result<(), String>;
 
-    /// Takes the participants and tracks that the egress contains from now on. Returns whether it goes on.
-    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String>;
+    /// Takes the participants and tracks that the egress contains from now on. Breaks if it is complete.
+    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String>;
 
     /// Does what is due now.
     fn tick(&mut self, now: Instant) -> Result<(), String>;
@@ -52,9 +53,9 @@ pub fn run(
         Err(error) => return on_event(JobEvent::Ended { status: EgressStatus::Failed, error: Some(error) }),
     };
     let mut room = Room::default();
-    let ended = room.take(&mut *job, first).and_then(|goes_on| match goes_on {
-        true => run_until_end((&mut *job, room), inputs, limits, &mut on_event),
-        false => Ok(End::Stopped),
+    let ended = room.take(&mut *job, first).and_then(|flow| match flow {
+        ControlFlow::Continue(()) => run_until_end(&mut *job, room, inputs, limits, &mut on_event),
+        ControlFlow::Break(()) => Ok(End::Stopped),
     });
     let was_active = job.is_active();
     let ended = ended.and_then(|end| take_rest(&mut *job, inputs).map(|()| end));
@@ -82,35 +83,35 @@ struct Room {
 }
 
 impl Room {
-    /// Takes news. Returns whether the egress goes on.
-    fn take(&mut self, job: &mut dyn Job, news: News) -> Result<bool, String> {
+    /// Takes news. Breaks if the egress ends.
+    fn take(&mut self, job: &mut dyn Job, news: News) -> Result<ControlFlow<()>, String> {
         match news {
             News::Attendance { attendees, is_room_empty } => {
                 self.empty_since = is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
                 job.attend(attendees)
             }
-            News::Stop => Ok(false),
+            News::Stop => Ok(ControlFlow::Break(())),
         }
     }
 
-    /// Takes all news. Returns whether the egress goes on.
-    fn take_all(&mut self, job: &mut dyn Job, inputs: &Inputs) -> Result<bool, String> {
+    /// Takes all news. Breaks if the egress ends.
+    fn take_all(&mut self, job: &mut dyn Job, inputs: &Inputs) -> Result<ControlFlow<()>, String> {
         loop {
-            match inputs.news.try_recv() {
-                Ok(news) => {
-                    if !self.take(job, news)? {
-                        return Ok(false);
-                    }
-                }
-                Err(TryRecvError::Empty) => return Ok(true),
-                Err(TryRecvError::Disconnected) => return Ok(false),
+            let flow = match inputs.news.try_recv() {
+                Ok(news) => self.take(job, news)?,
+                Err(TryRecvError::Empty) => return Ok(ControlFlow::Continue(())),
+                Err(TryRecvError::Disconnected) => ControlFlow::Break(()),
+            };
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
     }
 }
 
 fn run_until_end(
-    (job, mut room): (&mut dyn Job, Room),
+    job: &mut dyn Job,
+    mut room: Room,
     inputs: &Inputs,
     limits: Limits,
     on_event: &mut impl FnMut(JobEvent),
@@ -118,7 +119,7 @@ fn run_until_end(
     let start = Instant::now();
     let (mut tick, mut was_active) = (start, false);
     loop {
-        if !room.take_all(job, inputs)? {
+        if room.take_all(job, inputs)?.is_break() {
             return Ok(End::Stopped);
         }
         take_packets(job, inputs, tick)?;
@@ -180,8 +181,8 @@ mod tests {
             Ok(())
         }
 
-        fn attend(&mut self, _: Vec<Attendee>) -> Result<bool, String> {
-            Ok(true)
+        fn attend(&mut self, _: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
+            Ok(ControlFlow::Continue(()))
         }
 
         fn tick(&mut self, _: Instant) -> Result<(), String> {

@@ -3,6 +3,7 @@
 //! The file lasts as long as the recording. While nothing is sent of audio, it is silent. Video begins with its first key frame, at the
 //! time of that; while nothing is sent of it later, the last frame stays.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -165,11 +166,11 @@ impl Job for TrackJob {
         frames.into_iter().try_for_each(|frame| self.write(frame))
     }
 
-    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<bool, String> {
+    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
         let has_track = |attendee: &Attendee| attendee.tracks.iter().any(|track| track.sid == self.track);
         self.attendee = attendees.into_iter().find(has_track);
         // Without its track, the recording is complete.
-        Ok(self.attendee.is_some())
+        Ok(if self.attendee.is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! Reading a stream as it arrives.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::id;
@@ -50,27 +51,27 @@ impl Reader {
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Block> {
         self.buffer.extend_from_slice(bytes);
         let mut blocks = Vec::new();
-        while self.read_element(&mut blocks) {}
+        while self.read_element(&mut blocks).is_continue() {}
         self.buffer.drain(..self.read);
         self.read = 0;
         blocks
     }
 
-    /// Reads an element, or the header of one whose children are read; returns whether one was complete.
-    fn read_element(&mut self, blocks: &mut Vec<Block>) -> bool {
+    /// Reads an element, or the header of one whose children are read. Breaks if none is complete.
+    fn read_element(&mut self, blocks: &mut Vec<Block>) -> ControlFlow<()> {
         let rest = &self.buffer[self.read..];
         if self.skipped > 0 {
             let skipped = usize::try_from(self.skipped).unwrap_or(usize::MAX).min(rest.len());
             self.read += skipped;
             self.skipped -= u64::try_from(skipped).unwrap_or_default();
-            return self.skipped == 0;
+            return if self.skipped == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
         }
-        let Some(Header { id, size, length }) = header(rest) else { return false };
+        let Some(Header { id, size, length }) = header(rest) else { return ControlFlow::Break(()) };
         match (id, size) {
             (id::SEGMENT | id::INFO | id::CLUSTER | id::BLOCK_GROUP, _) | (_, None) => self.read += length,
             (id::TIMESTAMP_SCALE | id::TIMESTAMP | id::SIMPLE_BLOCK | id::BLOCK, Some(size)) if size <= LARGEST => {
                 let end = length + usize::try_from(size).unwrap_or_default();
-                let Some(content) = rest.get(length..end) else { return false };
+                let Some(content) = rest.get(length..end) else { return ControlFlow::Break(()) };
                 match id {
                     id::TIMESTAMP_SCALE => self.scale = unsigned(content),
                     id::TIMESTAMP => self.cluster = unsigned(content),
@@ -83,7 +84,7 @@ impl Reader {
                 self.skipped = size;
             }
         }
-        true
+        ControlFlow::Continue(())
     }
 }
 
