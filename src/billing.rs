@@ -13,11 +13,10 @@ use std::time::Duration;
 
 use conclave_model::usage::BillingVerdict;
 use conclave_model::{Clock, ProjectId, Secret};
+use conclave_outbound::http::Request;
+use conclave_outbound::{Client, Error, config};
 use parking_lot::Mutex;
-use rustls::crypto::aws_lc_rs;
 use serde::Deserialize;
-use ureq::Agent;
-use ureq::tls::TlsConfig;
 use url::Url;
 
 /// Limit for the whole request, from name resolution to the last byte of the body.
@@ -76,18 +75,13 @@ impl BillingClient {
     /// Creates a client of the service at `url`, which sends `token` as a bearer token.
     #[must_use]
     pub fn new(url: Url, token: Option<Secret>, clock: Clock) -> Self {
-        let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
-        let config = Agent::config_builder()
-            .tls_config(tls.build())
+        // Connections are not reused: one that the service has closed meanwhile would look like an outage.
+        let config = config()
             .timeout_global(Some(TIMEOUT))
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
             .max_response_header_size(MAX_RESPONSE_BYTES)
             .max_idle_connections(0)
             .build();
-        let service = Arc::new(Service { agent: config.into(), url, token });
+        let service = Arc::new(Service { client: Client::new(config, MAX_RESPONSE_BYTES as u64), url, token });
         Self { service, clock, cache: Mutex::default() }
     }
 
@@ -128,7 +122,7 @@ impl BillingClient {
 /// The blocking HTTP client and the address of the service.
 #[derive(Debug)]
 struct Service {
-    agent: Agent,
+    client: Client,
     url: Url,
     token: Option<Secret>,
 }
@@ -142,19 +136,17 @@ struct StandingResponse {
 impl Service {
     /// Sends the request. Blocks for [`TIMEOUT`] at most.
     fn fetch_verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
-        let mut request = self.agent.get(self.standing_url(project).as_str()).header("Accept", "application/json");
-        // Connections are not reused: one that the service has closed meanwhile would look like an outage.
+        let mut request = Request::get(self.standing_url(project).as_str()).header("Accept", "application/json");
         request = request.header("Connection", "close");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {}", token.reveal()));
         }
-        let mut response = request.call()?;
+        let response = self.client.send(request.body("").map_err(Error::from)?)?;
         if response.status() != 200 {
             return Err(BillingError::Status(response.status().as_u16()));
         }
-        let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES as u64).read_to_vec()?;
-        let response: StandingResponse = serde_json::from_slice(&body).map_err(|_| BillingError::UnknownStanding)?;
-        Ok(response.standing)
+        let body: Result<StandingResponse, _> = serde_json::from_slice(response.body());
+        Ok(body.map_err(|_| BillingError::UnknownStanding)?.standing)
     }
 
     fn standing_url(&self, project: &ProjectId) -> Url {
@@ -167,16 +159,14 @@ impl Service {
     }
 }
 
-impl From<ureq::Error> for BillingError {
-    fn from(error: ureq::Error) -> Self {
+impl From<Error> for BillingError {
+    fn from(error: Error) -> Self {
         match error {
-            ureq::Error::Timeout(_) => Self::TimedOut,
-            ureq::Error::HostNotFound => Self::Unreachable("its host name cannot be resolved"),
-            ureq::Error::Io(_) => Self::Unreachable("the connection failed"),
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::TlsRequired => {
-                Self::Unreachable("the TLS handshake failed")
-            }
-            ureq::Error::BodyExceedsLimit(_) => Self::UnknownStanding,
+            Error::Timeout(_) => Self::TimedOut,
+            Error::HostNotFound => Self::Unreachable("its host name cannot be resolved"),
+            Error::Io(_) => Self::Unreachable("the connection failed"),
+            Error::Rustls(_) | Error::Tls(_) | Error::TlsRequired => Self::Unreachable("the TLS handshake failed"),
+            Error::BodyExceedsLimit(_) => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),
         }
     }

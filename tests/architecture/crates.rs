@@ -11,17 +11,26 @@ pub struct Layer {
 }
 
 /// From the top down, as ARCHITECTURE.md draws them.
-pub const LAYERS: [Layer; 7] = [
+pub const LAYERS: [Layer; 8] = [
     Layer {
         name: "conclave",
         folder: "",
-        may_use: &["conclave-actors", "conclave-media", "conclave-db", "conclave-model"],
+        may_use: &["conclave-actors", "conclave-media", "conclave-db", "conclave-outbound", "conclave-model"],
     },
-    Layer { name: "conclave-actors", folder: "actors", may_use: &["conclave-media", "conclave-db", "conclave-model"] },
-    Layer { name: "conclave-media", folder: "media", may_use: &["conclave-egress", "conclave-rtc", "conclave-model"] },
+    Layer {
+        name: "conclave-actors",
+        folder: "actors",
+        may_use: &["conclave-media", "conclave-db", "conclave-outbound", "conclave-model"],
+    },
+    Layer {
+        name: "conclave-media",
+        folder: "media",
+        may_use: &["conclave-egress", "conclave-rtc", "conclave-outbound", "conclave-model"],
+    },
     Layer { name: "conclave-egress", folder: "egress", may_use: &["conclave-rtc", "conclave-model"] },
     Layer { name: "conclave-rtc", folder: "rtc", may_use: &["conclave-model"] },
     Layer { name: "conclave-db", folder: "db", may_use: &["conclave-model"] },
+    Layer { name: "conclave-outbound", folder: "outbound", may_use: &["conclave-model"] },
     Layer { name: "conclave-model", folder: "model", may_use: &[] },
 ];
 

@@ -18,9 +18,8 @@ use conclave_db::DueDelivery;
 use conclave_model::Timestamp;
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
-use rustls::crypto::aws_lc_rs;
+use conclave_outbound::config;
 use ureq::Agent;
-use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
@@ -143,15 +142,8 @@ struct IdleConnections {
 }
 
 fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections) -> Agent {
-    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
-    let config = Agent::config_builder()
-        .tls_config(tls.build())
+    let config = config()
         .timeout_global(Some(timeout))
-        .max_redirects(0)
-        .http_status_as_error(false)
-        // A proxy would resolve the name itself, past the filter.
-        .proxy(None)
-        .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
         .max_response_header_size(MAX_RESPONSE_HEAD)
         .input_buffer_size(BUFFER)
         .output_buffer_size(BUFFER)

@@ -6,17 +6,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use conclave_model::address::AddressFilter;
+use conclave_outbound::config;
 use http_body_util::BodyExt as _;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use parking_lot::Mutex;
-use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::http::uri::Scheme;
 use ureq::http::{Method, Request, Response};
-use ureq::tls::TlsConfig;
 use ureq::unversioned::transport::DefaultConnector;
 
 use super::UploadFailure;
@@ -45,18 +44,11 @@ pub(super) struct Connector {
 impl Connector {
     /// Returns a client that dials only addresses that `filter` permits.
     pub fn new(filter: AddressFilter) -> Self {
-        let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
-        let config = Agent::config_builder()
-            .tls_config(tls.build())
+        let config = config()
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_send_body(Some(PART_TIMEOUT))
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .timeout_recv_body(Some(RESPONSE_TIMEOUT))
-            .max_redirects(0)
-            .http_status_as_error(false)
-            // A proxy would resolve the name itself, past the filter.
-            .proxy(None)
-            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
         Self { agent, allows_http: false, failure: Arc::default() }

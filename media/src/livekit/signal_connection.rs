@@ -7,15 +7,13 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use conclave_model::Secret;
 use conclave_model::secret::{BASE62, random_text};
+use conclave_outbound::http::{HeaderValue, StatusCode};
+use conclave_outbound::transport::{Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport};
+use conclave_outbound::{Agent, DefaultResolver, Error, config};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
-use thiserror::Error;
-use ureq::Agent;
-use ureq::http::{HeaderValue, StatusCode};
-use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport};
 
-use super::transport::{config, describe_http, http_url};
+use super::transport::{describe_http, http_url};
 
 /// What a server hashes with the key of a handshake (RFC 6455, section 1.3).
 const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -24,7 +22,7 @@ const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub(super) struct SignalConnection(#[expect(dead_code, reason = "held open, not used")] Slot);
 
 /// Why no signal connection could be opened.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ConnectError {
     /// The server answered the handshake with this HTTP status.
     #[error("{0} came back for a websocket: check what is in front of LiveKit")]
@@ -85,11 +83,7 @@ struct Keeper(Slot);
 impl Connector<Box<dyn Transport>> for Keeper {
     type Out = Kept;
 
-    fn connect(
-        &self,
-        _: &ConnectionDetails<'_>,
-        opened: Option<Box<dyn Transport>>,
-    ) -> Result<Option<Kept>, ureq::Error> {
+    fn connect(&self, _: &ConnectionDetails<'_>, opened: Option<Box<dyn Transport>>) -> Result<Option<Kept>, Error> {
         Ok(opened.map(|transport| Kept { transport, slot: Arc::clone(&self.0) }))
     }
 }
@@ -113,11 +107,11 @@ impl Transport for Kept {
         self.transport.buffers()
     }
 
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.transport.transmit_output(amount, timeout)
     }
 
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         self.transport.await_input(timeout)
     }
 

@@ -1,26 +1,10 @@
-//! What the API client and the websocket connection share: how they call, and their descriptions of network errors for the
+//! What the API client and the websocket connection share: where they call, and their descriptions of network errors for the
 //! operator.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::crypto::aws_lc_rs;
-use ureq::Agent;
-use ureq::config::ConfigBuilder;
-use ureq::tls::TlsConfig;
-use ureq::typestate::AgentScope;
-
-/// Returns how LiveKit is called.
-pub(super) fn config() -> ConfigBuilder<AgentScope> {
-    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
-    Agent::config_builder()
-        .tls_config(tls.build())
-        .max_redirects(0)
-        .http_status_as_error(false)
-        .proxy(None)
-        .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
-}
+use conclave_outbound::Error;
 
 /// Returns where the server at `url` is called: `http://host:7880` for `ws://host:7880/`.
 pub(super) fn http_url(url: &str) -> String {
@@ -34,16 +18,16 @@ pub(super) fn http_url(url: &str) -> String {
 }
 
 /// Describes why an HTTP request to LiveKit failed.
-pub(super) fn describe_http(error: &ureq::Error, timeout: Duration) -> String {
+pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
     match error {
-        ureq::Error::Timeout(_) => timed_out(timeout),
-        ureq::Error::HostNotFound => "LiveKit's name is not resolved: check media.url".into(),
-        ureq::Error::Io(error) => describe_io(error, timeout),
-        ureq::Error::ConnectionFailed => "LiveKit is not reached: check media.url".into(),
-        ureq::Error::Rustls(error) => format!("TLS with LiveKit failed: {error}"),
-        ureq::Error::Tls(_) | ureq::Error::TlsRequired => "TLS with LiveKit failed".into(),
-        ureq::Error::Protocol(_) => "what answers at media.url does not speak HTTP as LiveKit does".into(),
-        ureq::Error::BodyExceedsLimit(_) => "LiveKit's answer is too large".into(),
+        Error::Timeout(_) => timed_out(timeout),
+        Error::HostNotFound => "LiveKit's name is not resolved: check media.url".into(),
+        Error::Io(error) => describe_io(error, timeout),
+        Error::ConnectionFailed => "LiveKit is not reached: check media.url".into(),
+        Error::Rustls(error) => format!("TLS with LiveKit failed: {error}"),
+        Error::Tls(_) | Error::TlsRequired => "TLS with LiveKit failed".into(),
+        Error::Protocol(_) => "what answers at media.url does not speak HTTP as LiveKit does".into(),
+        Error::BodyExceedsLimit(_) => "LiveKit's answer is too large".into(),
         _ => "the call to LiveKit could not be made: check media.url".into(),
     }
 }

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Clock, Secret};
+use conclave_outbound::http::Request;
+use conclave_outbound::http::header::CONTENT_TYPE;
+use conclave_outbound::{Client, Error, config};
 use prost::Message;
 use tokio::sync::Semaphore;
-use ureq::Agent;
-use ureq::http::header::CONTENT_TYPE;
 
 use super::access_token::api_token;
 use super::call_error::CallError;
 use super::calls::{Call, CallTimeout};
-use super::transport::{config, describe_http, http_url};
+use super::transport::{describe_http, http_url};
 use crate::token::TokenSigner;
 
 /// Calls that may run at once. Moderation is rare and LiveKit is near, so more than these mean an outage that has not been
@@ -32,7 +33,7 @@ const PROTOBUF: &str = "application/protobuf";
 
 /// A client of one LiveKit server.
 pub(super) struct TwirpClient {
-    agent: Agent,
+    client: Client,
     /// The url to which the path of a call is appended.
     base_url: String,
     timeout: Duration,
@@ -61,7 +62,7 @@ impl TwirpClient {
         let config = config().max_idle_age(MAX_IDLE).build();
         let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
         Self {
-            agent: config.into(),
+            client: Client::new(config, MAX_RESPONSE_BYTES),
             base_url: format!("{}/twirp/livekit.", http_url(url)),
             timeout,
             signer,
@@ -91,35 +92,31 @@ impl TwirpClient {
                 "{MAX_CONCURRENT_CALLS} calls to LiveKit are under way and none ends"
             )));
         };
-        let agent = self.agent.clone();
+        let client = self.client.clone();
         let response = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            send(&agent, &request)
+            send(&client, request)
         });
         response.await.unwrap_or_else(|_| Err(CallError::Unavailable("the call was cancelled".into())))
     }
 }
 
 /// Sends a request and returns the body of its response.
-fn send(agent: &Agent, request: &HttpRequest) -> Result<Vec<u8>, CallError> {
-    let unavailable = |error: ureq::Error| CallError::Unavailable(describe_http(&error, request.timeout));
-    let response = agent
-        .post(&request.url)
-        .config()
-        .timeout_global(Some(request.timeout))
-        .build()
-        .header("Authorization", format!("Bearer {}", request.token.reveal()))
+fn send(client: &Client, request: HttpRequest) -> Result<Vec<u8>, CallError> {
+    let HttpRequest { url, token, body, timeout } = request;
+    let request = Request::post(url)
+        .header("Authorization", format!("Bearer {}", token.reveal()))
         .header("Content-Type", PROTOBUF)
-        .header("X-Twirp-Timeout-Ms", request.timeout.as_millis().to_string())
-        .send(request.body.as_slice());
-    let mut response = response.map_err(unavailable)?;
-    let status = response.status().as_u16();
-    let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES).read_to_vec().map_err(unavailable)?;
+        .header("X-Twirp-Timeout-Ms", timeout.as_millis().to_string())
+        .body(body);
+    let response = request.map_err(Error::from).and_then(|request| client.send_within(timeout, request));
+    let response = response.map_err(|error| CallError::Unavailable(describe_http(&error, timeout)))?;
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_protobuf = content_type.is_some_and(|value| value.as_bytes().starts_with(PROTOBUF.as_bytes()));
-    match status {
+    let (parts, body) = response.into_parts();
+    match parts.status.as_u16() {
         200 if is_protobuf => Ok(body),
         200 => Err(CallError::Unavailable("what answers at media.url is not LiveKit's API".into())),
-        _ => Err(CallError::from_response(status, &body)),
+        status => Err(CallError::from_response(status, &body)),
     }
 }

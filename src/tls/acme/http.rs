@@ -1,21 +1,19 @@
-//! The requests to the CA, which `ureq` sends in the blocking pool.
+//! The requests to the CA, which are sent in the blocking pool.
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::Bytes;
+use conclave_outbound::http::Request;
+use conclave_outbound::http::header::USER_AGENT;
+use conclave_outbound::tls::{Certificate, RootCerts};
+use conclave_outbound::{Client, config_trusting};
 use http_body_util::{BodyExt, Collected};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::RootCertStore;
-use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use ureq::Agent;
-use ureq::http::Request;
-use ureq::http::header::USER_AGENT;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::config::{AcmeConfig, ConfigError};
 
@@ -32,7 +30,7 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> 
 
 /// Sends the requests of an ACME client. Clones share connections.
 #[derive(Debug, Clone)]
-pub struct AcmeHttp(Agent);
+pub struct AcmeHttp(Client);
 
 impl AcmeHttp {
     /// Returns a client that trusts the built-in root certificates, or those in the file of `tls.acme_root`.
@@ -41,19 +39,13 @@ impl AcmeHttp {
     /// The file cannot be read or has no root certificate.
     pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
         let roots = config.root.as_deref().map_or(Ok(RootCerts::WebPki), read_roots)?;
-        let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
-        let config = Agent::config_builder()
+        let config = config_trusting(roots)
             .https_only(true)
             .timeout_global(Some(TIMEOUT))
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
             .max_response_header_size(MAX_HEADER_BYTES)
             .max_idle_age(MAX_IDLE)
-            .tls_config(tls.root_certs(roots).build())
             .build();
-        Ok(Self(config.into()))
+        Ok(Self(Client::new(config, MAX_BODY_BYTES)))
     }
 }
 
@@ -72,25 +64,24 @@ fn read_roots(path: &Path) -> Result<RootCerts, ConfigError> {
 
 impl HttpClient for AcmeHttp {
     fn request(&self, request: Request<BodyWrapper<Bytes>>) -> ResponseFuture {
-        let agent = self.0.clone();
+        let client = self.0.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
             // That of the library would take precedence.
             head.headers.remove(USER_AGENT);
             let body = body.collect().await.map_or_else(|never| match never {}, Collected::to_bytes);
-            let request = Request::from_parts(head, body.to_vec());
-            let sent = tokio::task::spawn_blocking(move || send(&agent, request)).await;
+            let sent = tokio::task::spawn_blocking(move || send(&client, Request::from_parts(head, body))).await;
             sent.unwrap_or_else(|_| Err(Error::Other("the request was cancelled".into())))
         })
     }
 }
 
 /// Sends a request and reads its response. Blocks for [`TIMEOUT`] at most.
-fn send(agent: &Agent, request: Request<Vec<u8>>) -> Result<BytesResponse, Error> {
+fn send(client: &Client, request: Request<Bytes>) -> Result<BytesResponse, Error> {
     let host = request.uri().host().unwrap_or_default().to_owned();
-    let failed = |error: ureq::Error| Error::Other(format!("{host} cannot be reached: {error}").into());
-    let (parts, mut body) = agent.run(request).map_err(failed)?.into_parts();
-    let body = body.with_config().limit(MAX_BODY_BYTES).read_to_vec().map_err(failed)?;
+    let response = client.send(request);
+    let response = response.map_err(|error| Error::Other(format!("{host} cannot be reached: {error}").into()))?;
+    let (parts, body) = response.into_parts();
     let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(&body).is_ok();
     // The library looks for the problem in the body of an error, and would complain about its syntax.
     if !parts.status.is_success() && !is_json {

@@ -1,0 +1,13 @@
+//! Requests to other servers: receivers of webhooks, object storage, LiveKit, billing, the CA of certificates.
+//!
+//! No other crate depends on `ureq`. What holds for all requests is here: [`config`] says how servers are called, and a
+//! [`Client`] reads no more than it was created for. Callers add their deadlines and limits.
+//!
+//! Requests block their thread. Callers send them from the blocking pool or from threads of their own.
+
+mod client;
+
+pub use client::{Client, config, config_trusting};
+pub use ureq::unversioned::resolver::DefaultResolver;
+pub use ureq::unversioned::transport;
+pub use ureq::{Agent, Error, http, tls};
