@@ -14,7 +14,7 @@ use std::time::Duration;
 use conclave_model::usage::BillingVerdict;
 use conclave_model::{Clock, ProjectId, Secret};
 use conclave_outbound::http::Request;
-use conclave_outbound::{Client, Error, config};
+use conclave_outbound::{Client, Error, Failure, config};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use url::Url;
@@ -161,12 +161,14 @@ impl Service {
 
 impl From<Error> for BillingError {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Timeout(_) => Self::TimedOut,
-            Error::HostNotFound => Self::Unreachable("its host name cannot be resolved"),
-            Error::Io(_) => Self::Unreachable("the connection failed"),
-            Error::Rustls(_) | Error::Tls(_) | Error::TlsRequired => Self::Unreachable("the TLS handshake failed"),
-            Error::BodyExceedsLimit(_) => Self::UnknownStanding,
+        match Failure::from(&error) {
+            Failure::TimedOut => Self::TimedOut,
+            Failure::NameNotResolved => Self::Unreachable("its host name cannot be resolved"),
+            Failure::Refused | Failure::Unreachable | Failure::Closed | Failure::ConnectionFailed => {
+                Self::Unreachable("the connection failed")
+            }
+            Failure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
+            Failure::LargeBody => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),
         }
     }

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_model::address::AddressFilter;
 use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::config::{Config, ConfigBuilder};
 use ureq::http::{Method, Request, Response};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
+use ureq::unversioned::transport::DefaultConnector;
+
+use crate::resolver::FilteredResolver;
 
 /// Returns how servers are called: by HTTP or HTTPS, without redirects and without a proxy. A response is a success whatever its
 /// status. TLS trusts the root certificates built into the binary, so that an image without any can call. The caller adds its
@@ -44,6 +48,13 @@ impl Client {
     #[must_use]
     pub fn new(config: Config, max_body: u64) -> Self {
         Self { agent: config.into(), max_body }
+    }
+
+    /// Returns a client that reads bodies of up to `max_body` bytes, and dials only addresses that `filter` permits.
+    #[must_use]
+    pub fn filtered(config: Config, max_body: u64, filter: AddressFilter) -> Self {
+        let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
+        Self { agent, max_body }
     }
 
     /// Sends a request and reads its response. Blocks for as long as the client's deadlines permit.

@@ -5,9 +5,16 @@
 //!
 //! Requests block their thread. Callers send them from the blocking pool or from threads of their own.
 
+//!
+//! Where a project has supplied the url, the client is [`Client::filtered`]: the [`resolver`] refuses addresses in the operator's
+//! network. [`Failure`] says why a request has no response.
+
 mod client;
+mod failure;
+pub mod resolver;
 
 pub use client::{Client, config, config_trusting};
+pub use failure::Failure;
 pub use ureq::unversioned::resolver::DefaultResolver;
 pub use ureq::unversioned::transport;
 pub use ureq::{Agent, Error, http, tls};

@@ -3,12 +3,12 @@
 //! This is an early refusal of what is plainly inside the operator's network. The embedded media plane checks again what it dials;
 //! LiveKit has a resolver of its own. A name that does not resolve here is accepted: it may well resolve there, or later.
 
-use conclave_actors::delivery::resolver::{parse_url, permits_host};
 use conclave_model::address::AddressFilter;
 use conclave_model::rtmp::{REDACTED, RtmpUrl};
+use conclave_model::{ErrorCode, Problem};
+use conclave_outbound::resolver::{parse_url, permits_host};
 
 use super::error::ApiError;
-use conclave_model::{ErrorCode, Problem};
 
 /// A host, and the field of the request that holds its url.
 pub type Named = (String, String);

@@ -18,13 +18,12 @@ use conclave_db::DueDelivery;
 use conclave_model::Timestamp;
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
-use conclave_outbound::config;
+use conclave_outbound::resolver::{FilteredResolver, parse_url};
+use conclave_outbound::{Failure, config};
 use ureq::Agent;
 use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
-use super::http_error::{describe, is_closed};
-use super::resolver::{FilteredResolver, parse_url};
 use super::signature::{standard_signature, svc_signature};
 
 /// Bytes of status line and headers a receiver may answer with.
@@ -115,7 +114,10 @@ impl Sender {
         let begun = Instant::now();
         let outcome = match self.send(url.as_str(), request) {
             Ok(status) => answered(status),
-            Err(error) => failed(&describe(&error, &self.timed_out())),
+            Err(error) => match Failure::from(&error) {
+                Failure::TimedOut => failed(&format!("timed out after {:?}", self.timeout)),
+                failure => failed(&failure.to_string()),
+            },
         };
         AttemptOutcome { timed_out: begun.elapsed() >= self.timeout, ..outcome }
     }
@@ -124,13 +126,11 @@ impl Sender {
     fn send(&self, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {
         DIALLED.set(false);
         match send_with(&self.agent, url, request) {
-            Err(error) if is_closed(&error) && !DIALLED.get() => send_with(&self.fresh, url, request),
+            Err(error) if Failure::from(&error) == Failure::Closed && !DIALLED.get() => {
+                send_with(&self.fresh, url, request)
+            }
             result => result,
         }
-    }
-
-    fn timed_out(&self) -> String {
-        format!("timed out after {:?}", self.timeout)
     }
 }
 

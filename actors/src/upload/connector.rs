@@ -6,21 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use conclave_model::address::AddressFilter;
-use conclave_outbound::config;
+use conclave_outbound::http::uri::Scheme;
+use conclave_outbound::http::{Request, Response};
+use conclave_outbound::{Client, Error, Failure, config};
 use http_body_util::BodyExt as _;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use parking_lot::Mutex;
-use ureq::Agent;
-use ureq::http::uri::Scheme;
-use ureq::http::{Method, Request, Response};
-use ureq::unversioned::transport::DefaultConnector;
 
 use super::UploadFailure;
-use crate::delivery::http_error::{describe, is_blocked, is_closed};
-use crate::delivery::resolver::FilteredResolver;
 
 /// How long a connection may take, and how long a response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,7 +31,7 @@ const MAX_CODE: usize = 64;
 /// The client of one attempt. It remembers why the last request has failed, in words without urls.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
-    agent: Agent,
+    client: Client,
     /// Whether the storage may be called without TLS.
     pub allows_http: bool,
     failure: Arc<Mutex<Option<UploadFailure>>>,
@@ -50,13 +46,12 @@ impl Connector {
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .timeout_recv_body(Some(RESPONSE_TIMEOUT))
             .build();
-        let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
-        Self { agent, allows_http: false, failure: Arc::default() }
+        Self { client: Client::filtered(config, MAX_RESPONSE, filter), allows_http: false, failure: Arc::default() }
     }
 
     /// Returns a client that shares the connections of this one.
     pub fn for_attempt(&self) -> Self {
-        Self { agent: self.agent.clone(), allows_http: false, failure: Arc::default() }
+        Self { client: self.client.clone(), allows_http: false, failure: Arc::default() }
     }
 
     /// Returns why the last request has failed, if one has.
@@ -69,20 +64,11 @@ impl Connector {
     }
 
     /// Makes a request. Blocks until the response has arrived.
-    fn send(&self, request: Request<Bytes>) -> Result<Response<Vec<u8>>, ureq::Error> {
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Vec<u8>>, Error> {
         if !self.allows_http && request.uri().scheme() != Some(&Scheme::HTTPS) {
-            return Err(ureq::Error::RequireHttpsOnly(String::new()));
+            return Err(Error::RequireHttpsOnly(String::new()));
         }
-        let (parts, body) = request.into_parts();
-        let has_body = !body.is_empty() || matches!(parts.method, Method::POST | Method::PUT);
-        let response = if has_body {
-            self.agent.run(Request::from_parts(parts, &body[..]))?
-        } else {
-            self.agent.run(Request::from_parts(parts, ()))?
-        };
-        let (parts, mut body) = response.into_parts();
-        let body = body.with_config().limit(MAX_RESPONSE).read_to_vec()?;
-        Ok(Response::from_parts(parts, body))
+        self.client.send(request)
     }
 }
 
@@ -110,23 +96,23 @@ impl HttpService for Connector {
 }
 
 /// Returns what a request without a response means for the upload.
-fn failure(error: &ureq::Error) -> UploadFailure {
-    let reason = describe(error, "the storage did not answer in time");
-    match error {
-        ureq::Error::RequireHttpsOnly(_) => UploadFailure::Refused("the storage is not called without TLS".into()),
-        error if is_blocked(error) => UploadFailure::Refused("the storage has an address that is not public".into()),
-        _ => UploadFailure::Interrupted(reason),
+fn failure(error: &Error) -> UploadFailure {
+    if matches!(error, Error::RequireHttpsOnly(_)) {
+        return UploadFailure::Refused("the storage is not called without TLS".into());
+    }
+    match Failure::from(error) {
+        Failure::AddressBlocked => UploadFailure::Refused("the storage has an address that is not public".into()),
+        Failure::TimedOut => UploadFailure::Interrupted("the storage did not answer in time".into()),
+        failure => UploadFailure::Interrupted(failure.to_string()),
     }
 }
 
 /// Returns whether a request without a response is made again at once.
-fn kind(error: &ureq::Error) -> HttpErrorKind {
-    match error {
-        ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
-        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => HttpErrorKind::Connect,
-        ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => HttpErrorKind::Connect,
-        error if is_closed(error) => HttpErrorKind::Interrupted,
-        ureq::Error::Protocol(_) => HttpErrorKind::Interrupted,
+fn kind(error: &Error) -> HttpErrorKind {
+    match Failure::from(error) {
+        Failure::TimedOut => HttpErrorKind::Timeout,
+        Failure::NameNotResolved | Failure::Refused => HttpErrorKind::Connect,
+        Failure::Closed | Failure::NotHttp => HttpErrorKind::Interrupted,
         _ => HttpErrorKind::Unknown,
     }
 }

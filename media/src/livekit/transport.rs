@@ -1,10 +1,9 @@
 //! What the API client and the websocket connection share: where they call, and their descriptions of network errors for the
 //! operator.
 
-use std::io;
 use std::time::Duration;
 
-use conclave_outbound::Error;
+use conclave_outbound::{Error, Failure};
 
 /// Returns where the server at `url` is called: `http://host:7880` for `ws://host:7880/`.
 pub(super) fn http_url(url: &str) -> String {
@@ -19,38 +18,21 @@ pub(super) fn http_url(url: &str) -> String {
 
 /// Describes why an HTTP request to LiveKit failed.
 pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
-    match error {
-        Error::Timeout(_) => timed_out(timeout),
-        Error::HostNotFound => "LiveKit's name is not resolved: check media.url".into(),
-        Error::Io(error) => describe_io(error, timeout),
-        Error::ConnectionFailed => "LiveKit is not reached: check media.url".into(),
-        Error::Rustls(error) => format!("TLS with LiveKit failed: {error}"),
-        Error::Tls(_) | Error::TlsRequired => "TLS with LiveKit failed".into(),
-        Error::Protocol(_) => "what answers at media.url does not speak HTTP as LiveKit does".into(),
-        Error::BodyExceedsLimit(_) => "LiveKit's answer is too large".into(),
-        _ => "the call to LiveKit could not be made: check media.url".into(),
-    }
-}
-
-/// Describes why a connection to LiveKit failed.
-fn describe_io(error: &io::Error, timeout: Duration) -> String {
-    use io::ErrorKind as Kind;
-    match error.kind() {
-        Kind::TimedOut | Kind::WouldBlock => timed_out(timeout),
-        Kind::InvalidData => format!("TLS with LiveKit failed: {error}"),
-        Kind::ConnectionRefused => "LiveKit refuses connections: is it running, and is media.url right?".into(),
-        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof => {
-            "the connection to LiveKit was closed before an answer".into()
+    let words = match Failure::from(error) {
+        Failure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
+        Failure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
+        Failure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
+        Failure::Refused => "LiveKit refuses connections: is it running, and is media.url right?",
+        Failure::Unreachable => "LiveKit's address is not reachable: check media.url",
+        Failure::Closed => "the connection to LiveKit was closed before an answer",
+        Failure::ConnectionFailed => "the connection to LiveKit failed",
+        Failure::NotHttp => "what answers at media.url does not speak HTTP as LiveKit does",
+        Failure::LargeBody => "LiveKit's answer is too large",
+        Failure::AddressBlocked | Failure::LargeHead | Failure::NotSent => {
+            "the call to LiveKit could not be made: check media.url"
         }
-        Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => {
-            "LiveKit's address is not reachable: check media.url".into()
-        }
-        _ => "the connection to LiveKit failed".into(),
-    }
-}
-
-fn timed_out(timeout: Duration) -> String {
-    format!("LiveKit did not answer within {timeout:?}")
+    };
+    words.to_owned()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl FilteredResolver {
 
 impl<R> FilteredResolver<R> {
     /// Returns a resolver that returns what another one finds, if `filter` permits it.
-    pub(super) const fn over(system: R, filter: AddressFilter) -> Self {
+    pub const fn over(system: R, filter: AddressFilter) -> Self {
         Self { filter, system }
     }
 }

@@ -1,0 +1,81 @@
+//! Why a request has no response.
+
+use std::io;
+
+use ureq::Error;
+
+use crate::resolver::AddressBlocked;
+
+/// Why a request has no response, in words without its url, secrets or addresses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A deadline has passed.
+    #[error("timed out")]
+    TimedOut,
+    /// The host's name has no address.
+    #[error("name not resolved")]
+    NameNotResolved,
+    /// The host is, or resolves to, an address that is not permitted.
+    #[error("address blocked")]
+    AddressBlocked,
+    /// The host refuses connections.
+    #[error("connection refused")]
+    Refused,
+    /// There is no route to the address.
+    #[error("address not reachable")]
+    Unreachable,
+    /// The other side has closed the connection.
+    #[error("connection closed before an answer")]
+    Closed,
+    /// The connection failed for another reason.
+    #[error("connection failed")]
+    ConnectionFailed,
+    /// What is wrong with the certificate or the encryption.
+    #[error("TLS failed: {0}")]
+    Tls(String),
+    /// The response does not follow HTTP.
+    #[error("the answer is not valid HTTP")]
+    NotHttp,
+    /// The response has more headers than are read.
+    #[error("the answer's headers are too large")]
+    LargeHead,
+    /// The response's body is longer than what is read.
+    #[error("the answer's body is too large")]
+    LargeBody,
+    /// The request is not one that can be sent.
+    #[error("the request could not be made")]
+    NotSent,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Timeout(_) => Self::TimedOut,
+            Error::HostNotFound => Self::NameNotResolved,
+            Error::Other(error) if error.is::<AddressBlocked>() => Self::AddressBlocked,
+            Error::Io(error) => Self::from(error),
+            Error::ConnectionFailed => Self::ConnectionFailed,
+            Error::Rustls(error) => Self::Tls(error.to_string()),
+            Error::Tls(reason) => Self::Tls((*reason).to_owned()),
+            Error::Protocol(_) => Self::NotHttp,
+            Error::LargeResponseHeader(..) => Self::LargeHead,
+            Error::BodyExceedsLimit(_) => Self::LargeBody,
+            _ => Self::NotSent,
+        }
+    }
+}
+
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::TimedOut | Kind::WouldBlock => Self::TimedOut,
+            // What rustls finds wrong with a certificate or a record comes wrapped this way.
+            Kind::InvalidData => Self::Tls(error.to_string()),
+            Kind::ConnectionRefused => Self::Refused,
+            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => Self::Unreachable,
+            Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof => Self::Closed,
+            _ => Self::ConnectionFailed,
+        }
+    }
+}
