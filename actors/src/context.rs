@@ -8,12 +8,12 @@ use conclave_media::MediaPlane;
 use conclave_model::Clock;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
 use conclave_model::webhook::RetrySchedule;
+use conclave_outbound::upload::Uploader;
+use conclave_outbound::webhook::DeliveryPool;
 
-use crate::delivery::pool::DeliveryPool;
 use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 use crate::report_queue::ReportQueues;
-use crate::upload::Uploader;
 
 /// The most rooms whose deadline has come that are ended at once, of one project or of all. After a long stop a great many may be due:
 /// the writes of as many share a transaction, with room for those of others.

@@ -17,8 +17,7 @@
 //! - `report_queue`: the reports that wait for their rooms.
 //! - [`report_path`], `barrier`: the order between reports and the media plane's answers.
 //! - [`relay`]: committed events on their way to webhook endpoints.
-//! - [`delivery`]: posts a signed webhook to a checked address.
-//! - `upload`: sends the files of recordings to object storage.
+//! - `upload`: when the file of a recording is uploaded.
 //! - [`info`], [`inspection`], [`registry`], [`debug`], [`metrics`]: what operators see.
 //!
 //! Calls go down the tree and have timeouts. Upward, an actor only sends: to itself along its [`report_path`]. A change is
@@ -30,7 +29,6 @@ pub mod child;
 mod child_set;
 mod context;
 pub mod debug;
-pub mod delivery;
 pub mod egress;
 mod error;
 mod flooders;
@@ -60,4 +58,3 @@ pub use registry::ActorRegistry;
 pub use relay::EventRelay;
 pub use report_queue::ReportQueues;
 pub use tree::Tree;
-pub use upload::Uploader;

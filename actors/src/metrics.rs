@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use conclave_outbound::upload::Uploader;
 use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::report_queue::ReportQueues;
-use crate::upload::{AttemptResult, Uploader};
+use crate::upload::AttemptResult;
 
 /// The metrics of the actors.
 #[derive(Clone)]

@@ -11,6 +11,7 @@ use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
 use conclave_model::{EgressId, EndpointId, Identity, IngressId, ProjectId, RoomName};
+use conclave_outbound::upload::Uploader;
 use ractor::{Actor, RpcReplyPort};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -29,7 +30,6 @@ use crate::relay::EventRelay;
 use crate::report_queue::{Pushed, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{SystemActor, SystemMsg};
-use crate::upload::Uploader;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// Time that a caller waits for an actor. It is longer than any write, unless the disk is in trouble, and than two calls to a

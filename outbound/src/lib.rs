@@ -8,10 +8,17 @@
 //!
 //! Where a project has supplied the url, the client is [`Client::filtered`]: the [`resolver`] refuses addresses in the operator's
 //! network. [`Failure`] says why a request has no response.
+//!
+//! - [`webhook`]: signed posts of events to the receivers of projects.
+//! - [`upload`]: uploads of recordings to object storage.
+//! - `pool`: the threads of both, with lanes.
 
 mod client;
 mod failure;
+mod pool;
 pub mod resolver;
+pub mod upload;
+pub mod webhook;
 
 pub use client::{Client, config, config_trusting};
 pub use failure::Failure;

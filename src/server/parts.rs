@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use conclave_actors::delivery::pool::DeliveryPool;
-use conclave_actors::delivery::sender::Sender;
-use conclave_actors::{ActorContext, ActorRegistry, ROOMS_ENDING, ReportQueues, Settings, Uploader};
+use conclave_actors::{ActorContext, ActorRegistry, ROOMS_ENDING, ReportQueues, Settings};
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::address::AddressFilter;
 use conclave_model::permits::ProjectPermits;
 use conclave_model::{Clock, Rate};
+use conclave_outbound::upload::Uploader;
+use conclave_outbound::webhook::DeliveryPool;
 
 use super::dev::DevAccess;
 use crate::billing::BillingClient;
@@ -50,15 +50,16 @@ pub(super) fn actor_context(
     metrics: &Metrics,
     data: &Path,
 ) -> Result<ActorContext, CliError> {
-    let filter = AddressFilter::new(config.webhooks.allow_networks.clone());
-    let deliveries = DeliveryPool::new(Sender::new(filter, config.webhooks.timeout))
-        .map_err(|error| CliError::failed(format!("the threads of webhooks cannot be started: {error}")))?;
+    let (receivers, storages) = (&config.webhooks.allow_networks, &config.egress.allow_networks);
+    let deliveries = DeliveryPool::new(AddressFilter::new(receivers.clone()), config.webhooks.timeout);
+    let uploads = Uploader::new(config.recordings.path(data), AddressFilter::new(storages.clone()));
+    let refused = |error| CliError::failed(format!("the threads of webhooks and uploads cannot be started: {error}"));
     Ok(ActorContext {
         store: store.clone(),
         media: Arc::clone(media),
         clock: clock.clone(),
-        deliveries,
-        uploads: Uploader::new(config.recordings.path(data), AddressFilter::new(config.egress.allow_networks.clone())),
+        deliveries: deliveries.map_err(refused)?,
+        uploads: uploads.map_err(refused)?,
         settings: Settings {
             webhook_tick: config.webhooks.tick,
             webhook_timeout: config.webhooks.timeout,

@@ -34,13 +34,18 @@ pub const LAYERS: [Layer; 8] = [
     Layer { name: "conclave-model", folder: "model", may_use: &[] },
 ];
 
-/// The workspace's crates that a crate's production code and its build script depend on.
+/// The crates that a crate's production code and its build script depend on.
 pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
-    let workspace = manifest(root);
-    let own = |name: &&String| workspace["workspace"]["dependencies"][name.as_str()].get("path").is_some();
     let manifest = manifest(&root.join(folder));
     let tables = ["dependencies", "build-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
-    tables.flat_map(toml::Table::keys).filter(own).cloned().collect()
+    tables.flat_map(toml::Table::keys).cloned().collect()
+}
+
+/// Those of [`dependencies`] that are of the workspace.
+pub fn own_dependencies(root: &Path, folder: &str) -> Vec<String> {
+    let workspace = manifest(root);
+    let own = |name: &String| workspace["workspace"]["dependencies"][name.as_str()].get("path").is_some();
+    dependencies(root, folder).into_iter().filter(own).collect()
 }
 
 /// Whether a release build of a crate may have a feature: it is a default one, or a dependency that is not for tests has it.

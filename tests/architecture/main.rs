@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use crate::circles::Graph;
-use crate::crates::{LAYERS, dependencies, may_release_with};
+use crate::crates::{LAYERS, Layer, dependencies, may_release_with, own_dependencies};
 use crate::sources::Crate;
 
 /// The longest file of production code, in lines.
@@ -32,10 +32,17 @@ fn root() -> PathBuf {
 #[test]
 fn crates_depend_on_each_other_one_way() {
     for layer in &LAYERS {
-        let found = dependencies(&root(), layer.folder);
+        let found = own_dependencies(&root(), layer.folder);
         let unexpected: Vec<_> = found.iter().filter(|name| !layer.may_use.contains(&name.as_str())).collect();
         assert!(unexpected.is_empty(), "{} depends on {unexpected:?}, but may only on {:?}", layer.name, layer.may_use);
     }
+}
+
+#[test]
+fn one_crate_has_the_http_client_of_requests_to_other_servers() {
+    let has_client = |layer: &&Layer| dependencies(&root(), layer.folder).iter().any(|name| name == "ureq");
+    let with_client: Vec<_> = LAYERS.iter().filter(has_client).map(|layer| layer.name).collect();
+    assert_eq!(with_client, ["conclave-outbound"]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use conclave_media::ReportError;
 use conclave_model::egress::{Egress, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, Timestamp};
+use conclave_outbound::upload::UploadFailure;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -30,7 +31,6 @@ use crate::info::ActorInfo;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use crate::upload::UploadFailure;
 use upload::Upload;
 
 /// The reply with the record of a recording or a broadcast.

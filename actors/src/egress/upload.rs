@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use conclave_db::{PendingUpload, RecordingEnd, UploadRest};
-use conclave_model::Timestamp;
+use conclave_db::{PendingUpload, RecordingEnd, Store, StoreError, UploadRest};
+use conclave_model::destination::RecordingConfig;
 use conclave_model::egress::{Egress, EgressDetail, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::{DestinationId, EgressId, ProjectId, Timestamp};
+use conclave_outbound::upload::{RunningUpload, UploadFailure, UploadProgress, UploadRecords, UploadedFile};
 use serde_json::Value;
 
 use super::{EgressActor, EgressActorState, EgressMsg};
 use crate::error::TreeError;
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use crate::upload::{
-    AttemptResult, RunningUpload, UploadFailure, UploadMachine, UploadProgress, UploadedFile, final_state,
-};
+use crate::upload::{AttemptResult, UploadMachine, final_state};
 
 /// The upload of the file of a recording.
 pub(super) struct Upload {
@@ -60,6 +60,32 @@ impl Upload {
     }
 }
 
+/// What the store keeps of an upload.
+struct Records {
+    store: Store,
+    project: ProjectId,
+    egress: EgressId,
+    /// Its configuration is read for each attempt.
+    destination: DestinationId,
+}
+
+impl UploadRecords for Records {
+    async fn storage(&self) -> Result<RecordingConfig, UploadFailure> {
+        let found = self.store.upload_storage(self.project.clone(), self.destination.clone()).await;
+        // One whose credentials cannot be decrypted, or a database in trouble.
+        found.map_err(interrupted)?.ok_or(UploadFailure::NoDestination)
+    }
+
+    async fn record_multipart(&self, multipart: String) -> Result<(), UploadFailure> {
+        let recorded = self.store.record_multipart(self.project.clone(), self.egress.clone(), multipart);
+        recorded.await.map_err(interrupted)
+    }
+}
+
+fn interrupted(error: StoreError) -> UploadFailure {
+    UploadFailure::Interrupted(error.to_string())
+}
+
 impl EgressActor {
     /// Writes how a recording has ended. It is ending until its file is uploaded.
     pub(super) async fn end_recording(
@@ -91,16 +117,13 @@ impl EgressActor {
                 // Only recordings with a destination have an upload.
                 return;
             };
-            let file = UploadedFile {
-                project: state.egress.project_id.clone(),
-                egress: self.id.clone(),
-                destination: used.id.clone(),
-                filepath: filepath.clone(),
-            };
+            let (project, destination) = (state.egress.project_id.clone(), used.id.clone());
+            let (store, egress) = (self.context.store.clone(), self.id.clone());
+            let records = Records { store, project: project.clone(), egress, destination: destination.clone() };
+            let file = UploadedFile { project, destination, filepath: filepath.clone() };
             let (me, progress) = (me.clone(), Arc::clone(&upload.progress));
             let done = move |result| drop(me.cast(EgressMsg::Uploaded(result)));
-            let uploader = &self.context.uploads;
-            upload.running = Some(uploader.start(file, self.context.store.clone(), progress, done));
+            upload.running = Some(self.context.uploads.start(file, records, progress, done));
         } else if let Some(at) = upload.machine.due()
             && upload.timer.is_none()
         {

@@ -1,7 +1,7 @@
 //! One run of a webhook endpoint: posts batches of due deliveries until none is due.
 //!
 //! Posts of one room go one after another, so first attempts keep the order of events; rooms are posted in parallel while the
-//! receiver answers with success. Posts need permits of the [`DeliveryPool`](crate::delivery::pool::DeliveryPool). A run takes
+//! receiver answers with success. Posts need permits of the [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool). A run takes
 //! them before it reads a batch, so that a run that waits holds no payloads, and returns them after a timeout or 5 s, so that
 //! the endpoints of a project take turns.
 
@@ -16,14 +16,13 @@ use conclave_db::{DueDelivery, StoreError};
 use conclave_model::permits::ProjectPermit;
 use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus, WebhookEndpoint};
 use conclave_model::{EndpointId, ProjectId, Timestamp};
+use conclave_outbound::webhook::{Delivery, Lane};
 use futures_util::future::{Either, join, select};
 use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 
 use super::RunFinished;
 use crate::context::ActorContext;
-use crate::delivery::pool::Lane;
-use crate::delivery::sender::DeliveryRequest;
 
 /// Number of due deliveries that a run reads at once.
 const BATCH: u32 = 50;
@@ -202,10 +201,12 @@ impl Run {
         self.progress.unrecorded.fetch_sub(1, Ordering::Relaxed);
     }
 
-    async fn post(&self, endpoint: &Arc<WebhookEndpoint>, delivery: DueDelivery) -> AttemptOutcome {
-        let request = DeliveryRequest { endpoint: Arc::clone(endpoint), delivery, at: self.context.clock.now() };
+    async fn post(&self, endpoint: &Arc<WebhookEndpoint>, due: DueDelivery) -> AttemptOutcome {
+        let DueDelivery { id, event_type, payload, .. } = due;
+        let delivery =
+            Delivery { endpoint: Arc::clone(endpoint), id, event_type, payload, at: self.context.clock.now() };
         self.progress.in_flight.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.context.deliveries.post(request).await;
+        let outcome = self.context.deliveries.post(delivery).await;
         self.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
         outcome
     }

@@ -7,10 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use conclave_actors::debug::ActorView;
-use conclave_actors::delivery::pool::DeliveryPool;
-use conclave_actors::delivery::sender::Sender;
 use conclave_actors::metrics::ActorMetrics;
-use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree, Uploader};
+use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree};
 use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
@@ -22,6 +20,8 @@ use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
 use conclave_model::{Clock, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
+use conclave_outbound::upload::Uploader;
+use conclave_outbound::webhook::DeliveryPool;
 
 use super::plane::FaultyPlane;
 
@@ -59,8 +59,8 @@ impl Fixture {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
-            deliveries: DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap(),
-            uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()),
+            deliveries: DeliveryPool::new(AddressFilter::default(), Duration::from_secs(1)).unwrap(),
+            uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()).unwrap(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),
             reports: ReportQueues::default(),

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::{Clock, Secret};
+use conclave_model::Clock;
 use conclave_outbound::http::Request;
 use conclave_outbound::http::header::CONTENT_TYPE;
 use conclave_outbound::{Client, Error, config};
@@ -49,13 +49,6 @@ impl fmt::Debug for TwirpClient {
     }
 }
 
-struct HttpRequest {
-    url: String,
-    token: Secret,
-    body: Vec<u8>,
-    timeout: Duration,
-}
-
 impl TwirpClient {
     /// Creates a client of the server at `url`, which may be the websocket url that participants use.
     pub fn new(url: &str, timeout: Duration, signer: Arc<TokenSigner>, clock: Clock) -> Self {
@@ -79,14 +72,19 @@ impl TwirpClient {
         };
         let token = api_token(&self.signer, &call.grant, self.clock.now());
         let token = token.map_err(|error| CallError::Unavailable(error.to_string()))?;
-        let url = format!("{}{}", self.base_url, call.path);
-        let body = self.post(HttpRequest { url, token, body: call.body, timeout }).await?;
+        let request = Request::post(format!("{}{}", self.base_url, call.path))
+            .header("Authorization", format!("Bearer {}", token.reveal()))
+            .header("Content-Type", PROTOBUF)
+            .header("X-Twirp-Timeout-Ms", timeout.as_millis().to_string())
+            .body(call.body);
+        let request = request.map_err(|error| unavailable(&error.into(), timeout))?;
+        let body = self.post(request, timeout).await?;
         R::decode(body.as_slice())
             .map_err(|_| CallError::Unavailable("LiveKit's answer does not read: check its version".into()))
     }
 
-    async fn post(&self, request: HttpRequest) -> Result<Vec<u8>, CallError> {
-        let permit = tokio::time::timeout(request.timeout, Arc::clone(&self.permits).acquire_owned()).await;
+    async fn post(&self, request: Request<Vec<u8>>, timeout: Duration) -> Result<Vec<u8>, CallError> {
+        let permit = tokio::time::timeout(timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(CallError::Unavailable(format!(
                 "{MAX_CONCURRENT_CALLS} calls to LiveKit are under way and none ends"
@@ -95,22 +93,15 @@ impl TwirpClient {
         let client = self.client.clone();
         let response = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            send(&client, request)
+            send(&client, request, timeout)
         });
         response.await.unwrap_or_else(|_| Err(CallError::Unavailable("the call was cancelled".into())))
     }
 }
 
 /// Sends a request and returns the body of its response.
-fn send(client: &Client, request: HttpRequest) -> Result<Vec<u8>, CallError> {
-    let HttpRequest { url, token, body, timeout } = request;
-    let request = Request::post(url)
-        .header("Authorization", format!("Bearer {}", token.reveal()))
-        .header("Content-Type", PROTOBUF)
-        .header("X-Twirp-Timeout-Ms", timeout.as_millis().to_string())
-        .body(body);
-    let response = request.map_err(Error::from).and_then(|request| client.send_within(timeout, request));
-    let response = response.map_err(|error| CallError::Unavailable(describe_http(&error, timeout)))?;
+fn send(client: &Client, request: Request<Vec<u8>>, timeout: Duration) -> Result<Vec<u8>, CallError> {
+    let response = client.send_within(timeout, request).map_err(|error| unavailable(&error, timeout))?;
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_protobuf = content_type.is_some_and(|value| value.as_bytes().starts_with(PROTOBUF.as_bytes()));
     let (parts, body) = response.into_parts();
@@ -119,4 +110,8 @@ fn send(client: &Client, request: HttpRequest) -> Result<Vec<u8>, CallError> {
         200 => Err(CallError::Unavailable("what answers at media.url is not LiveKit's API".into())),
         status => Err(CallError::from_response(status, &body)),
     }
+}
+
+fn unavailable(error: &Error, timeout: Duration) -> CallError {
+    CallError::Unavailable(describe_http(error, timeout))
 }

@@ -1,10 +1,10 @@
 //! Webhook endpoints.
 
-use conclave_actors::delivery::signature::generate_secret;
 use conclave_model::http_url::HttpUrl;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ErrorCode, Problem, Timestamp};
 use conclave_outbound::resolver::{UrlError, check_url};
+use conclave_outbound::webhook::generate_secret;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use conclave_actors::delivery::sender::{DeliveryRequest, Sender};
-use conclave_db::DueDelivery;
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
+use conclave_outbound::webhook::{Delivery, Sender};
 use futures_util::future::try_join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -134,7 +133,7 @@ impl Receivers {
                 let (sender, over) = (&sender, &over);
                 scope.spawn(move || {
                     while !over.load(Ordering::Relaxed) {
-                        let _ = sender.post(&request(url));
+                        let _ = sender.post(&delivery(url));
                     }
                 });
             }
@@ -145,7 +144,7 @@ impl Receivers {
     }
 }
 
-fn request(url: &str) -> DeliveryRequest {
+fn delivery(url: &str) -> Delivery {
     let payload = json!({"type": "participant.joined", "room": "bench", "padding": "x".repeat(180)});
     let at = Timestamp::from_millis(0);
     let endpoint = WebhookEndpoint {
@@ -156,15 +155,13 @@ fn request(url: &str) -> DeliveryRequest {
         active: true,
         created_at: at,
     };
-    let delivery = DueDelivery {
+    Delivery {
+        endpoint: Arc::new(endpoint),
         id: DeliveryId::new(),
         event_type: "participant.joined".into(),
-        room: "bench".into(),
         payload: payload.to_string().into(),
-        attempts: 0,
-        due: at,
-    };
-    DeliveryRequest { endpoint: Arc::new(endpoint), delivery, at }
+        at,
+    }
 }
 
 async fn accept(listener: std::net::TcpListener, received: Arc<AtomicU64>) -> Result<(), BenchError> {

@@ -24,7 +24,7 @@ fn local_sender(timeout: Duration) -> Sender {
     Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout)
 }
 
-fn request(url: &str) -> DeliveryRequest {
+fn request(url: &str) -> Delivery {
     let at = Timestamp::from_millis(1_700_000_000_999);
     let endpoint = WebhookEndpoint {
         id: EndpointId::new(),
@@ -34,15 +34,13 @@ fn request(url: &str) -> DeliveryRequest {
         active: true,
         created_at: at,
     };
-    let delivery = DueDelivery {
+    Delivery {
+        endpoint: Arc::new(endpoint),
         id: "0192f5a0-0000-7000-8000-000000000001".parse().unwrap(),
         event_type: "room.started".to_owned(),
-        room: "standup".to_owned(),
         payload: PAYLOAD.into(),
-        attempts: 0,
-        due: at,
-    };
-    DeliveryRequest { endpoint: Arc::new(endpoint), delivery, at }
+        at,
+    }
 }
 
 /// Starts a receiver that passes each request on and hands the connection to `answer`.
@@ -232,7 +230,7 @@ fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
     let outcome = local_sender(AMPLE).post(&request("not a url"));
     assert_eq!(outcome, failed("the url is not usable: must be an absolute http or https url"));
     let mut split = request("http://127.0.0.1:9/");
-    split.delivery.event_type = "room\r\nstarted".to_owned();
+    split.event_type = "room\r\nstarted".to_owned();
     assert_eq!(local_sender(AMPLE).post(&split), failed("the request could not be made"));
 }
 

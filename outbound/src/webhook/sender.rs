@@ -6,25 +6,23 @@
 //!
 //! Connections are kept for a second, for the next delivery of a run. The resolver checks the addresses of each attempt all
 //! the same, before a kept connection is taken. One that the receiver has closed meanwhile is replaced by a new one.
-//!
-//! TLS trusts the root certificates built into the binary, so an image without any still delivers.
 
 use std::cell::Cell;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_db::DueDelivery;
-use conclave_model::Timestamp;
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
-use conclave_outbound::resolver::{FilteredResolver, parse_url};
-use conclave_outbound::{Failure, config};
+use conclave_model::{DeliveryId, Timestamp};
 use ureq::Agent;
 use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
 
 use super::signature::{standard_signature, svc_signature};
+use crate::client::config;
+use crate::failure::Failure;
+use crate::resolver::{FilteredResolver, parse_url};
 
 /// Bytes of status line and headers a receiver may answer with.
 const MAX_RESPONSE_HEAD: usize = 16 * 1024;
@@ -48,11 +46,15 @@ thread_local! {
 
 /// A delivery to post.
 #[derive(Debug, Clone)]
-pub struct DeliveryRequest {
+pub struct Delivery {
     /// The webhook endpoint, with the key of both signatures.
     pub endpoint: Arc<WebhookEndpoint>,
-    /// The delivery, whose id is the same on each attempt.
-    pub delivery: DueDelivery,
+    /// The delivery's id, which is the same on each attempt.
+    pub id: DeliveryId,
+    /// The event's name.
+    pub event_type: String,
+    /// The exact body.
+    pub payload: Box<str>,
     /// The instant of this attempt.
     pub at: Timestamp,
 }
@@ -68,8 +70,8 @@ pub(super) fn failed(error: &str) -> AttemptOutcome {
     AttemptOutcome { response_status: None, error: Some(error.chars().take(MAX_ERROR).collect()), timed_out: false }
 }
 
-/// Posts deliveries. Cheap to clone; one sender serves all endpoints from any number of threads.
-#[derive(Debug, Clone)]
+/// Posts deliveries: one sender to all endpoints, from any number of threads.
+#[derive(Debug)]
 pub struct Sender {
     /// The HTTP client, which keeps connections open between attempts.
     agent: Agent,
@@ -105,14 +107,14 @@ impl Sender {
 
     /// Makes one attempt. Blocks for the timeout at most, so call it on a blocking thread.
     #[must_use]
-    pub fn post(&self, request: &DeliveryRequest) -> AttemptOutcome {
+    pub fn post(&self, delivery: &Delivery) -> AttemptOutcome {
         // The same parser as at registration, so that both read the same host in a url.
-        let url = match parse_url(&request.endpoint.url) {
+        let url = match parse_url(&delivery.endpoint.url) {
             Ok(url) => url,
             Err(refusal) => return failed(&format!("the url is not usable: {refusal}")),
         };
         let begun = Instant::now();
-        let outcome = match self.send(url.as_str(), request) {
+        let outcome = match self.send(url.as_str(), delivery) {
             Ok(status) => answered(status),
             Err(error) => match Failure::from(&error) {
                 Failure::TimedOut => failed(&format!("timed out after {:?}", self.timeout)),
@@ -123,11 +125,11 @@ impl Sender {
     }
 
     /// Sends on a kept connection if there is one. If the receiver has closed that without a response, sends on a new one.
-    fn send(&self, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {
+    fn send(&self, url: &str, delivery: &Delivery) -> Result<u16, ureq::Error> {
         DIALLED.set(false);
-        match send_with(&self.agent, url, request) {
+        match send_with(&self.agent, url, delivery) {
             Err(error) if Failure::from(&error) == Failure::Closed && !DIALLED.get() => {
-                send_with(&self.fresh, url, request)
+                send_with(&self.fresh, url, delivery)
             }
             result => result,
         }
@@ -155,18 +157,17 @@ fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections) -> A
     Agent::with_parts(config, connector, resolver)
 }
 
-fn send_with(agent: &Agent, url: &str, request: &DeliveryRequest) -> Result<u16, ureq::Error> {
-    let DeliveryRequest { endpoint, delivery, at } = request;
-    let (body, id) = (delivery.payload.as_bytes(), delivery.id.to_string());
-    let seconds = at.millis().div_euclid(1_000);
+fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, ureq::Error> {
+    let (secret, id, body) = (&delivery.endpoint.secret, delivery.id.to_string(), delivery.payload.as_bytes());
+    let seconds = delivery.at.millis().div_euclid(1_000);
     let mut response = agent
         .post(url)
         .header("Content-Type", "application/json")
         .header("X-Svc-Event", &delivery.event_type)
-        .header("X-Svc-Signature", svc_signature(&endpoint.secret, body))
+        .header("X-Svc-Signature", svc_signature(secret, body))
         .header("webhook-id", &id)
         .header("webhook-timestamp", seconds.to_string())
-        .header("webhook-signature", standard_signature(&endpoint.secret, &id, seconds, body))
+        .header("webhook-signature", standard_signature(secret, &id, seconds, body))
         .send(body)?;
     // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
     let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());

@@ -22,16 +22,14 @@ pub fn generate_secret() -> Secret {
 
 /// Returns the value of `X-Svc-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the raw `body`, keyed with the whole
 /// secret as text.
-#[must_use]
-pub fn svc_signature(secret: &Secret, body: &[u8]) -> String {
+pub(super) fn svc_signature(secret: &Secret, body: &[u8]) -> String {
     let hex = hex::encode(hmac_sha256(secret.reveal().as_bytes(), &[body]));
     format!("sha256={hex}")
 }
 
 /// Returns the value of `webhook-signature`: `v1,` and the base64 HMAC-SHA256 of `{id}.{timestamp}.{body}`, keyed with the bytes
 /// behind `whsec_`. The timestamp is in Unix seconds and must be the one sent in `webhook-timestamp`.
-#[must_use]
-pub fn standard_signature(secret: &Secret, id: &str, timestamp_seconds: i64, body: &[u8]) -> String {
+pub(super) fn standard_signature(secret: &Secret, id: &str, timestamp_seconds: i64, body: &[u8]) -> String {
     let head = format!("{id}.{timestamp_seconds}.");
     let mac = hmac_sha256(&standard_key(secret), &[head.as_bytes(), body]);
     format!("v1,{}", STANDARD.encode(mac))

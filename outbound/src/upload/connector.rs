@@ -6,17 +6,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use conclave_model::address::AddressFilter;
-use conclave_outbound::http::uri::Scheme;
-use conclave_outbound::http::{Request, Response};
-use conclave_outbound::{Client, Error, Failure, config};
 use http_body_util::BodyExt as _;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use parking_lot::Mutex;
+use ureq::Error;
+use ureq::http::uri::Scheme;
+use ureq::http::{Request, Response};
 
 use super::UploadFailure;
+use crate::client::{Client, config};
+use crate::failure::Failure;
 
 /// How long a connection may take, and how long a response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,9 +5,8 @@ use std::time::Duration;
 use conclave_db::{RecordingEnd, UploadRest};
 use conclave_model::Timestamp;
 use conclave_model::egress::EgressStatus;
+use conclave_outbound::upload::UploadFailure;
 use serde_json::{Value, json};
-
-use super::UploadFailure;
 
 /// The delays before further attempts, as long as the server runs. The last one is that of all that follow.
 const DELAYS: [Duration; 4] =

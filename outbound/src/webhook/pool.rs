@@ -1,9 +1,6 @@
 //! The threads that post deliveries, and the bounds of how many posts run at once.
 //!
-//! A post blocks its thread until the receiver answers or the timeout is over, so threads are what hanging receivers take
-//! from others. Each post therefore needs a permit of a [`Lane`], which follows from the receiver's last response: receivers
-//! that hang wait for one another, and those that answer do not wait for them. Within a lane, the bound for each project
-//! leaves permits to other projects. Nothing but posts runs on these threads.
+//! The lane of a post follows from the receiver's last response.
 //!
 //! | Lane | posts at once | of one project |
 //! |---|---|---|
@@ -13,13 +10,15 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_model::ProjectId;
-use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
+use conclave_model::address::AddressFilter;
+use conclave_model::permits::{PermitLimits, ProjectPermit};
 use conclave_model::webhook::AttemptOutcome;
-use tokio::runtime::{Builder, Runtime};
 
-use super::sender::{DeliveryRequest, Sender, failed};
+use super::sender::{Delivery, Sender, failed};
+use crate::pool::Pool;
 
 /// Receivers by their last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +32,9 @@ pub enum Lane {
 }
 
 impl Lane {
+    /// In the order of the pool's lanes.
+    const ALL: [Self; 3] = [Self::Answering, Self::Untried, Self::TimedOut];
+
     /// Returns the most posts at once.
     const fn limits(self) -> PermitLimits {
         match self {
@@ -47,75 +49,49 @@ impl Lane {
 #[derive(Debug)]
 pub struct DeliveryPool {
     sender: Arc<Sender>,
-    /// `None` once dropped.
-    threads: Option<Runtime>,
-    answering: ProjectPermits,
-    untried: ProjectPermits,
-    timed_out: ProjectPermits,
+    pool: Pool<3>,
 }
 
 impl DeliveryPool {
-    /// Returns a pool without threads; they are started when needed.
+    /// Returns a pool that posts only to addresses that `filter` permits. `timeout` covers a whole attempt. Threads are started when
+    /// needed.
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(sender: Sender) -> io::Result<Self> {
-        let lanes = [Lane::Answering, Lane::Untried, Lane::TimedOut];
-        let most = lanes.map(|lane| lane.limits().total).iter().sum();
-        // Only its blocking threads are used.
-        let threads = Builder::new_current_thread().thread_name("webhook-post").max_blocking_threads(most).build()?;
-        let [answering, untried, timed_out] = lanes.map(|lane| ProjectPermits::new(lane.limits()));
-        Ok(Self { sender: Arc::new(sender), threads: Some(threads), answering, untried, timed_out })
-    }
-
-    const fn lane(&self, lane: Lane) -> &ProjectPermits {
-        match lane {
-            Lane::Answering => &self.answering,
-            Lane::Untried => &self.untried,
-            Lane::TimedOut => &self.timed_out,
-        }
+    pub fn new(filter: AddressFilter, timeout: Duration) -> io::Result<Self> {
+        let pool = Pool::new("webhook-post", Lane::ALL.map(Lane::limits), || ())?;
+        Ok(Self { sender: Arc::new(Sender::new(filter, timeout)), pool })
     }
 
     /// Waits for a permit, and takes up to `at_most - 1` others that are free now.
     pub async fn permits(&self, project: &ProjectId, lane: Lane, at_most: usize) -> Vec<ProjectPermit> {
-        let lane = self.lane(lane);
+        let [answering, untried, timed_out] = self.pool.lanes();
+        let lane = match lane {
+            Lane::Answering => answering,
+            Lane::Untried => untried,
+            Lane::TimedOut => timed_out,
+        };
         let first = lane.wait(project).await;
         let others = std::iter::from_fn(|| lane.take_free(project));
         std::iter::once(first).chain(others.take(at_most.saturating_sub(1))).collect()
     }
 
     /// Makes one attempt on a thread of the pool. The caller holds a permit meanwhile.
-    pub async fn post(&self, request: DeliveryRequest) -> AttemptOutcome {
+    pub async fn post(&self, delivery: Delivery) -> AttemptOutcome {
         let sender = Arc::clone(&self.sender);
-        let posted = self.threads.as_ref().map(|threads| threads.spawn_blocking(move || sender.post(&request)));
-        match posted {
-            // A panic is a failed attempt.
-            Some(posted) => posted.await.unwrap_or_else(|error| failed(&error.to_string())),
-            None => failed("the server stops"),
-        }
-    }
-}
-
-impl Drop for DeliveryPool {
-    /// Leaves posts in flight to their threads, which end with the process.
-    fn drop(&mut self) {
-        if let Some(threads) = self.threads.take() {
-            threads.shutdown_background();
-        }
+        let posted = self.pool.run(move || sender.post(&delivery)).await;
+        posted.unwrap_or_else(|| failed("the attempt ended unexpectedly"))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use conclave_model::address::AddressFilter;
     use futures_util::FutureExt;
 
     use super::*;
 
     fn pool() -> DeliveryPool {
-        DeliveryPool::new(Sender::new(AddressFilter::default(), Duration::from_secs(1))).unwrap()
+        DeliveryPool::new(AddressFilter::default(), Duration::from_secs(1)).unwrap()
     }
 
     /// Takes all the permits that are free now.

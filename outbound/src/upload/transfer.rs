@@ -5,13 +5,12 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use conclave_db::StoreError;
 use object_store::PutPayload;
 use object_store::multipart::PartId;
 
 use super::connector::Connector;
 use super::storage::Storage;
-use super::{UploadFailure, UploadProgress};
+use super::{UploadFailure, UploadProgress, UploadRecords};
 
 /// The usual size of a part. Storages want at least 5 MiB.
 const PART: u64 = 8 * 1024 * 1024;
@@ -35,10 +34,7 @@ pub(super) struct Transfer {
 impl Transfer {
     /// Uploads the file. The upload in parts is recorded before its first part is sent, so that it can be aborted by a later attempt,
     /// and aborted at once if this one fails.
-    pub async fn run<F: Future<Output = Result<(), StoreError>>>(
-        mut self,
-        record: impl FnOnce(String) -> F,
-    ) -> Result<(), UploadFailure> {
+    pub async fn run(mut self, records: &impl UploadRecords) -> Result<(), UploadFailure> {
         self.abort_earlier().await;
         let Storage { store, object, options } = &self.storage;
         let multipart = store.create_multipart_opts(object, options.clone()).await;
@@ -46,7 +42,7 @@ impl Transfer {
         // Azure's have no name and end by themselves.
         if !multipart.is_empty() {
             self.progress.set_multipart(multipart.clone());
-            record(multipart.clone()).await.map_err(|error| UploadFailure::Interrupted(error.to_string()))?;
+            records.record_multipart(multipart.clone()).await?;
         }
         let sent = self.send_all(&multipart).await;
         if sent.is_ok() {

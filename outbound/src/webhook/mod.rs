@@ -1,0 +1,9 @@
+//! Webhooks: signed posts of events to the receivers of projects.
+
+mod pool;
+mod sender;
+mod signature;
+
+pub use pool::{DeliveryPool, Lane};
+pub use sender::{Delivery, Sender};
+pub use signature::generate_secret;
