@@ -83,6 +83,12 @@ impl FilePath {
     );
 }
 
+impl serde::Serialize for FilePath {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 impl utoipa::PartialSchema for FilePath {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         let doc = "A relative path of 1 to 512 bytes that names a file; a name in it has 255 bytes at most.";

@@ -91,6 +91,12 @@ impl FromStr for ApiKeyPrefix {
     }
 }
 
+impl From<ApiKeyPrefix> for String {
+    fn from(prefix: ApiKeyPrefix) -> Self {
+        prefix.0.into()
+    }
+}
+
 impl fmt::Display for ApiKeyPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

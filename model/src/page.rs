@@ -53,15 +53,18 @@ impl<T> Page<T> {
         Self::from_fetched(fetched.collect(), request)
     }
 
-    /// Borrows the rows of the page.
-    #[must_use]
-    pub fn as_ref(&self) -> Page<&T> {
-        Page { items: self.items.iter().collect(), request: self.request, has_more: self.has_more }
-    }
-
     /// Converts the rows of the page.
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(convert).collect(), request: self.request, has_more: self.has_more }
+    }
+
+    /// Converts the rows of the page.
+    ///
+    /// # Errors
+    /// That of the first row that cannot be converted.
+    pub fn try_map<U, E>(self, convert: impl FnMut(T) -> Result<U, E>) -> Result<Page<U>, E> {
+        let items = self.items.into_iter().map(convert).collect::<Result<_, _>>()?;
+        Ok(Page { items, request: self.request, has_more: self.has_more })
     }
 }
 

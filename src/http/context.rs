@@ -10,9 +10,12 @@ use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder}
 use conclave_model::plan::Plan;
 use conclave_model::role::Permission;
 use conclave_model::{ErrorCode, Problem, ProjectId};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::quota::{self, Owner};
+use super::response::{Json, Success};
 use super::source::RequestSource;
 use super::spec::OperationSpec;
 use super::state::AppState;
@@ -81,11 +84,27 @@ impl RequestContext {
         self.caller.project().unwrap_or_default()
     }
 
-    /// The recorder of this request's response, for a write whose result renders as `render`. The response is stored in
-    /// the transaction of the write.
-    #[must_use]
-    pub fn recorder<T>(&self, render: fn(&T) -> Response) -> Option<ResponseRecorder<T>> {
-        self.record.clone().map(|record| ResponseRecorder { record, render })
+    /// Makes a change, whose result is the body of the response. The response to a request with an `Idempotency-Key` is stored in
+    /// the transaction of the change, by the recorder that `change` gets.
+    ///
+    /// # Errors
+    /// Those of the change, and of a result that cannot be shown as `B`.
+    pub async fn recorded<T, B, E, F, const STATUS: u16>(
+        &self,
+        change: impl FnOnce(Option<ResponseRecorder<T>>) -> F,
+    ) -> Result<Json<B, STATUS>, ApiError>
+    where
+        T: Clone,
+        B: TryFrom<T, Error: Into<ApiError>> + Serialize + ToSchema + 'static,
+        F: Future<Output = Result<T, E>>,
+        ApiError: From<E>,
+    {
+        let render: fn(&T) -> Response = |changed| match B::try_from(changed.clone()) {
+            Ok(body) => Json::<B, STATUS>(body).into_response(),
+            Err(error) => error.into().to_response(),
+        };
+        let recorder = self.record.clone().map(|record| ResponseRecorder { record, render });
+        B::try_from(change(recorder).await?).map(Json).map_err(Into::into)
     }
 
     /// The calling project with its status and plan. An API key has brought them along; for other callers they are read.

@@ -47,8 +47,7 @@ pub struct ResponseDoc {
 impl OperationDoc {
     /// The description of what an operation reads.
     #[must_use]
-    pub fn new(path: ParameterDocs, query: ParameterDocs, body: Option<BodyDoc>) -> Self {
-        let parameters = path.0.into_iter().chain(query.0).collect();
+    pub fn new(ParameterDocs(parameters): ParameterDocs, body: Option<BodyDoc>) -> Self {
         Self { tag: "", summary: "", parameters, body, body_example: None, response: None, links: Vec::new() }
     }
 

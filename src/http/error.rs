@@ -1,6 +1,7 @@
 //! The error of the HTTP layer: the error response, converted from the errors of the lower layers.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ use crate::billing::BillingError;
 
 /// `Retry-After` of a failure that usually passes within moments.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
+
+/// The result of what can fail a request.
+pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// Why a request failed: the code, message and field for the client, and the cause for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +108,12 @@ pub fn envelope(problem: &Problem) -> Response {
 impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
         Self { problem }
+    }
+}
+
+impl From<Infallible> for ApiError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! An operation is declared once ([`operation::operation`]): its method, path, credential, error codes and description, and a
-//! handler whose input types say what it reads. The router, the frame and the OpenAPI description are all made from the
+//! handler whose types say what it reads and what it returns. The router, the frame and the OpenAPI description are all made from the
 //! declaration. Each resource has a file in [`v1`] with its wire types, its operations and its handlers.
 
 pub mod admin;
@@ -23,6 +23,7 @@ pub mod console;
 pub mod context;
 pub mod description;
 pub mod egress_address;
+pub mod endpoint;
 pub mod error;
 pub mod event_stream;
 pub mod frame;

@@ -1,43 +1,26 @@
 //! Operations: a declaration, its description, and the handler behind them.
 //!
-//! An operation is declared once. The types of its handler's [`Input`] say what it reads, and serve to parse and to describe
-//! it; everything else is said by the methods of [`Declaration`]. [`Operation::run`] parses the input, then checks the
-//! declared permission and quota, then calls the handler, so that no handler can forget a check.
+//! An operation is declared once. The types of its handler say what it reads and what it returns: they parse the request, write
+//! the response, and describe both. Everything else is said by the methods of [`Declaration`]. [`Operation::run`] parses the
+//! input, then checks the declared permission and quota, then calls the handler, so that no handler can forget a check.
 
+use std::any::Any;
 use std::future::Future;
-use std::pin::Pin;
 
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::{ErrorCode, Problem};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
 
 use super::context::RequestContext;
-use super::description::{Link, OperationDoc, ResponseDoc};
+use super::description::{Link, OperationDoc};
+use super::endpoint::{Check, ChoosePermission, Endpoint, Handler, Typed, TypedEndpoint};
 use super::error::ApiError;
-use super::input::{FromBody, FromQuery, Input, ParameterDocs, path};
-use super::quota;
-use super::response::Response;
+use super::input::FromRequest;
+use super::response::{Response, Success};
 use super::spec::{Access, Method, OpenAccess, OpenRates, OperationSpec};
 
-/// A future of a worker's thread.
-type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>>;
-
-/// A handler, boxed.
-type Handler<P, Q, B> = Box<dyn Fn(RequestContext, Input<P, Q, B>) -> LocalFuture<'static, Response> + Send + Sync>;
-
-/// The permission that a request needs, chosen by its content.
-type ChoosePermission<P, Q, B> = fn(&Input<P, Q, B>) -> Permission;
-
-/// A check that refuses a request or lets it pass.
-pub type Check<P, Q, B> = for<'a> fn(&'a RequestContext, &'a Input<P, Q, B>) -> CheckResult<'a>;
-
-/// The result of a [`Check`].
-pub type CheckResult<'a> = LocalFuture<'a, ()>;
-
-/// One operation of the API, its input types erased.
+/// One operation of the API, its types erased.
 pub struct Operation {
     /// The path, the credential, and the checks before the operation runs.
     pub spec: OperationSpec,
@@ -62,44 +45,32 @@ impl Operation {
     pub fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> impl Future<Output = Result<(), ApiError>> + 'a {
         self.endpoint.permit_replay(context)
     }
+
+    /// Returns the endpoint with the type of its success, if `H` is the handler.
+    #[must_use]
+    pub fn typed<H: Handler<I>, I: FromRequest>(&'static self) -> Option<&'static dyn TypedEndpoint<H::Success>> {
+        let endpoint: &dyn Any = &*self.endpoint;
+        endpoint.downcast_ref::<Typed<H, I>>().map(|typed| typed as _)
+    }
 }
 
-/// What runs behind a declaration.
-trait Endpoint: Send + Sync {
-    fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response>;
-    fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()>;
-}
-
-/// An operation that is being declared; its input types are those of its handler.
-pub struct Declaration<P, Q, B> {
+/// An operation that is being declared; its types are those of its handler.
+pub struct Declaration<H, I> {
     spec: OperationSpec,
     doc: OperationDoc,
-    typed: Typed<P, Q, B>,
-}
-
-/// The typed part of an operation.
-struct Typed<P, Q, B> {
-    handler: Handler<P, Q, B>,
-    permission: Option<ChoosePermission<P, Q, B>>,
-    malformed_path: Option<fn() -> Problem>,
-    check: Option<Check<P, Q, B>>,
-    replay_check: Option<Check<P, Q, B>>,
+    response_example: Value,
+    typed: Typed<H, I>,
 }
 
 /// Declares an operation by its method, path, id and handler.
-pub fn operation<P, Q, B, F>(
+pub fn operation<H: Handler<I>, I: FromRequest>(
     method: Method,
     path: &'static str,
     id: &'static str,
-    handler: impl Fn(RequestContext, Input<P, Q, B>) -> F + Send + Sync + 'static,
-) -> Declaration<P, Q, B>
-where
-    P: DeserializeOwned + IntoParams + 'static,
-    Q: FromQuery + 'static,
-    B: FromBody + 'static,
-    F: Future<Output = Result<Response, ApiError>> + 'static,
-{
-    let doc = OperationDoc::new(ParameterDocs::path::<P>(), Q::describe(), B::describe());
+    handler: H,
+) -> Declaration<H, I> {
+    let (parameters, body) = I::describe();
+    let takes_body = body.is_some();
     Declaration {
         spec: OperationSpec {
             id,
@@ -111,27 +82,17 @@ where
             secret_path: None,
             starts_work: false,
             feature: None,
-            success: &[204],
+            success: H::Success::STATUSES,
             errors: &[],
-            takes_body: doc.body.is_some(),
+            takes_body,
         },
-        doc,
-        typed: Typed {
-            handler: Box::new(move |context, input| Box::pin(handler(context, input))),
-            permission: None,
-            malformed_path: None,
-            check: None,
-            replay_check: None,
-        },
+        doc: OperationDoc::new(parameters, body),
+        response_example: Value::Null,
+        typed: Typed { handler, permission: None, malformed_path: None, check: None, replay_check: None },
     }
 }
 
-impl<P, Q, B> Declaration<P, Q, B>
-where
-    P: DeserializeOwned + IntoParams + 'static,
-    Q: FromQuery + 'static,
-    B: FromBody + 'static,
-{
+impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     /// Its tag and its summary in the description.
     #[must_use]
     pub fn about(mut self, tag: &'static str, summary: &'static str) -> Self {
@@ -155,19 +116,10 @@ where
         self
     }
 
-    /// It responds with the body `R`. An operation that says nothing responds with 204.
+    /// An example of the body of its response; of an item, if that is a page.
     #[must_use]
-    pub fn responds<R: ToSchema>(mut self, success: &'static [u16], example: Value) -> Self {
-        self.spec.success = success;
-        self.doc.response = Some(ResponseDoc::of::<R>(example));
-        self
-    }
-
-    /// It responds with a page of `R` under the name `collection`.
-    #[must_use]
-    pub fn responds_page<R: ToSchema>(mut self, collection: &'static str, example: Value) -> Self {
-        self.spec.success = &[200];
-        self.doc.response = Some(ResponseDoc::page::<R>(collection, example));
+    pub fn responds(mut self, example: Value) -> Self {
+        self.response_example = example;
         self
     }
 
@@ -223,7 +175,7 @@ where
 
     /// A room token may call it, too, with the one of these permissions that `choose` takes for the request.
     #[must_use]
-    pub fn room_token_by(mut self, permissions: &'static [Permission], choose: ChoosePermission<P, Q, B>) -> Self {
+    pub fn room_token_by(mut self, permissions: &'static [Permission], choose: ChoosePermission<I>) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permissions);
         self.typed.permission = Some(choose);
         self
@@ -252,82 +204,22 @@ where
 
     /// A check of the input that takes more than parsing. It runs before the permission is checked.
     #[must_use]
-    pub fn check(mut self, check: Check<P, Q, B>) -> Self {
+    pub fn check(mut self, check: Check<I>) -> Self {
         self.typed.check = Some(check);
         self
     }
 
     /// A check of a participant that asks for the stored response of another caller, beyond the permission.
     #[must_use]
-    pub fn replay_check(mut self, check: Check<P, Q, B>) -> Self {
+    pub fn replay_check(mut self, check: Check<I>) -> Self {
         self.typed.replay_check = Some(check);
         self
     }
 
     /// The declared operation.
     #[must_use]
-    pub fn build(self) -> Operation {
+    pub fn build(mut self) -> Operation {
+        self.doc.response = H::Success::describe(self.response_example);
         Operation { spec: self.spec, doc: self.doc, endpoint: Box::new(self.typed) }
     }
-}
-
-impl<P: DeserializeOwned, Q: FromQuery, B: FromBody> Typed<P, Q, B> {
-    fn parse(&self, context: &RequestContext) -> Result<Input<P, Q, B>, ApiError> {
-        let path = path::read(&context.source).map_err(|problem| match self.malformed_path {
-            Some(malformed) => malformed(),
-            None => problem,
-        })?;
-        let query = Q::from_query(context.source.query_string())?;
-        Ok(Input { path, query, body: B::from_body(&context.body)? })
-    }
-
-    async fn require_permission(&self, context: &RequestContext, input: &Input<P, Q, B>) -> Result<(), ApiError> {
-        let chosen = self.permission.map(|choose| choose(input));
-        match chosen.or_else(|| context.spec.permissions().first().copied()) {
-            Some(permission) => context.require_permission(permission).await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl<P, Q, B> Endpoint for Typed<P, Q, B>
-where
-    P: DeserializeOwned + 'static,
-    Q: FromQuery + 'static,
-    B: FromBody + 'static,
-{
-    fn run(&'static self, mut context: RequestContext) -> LocalFuture<'static, Response> {
-        Box::pin(async move {
-            let input = self.parse(&context)?;
-            if let Some(check) = self.check {
-                check(&context, &input).await?;
-            }
-            self.require_permission(&context, &input).await?;
-            if context.spec.starts_work {
-                let owner = context.owner().await?;
-                quota::ensure_can_start_work(&context.state, &owner, context.spec).await?;
-                context.owner = Some(owner);
-            }
-            (self.handler)(context, input).await
-        })
-    }
-
-    fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {
-        Box::pin(async move {
-            let Ok(input) = self.parse(context) else { return require_every_permission(context).await };
-            self.require_permission(context, &input).await?;
-            match self.replay_check {
-                Some(check) => check(context, &input).await,
-                None => Ok(()),
-            }
-        })
-    }
-}
-
-/// A request that does not parse was refused for what every caller would be refused for; which permission it needs is unknown.
-async fn require_every_permission(context: &RequestContext) -> Result<(), ApiError> {
-    for permission in context.spec.permissions() {
-        context.require_permission(*permission).await?;
-    }
-    Ok(())
 }

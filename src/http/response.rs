@@ -1,16 +1,126 @@
-//! Responses: a status and JSON bytes, made once, and sent or stored for replay as they are.
+//! Responses: what handlers return, described by its type, and the status and JSON bytes that are made of it once, and sent or
+//! stored for replay as they are.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
+use conclave_model::Secret;
 use conclave_model::page::Page;
-use serde::Serialize;
 use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use utoipa::ToSchema;
 
 pub use conclave_model::idempotency::Response;
 
+use super::description::ResponseDoc;
+
+/// What a handler returns when it succeeds. The operation is described by the type, so it cannot return anything else.
+pub trait Success: 'static {
+    /// The statuses that it can have.
+    const STATUSES: &'static [u16];
+
+    /// Describes the body, with an example of it, or of an item if the body is a page; `None` without a body.
+    fn describe(example: Value) -> Option<ResponseDoc>;
+
+    /// Writes the body.
+    fn into_response(self) -> Response;
+}
+
+/// A JSON body, with 200 unless the type says another status.
+#[derive(Debug)]
+pub struct Json<T, const STATUS: u16 = 200>(pub T);
+
+/// 201 with a JSON body.
+pub type Created<T> = Json<T, 201>;
+
+impl<T: Serialize + ToSchema + 'static, const STATUS: u16> Success for Json<T, STATUS> {
+    const STATUSES: &'static [u16] = &[STATUS];
+
+    fn describe(example: Value) -> Option<ResponseDoc> {
+        Some(ResponseDoc::of::<T>(example))
+    }
+
+    fn into_response(self) -> Response {
+        json(STATUS, &self.0)
+    }
+}
+
+/// The JSON body of what a `PUT` has created, with 201, or replaced, with 200.
+#[derive(Debug)]
+pub enum Put<T> {
+    /// There was none before.
+    Created(T),
+    /// There was one before.
+    Replaced(T),
+}
+
+impl<T: Serialize + ToSchema + 'static> Success for Put<T> {
+    const STATUSES: &'static [u16] = &[200, 201];
+
+    fn describe(example: Value) -> Option<ResponseDoc> {
+        Json::<T>::describe(example)
+    }
+
+    fn into_response(self) -> Response {
+        match self {
+            Self::Created(body) => json(201, &body),
+            Self::Replaced(body) => json(200, &body),
+        }
+    }
+}
+
+/// 204, without a body.
+#[derive(Debug, Clone, Copy)]
+pub struct NoContent;
+
+impl Success for NoContent {
+    const STATUSES: &'static [u16] = &[204];
+
+    fn describe(_: Value) -> Option<ResponseDoc> {
+        None
+    }
+
+    fn into_response(self) -> Response {
+        Response { code: 204, body: Vec::new() }
+    }
+}
+
+/// An item of a list.
+pub trait Listed: Serialize + ToSchema + 'static {
+    /// The field of a page that has the items.
+    const COLLECTION: &'static str;
+}
+
+/// 200 with a page: the collection under its own name, `limit`, `offset` and `has_more`.
+impl<T: Listed> Success for Page<T> {
+    const STATUSES: &'static [u16] = &[200];
+
+    fn describe(example: Value) -> Option<ResponseDoc> {
+        Some(ResponseDoc::page::<T>(T::COLLECTION, example))
+    }
+
+    fn into_response(self) -> Response {
+        json(200, &Envelope(&self))
+    }
+}
+
+struct Envelope<'a, T>(&'a Page<T>);
+
+impl<T: Listed> Serialize for Envelope<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(page) = self;
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry(T::COLLECTION, &page.items)?;
+        map.serialize_entry("limit", &page.request.limit)?;
+        map.serialize_entry("offset", &page.request.offset)?;
+        map.serialize_entry("has_more", &page.has_more)?;
+        map.end()
+    }
+}
+
 /// A response with a JSON body.
-pub fn json<T: Serialize>(status: u16, body: &T) -> Response {
+fn json<T: Serialize>(status: u16, body: &T) -> Response {
     // A wire type has text keys and no failing parts, so this cannot fail; were it to, the client gets a 500.
     match serde_json::to_vec(body) {
         Ok(body) => Response { code: status, body },
@@ -21,25 +131,12 @@ pub fn json<T: Serialize>(status: u16, body: &T) -> Response {
     }
 }
 
-/// 200 with a JSON body.
-pub fn ok<T: Serialize>(body: &T) -> Response {
-    json(200, body)
-}
-
-/// 201 with a JSON body.
-pub fn created<T: Serialize>(body: &T) -> Response {
-    json(201, body)
-}
-
-/// Returns 204, without a body.
-#[must_use]
-pub fn no_content() -> Response {
-    Response { code: 204, body: Vec::new() }
-}
-
-/// 200 with a page: the collection under its own name, `limit`, `offset` and `has_more`.
-pub fn page<T: Serialize>(collection: &'static str, page: &Page<T>) -> Response {
-    ok(&Envelope { collection, page })
+/// For `serialize_with`: a secret that a response shows.
+///
+/// # Errors
+/// The serializer's own.
+pub fn revealed<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.reveal())
 }
 
 /// A response as actix-web sends it.
@@ -51,20 +148,4 @@ pub fn send(response: Response) -> HttpResponse {
         return builder.finish();
     }
     builder.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(response.body)
-}
-
-struct Envelope<'a, T> {
-    collection: &'static str,
-    page: &'a Page<T>,
-}
-
-impl<T: Serialize> Serialize for Envelope<'_, T> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
-        map.serialize_entry(self.collection, &self.page.items)?;
-        map.serialize_entry("limit", &self.page.request.limit)?;
-        map.serialize_entry("offset", &self.page.request.offset)?;
-        map.serialize_entry("has_more", &self.page.has_more)?;
-        map.end()
-    }
 }

@@ -77,7 +77,7 @@ pub struct AppState {
     /// Addresses that recordings and broadcasts may be sent to.
     pub egress_addresses: AddressFilter,
     /// The websocket url that tokens carry.
-    pub media_url: String,
+    pub media_url: Arc<str>,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
     /// The streams of `/debug/events` that may still be opened.

@@ -180,7 +180,7 @@ impl Server {
             key_locks: KeyLocks::default(),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
-            media_url: media_url.clone(),
+            media_url: media_url.as_str().into(),
             relay,
             event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             bodies: parts::body_reader(&config),

@@ -140,7 +140,7 @@ async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let id = delivery_id(&visit)?;
     let delivery = visit.state.store.delivery(project.id.clone(), id).await?;
-    let delivery = serde_json::to_value(crate::http::v1::webhook_deliveries::WebhookDelivery::from(&delivery))
+    let delivery = serde_json::to_value(crate::http::v1::webhook_deliveries::WebhookDelivery::from(delivery))
         .map_err(crate::http::error::ApiError::internal)?;
     let path = format!("/projects/{}/deliveries/{id}/retry", project.id);
     let response = delivery["response_status"].as_u64();

@@ -20,9 +20,12 @@ pub use query::{AnyQuery, FromQuery, Paged};
 use std::fmt::Display;
 use std::str::FromStr;
 
-use serde::de::Error;
+use conclave_model::Problem;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
+
+use super::source::RequestSource;
 
 /// The parsed parts of one request.
 #[derive(Debug, Clone)]
@@ -33,6 +36,44 @@ pub struct Input<P, Q, B> {
     pub query: Q,
     /// The parsed and checked body.
     pub body: B,
+}
+
+/// What a handler reads from a request.
+pub trait FromRequest: Sized + 'static {
+    /// Parses the parts of a request. A path that does not parse is refused with `malformed_path`, if that is given.
+    ///
+    /// # Errors
+    /// 400 at the first part that does not parse.
+    fn from_request(
+        source: &RequestSource,
+        body: &[u8],
+        malformed_path: Option<fn() -> Problem>,
+    ) -> Result<Self, Problem>;
+
+    /// Describes the parameters of the path and the query, and the body.
+    fn describe() -> (ParameterDocs, Option<BodyDoc>);
+}
+
+impl<P, Q, B> FromRequest for Input<P, Q, B>
+where
+    P: DeserializeOwned + IntoParams + 'static,
+    Q: FromQuery + 'static,
+    B: FromBody + 'static,
+{
+    fn from_request(
+        source: &RequestSource,
+        body: &[u8],
+        malformed_path: Option<fn() -> Problem>,
+    ) -> Result<Self, Problem> {
+        let path = path::read(source).map_err(|problem| malformed_path.map_or(problem, |malformed| malformed()))?;
+        Ok(Self { path, query: Q::from_query(source.query_string())?, body: B::from_body(body)? })
+    }
+
+    fn describe() -> (ParameterDocs, Option<BodyDoc>) {
+        let mut parameters = ParameterDocs::path::<P>();
+        parameters.0.extend(Q::describe().0);
+        (parameters, B::describe())
+    }
 }
 
 /// No path parameters, or no query parameters: any that is sent is refused.

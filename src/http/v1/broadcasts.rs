@@ -13,17 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource, named_destination};
+use super::egress::{self, EgressHead, EgressJson, EgressTail, named_destination};
 use crate::http::context::RequestContext;
 use crate::http::egress_address::{check_hosts, rtmp_hosts};
-use crate::http::error::ApiError;
+use crate::http::endpoint::CheckResult;
+use crate::http::error::{ApiError, Result};
 use crate::http::input::path::RoomPath;
-use crate::http::input::{Checked, Input, NoBody, NoParams, Paged, Validate};
-use crate::http::operation::{CheckResult, Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::input::{Checked, Input, NoParams, Validate};
+use crate::http::operation::{Operation, operation};
+use crate::http::response::{Created, Listed};
 use crate::http::spec::Method;
-
-const BROADCASTS: Resource = Resource { kind: EgressKind::Broadcast };
 
 /// A broadcast to start.
 #[derive(Deserialize, ToSchema)]
@@ -49,22 +48,35 @@ pub struct StartBroadcast {
 
 /// A broadcast.
 #[derive(Serialize, ToSchema)]
-pub struct Broadcast<'a> {
+pub struct Broadcast {
     #[serde(flatten)]
-    head: EgressHead<'a>,
+    pub head: EgressHead,
     /// The receivers, each stream key replaced by `REDACTED`.
-    urls: &'a [String],
-    status: EgressStatus,
+    pub urls: Vec<String>,
+    pub status: EgressStatus,
     #[serde(flatten)]
-    tail: EgressTail<'a>,
+    pub tail: EgressTail,
 }
 
-impl<'a> Broadcast<'a> {
-    /// `None` for a recording, which no query of this resource gives.
-    fn from_egress(egress: &'a Egress) -> Option<Self> {
-        let EgressDetail::Broadcast { urls } = &egress.detail else { return None };
-        Some(Self { head: egress.into(), urls, status: egress.status, tail: egress.into() })
+impl TryFrom<Egress> for Broadcast {
+    type Error = ApiError;
+
+    /// Fails for a recording, which no query of this resource gives.
+    fn try_from(egress: Egress) -> Result<Self> {
+        let (head, detail, status, tail) = EgressHead::split(egress);
+        let EgressDetail::Broadcast { urls } = detail else {
+            return Err(ApiError::internal("a recording was read as a broadcast"));
+        };
+        Ok(Self { head, urls, status, tail })
     }
+}
+
+impl Listed for Broadcast {
+    const COLLECTION: &'static str = "broadcasts";
+}
+
+impl EgressJson for Broadcast {
+    const KIND: EgressKind = EgressKind::Broadcast;
 }
 
 fn example() -> serde_json::Value {
@@ -85,7 +97,7 @@ pub fn operations() -> Vec<Operation> {
             .about("broadcasts", "Start a broadcast")
             .example(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
             .body_rule("oneOf", json!([{"required": ["urls"]}, {"required": ["destination"]}]))
-            .responds::<Broadcast<'_>>(&[201], example())
+            .responds(example())
             .links(&["get_broadcast", "stop_broadcast"], &[("egress_id", "$response.body#/egress_id")])
             .check(check_urls)
             .room_token(&[Permission::Broadcast])
@@ -109,33 +121,25 @@ pub fn operations() -> Vec<Operation> {
                 ErrorCode::BillingUnavailable,
             ])
             .build(),
-        operation(Method::Get, "/v1/broadcasts", "list_broadcasts", list)
+        operation(Method::Get, "/v1/broadcasts", "list_broadcasts", egress::list::<Broadcast>)
             .about("broadcasts", "List the project's broadcasts, newest first")
-            .responds_page::<Broadcast<'_>>("broadcasts", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
             .build(),
-        operation(Method::Get, "/v1/broadcasts/{egress_id}", "get_broadcast", get)
+        operation(Method::Get, "/v1/broadcasts/{egress_id}", "get_broadcast", egress::get::<Broadcast>)
             .about("broadcasts", "Read a broadcast; while it runs, the media plane is asked for its status")
-            .responds::<Broadcast<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
             .build(),
-        operation(Method::Post, "/v1/broadcasts/{egress_id}/stop", "stop_broadcast", stop)
+        operation(Method::Post, "/v1/broadcasts/{egress_id}/stop", "stop_broadcast", egress::stop::<Broadcast>)
             .about("broadcasts", "Stop a broadcast")
-            .responds::<Broadcast<'_>>(&[200], stopped)
+            .responds(stopped)
             .room_token(&[Permission::Broadcast])
-            .replay_check(|context, input| BROADCASTS.check_stop_replay(context, input))
+            .replay_check(egress::check_stop_replay::<Broadcast>)
             .idempotent()
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
-}
-
-fn render_created(egress: &Egress) -> Response {
-    response::created(&Broadcast::from_egress(egress))
-}
-
-fn render_ok(egress: &Egress) -> Response {
-    response::ok(&Broadcast::from_egress(egress))
 }
 
 /// What is to be broadcast, and where to, as far as the body alone says: to urls, or to a destination.
@@ -174,26 +178,10 @@ fn check_urls<'a>(
     Box::pin(async move { check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", &input.body.0.urls)).await })
 }
 
-async fn list(
-    context: RequestContext,
-    input: Input<NoParams, Paged<EgressQuery>, NoBody>,
-) -> Result<Response, ApiError> {
-    let broadcasts = BROADCASTS.list(&context, input.query).await?;
-    Ok(response::page("broadcasts", &broadcasts.as_ref().map(Broadcast::from_egress)))
-}
-
-async fn get(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
-    Ok(render_ok(&BROADCASTS.get(&context, input.path.egress_id).await?))
-}
-
-async fn stop(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
-    BROADCASTS.stop(&context, input.path.egress_id, render_ok).await
-}
-
-async fn start(
+pub async fn start(
     context: RequestContext,
     input: Input<RoomPath, NoParams, Checked<StartBroadcast>>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<Broadcast>> {
     let Checked(ValidBroadcast { source, urls, destination }) = input.body;
     let (store, project) = (&context.state.store, context.project());
     let room = store.room(project.clone(), input.path.name).await?;
@@ -207,5 +195,5 @@ async fn start(
             (Some(used), urls)
         }
     };
-    BROADCASTS.start(&context, &room, source, EgressOutput::Streams(urls), destination, render_created).await
+    egress::start(&context, &room, source, EgressOutput::Streams(urls), destination).await
 }

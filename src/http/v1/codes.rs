@@ -6,6 +6,7 @@ use conclave_db::{CodeExchange, CreatedCode, NewCode};
 use conclave_media::token::Grants;
 use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord, SHORTEST_LIFE};
 use conclave_model::non_null::non_null;
+use conclave_model::page::Page;
 use conclave_model::usage::{BillingVerdict, QuotaDecision};
 use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -16,17 +17,17 @@ use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
 use crate::billing::BillingError;
 use crate::config::Plans;
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::RoomPath;
 use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, OptionalBody, Paged, from_text, refusal_at};
 use crate::http::operation::{Operation, operation};
 use crate::http::quota;
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Listed, NoContent};
 use crate::http::spec::{Method, OpenRates};
 
 /// The path of a room code.
 #[derive(Deserialize, IntoParams)]
-struct CodePath {
+pub struct CodePath {
     /// The room code
     #[serde(deserialize_with = "from_text")]
     #[param(value_type = String, pattern = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$")]
@@ -70,37 +71,37 @@ pub struct ExchangeCode {
 /// A room code.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RoomCode)]
-pub struct RoomCodeJson<'a> {
-    id: CodeId,
-    project_id: &'a ProjectId,
+pub struct RoomCodeJson {
+    pub id: CodeId,
+    pub project_id: ProjectId,
     /// The room it admits to.
-    room: &'a RoomName,
+    pub room: RoomName,
     /// The role its tokens carry.
-    role: &'a RoleName,
+    pub role: RoleName,
     /// Whole in the answer that creates it, and in no other: `abcd-****-****`.
-    code: String,
+    pub code: String,
     /// When set, the code always mints for this identity.
     #[schema(required = true)]
-    identity: Option<&'a Identity>,
-    expires_at: Timestamp,
+    pub identity: Option<Identity>,
+    pub expires_at: Timestamp,
     /// Null means no cap.
-    max_uses: Option<u32>,
+    pub max_uses: Option<u32>,
     /// Number of exchanges so far.
-    uses: u32,
-    disabled: bool,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    pub uses: u32,
+    pub disabled: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
-impl<'a> RoomCodeJson<'a> {
-    fn new(record: &'a RoomCodeRecord, code: String) -> Self {
+impl RoomCodeJson {
+    fn new(record: RoomCodeRecord, code: String) -> Self {
         Self {
             id: record.id,
-            project_id: &record.project_id,
-            room: &record.room,
-            role: &record.role,
+            project_id: record.project_id,
+            room: record.room,
+            role: record.role,
             code,
-            identity: record.identity.as_ref(),
+            identity: record.identity,
             expires_at: record.expires_at,
             max_uses: record.max_uses,
             uses: record.uses,
@@ -109,6 +110,23 @@ impl<'a> RoomCodeJson<'a> {
             updated_at: record.updated_at,
         }
     }
+}
+
+impl From<RoomCodeRecord> for RoomCodeJson {
+    fn from(record: RoomCodeRecord) -> Self {
+        let masked = record.prefix.masked();
+        Self::new(record, masked)
+    }
+}
+
+impl From<CreatedCode> for RoomCodeJson {
+    fn from(CreatedCode { record, code }: CreatedCode) -> Self {
+        Self::new(record, code.reveal().to_owned())
+    }
+}
+
+impl Listed for RoomCodeJson {
+    const COLLECTION: &'static str = "codes";
 }
 
 fn example(code: &str) -> serde_json::Value {
@@ -130,14 +148,14 @@ pub fn operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
             .about("codes", "List a room's codes, newest first, those that cannot be used any more too")
-            .responds_page::<RoomCodeJson<'_>>("codes", example("abcd-****-****"))
+            .responds(example("abcd-****-****"))
             .errors(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
             .build(),
         operation(Method::Post, "/v1/rooms/{name}/codes", "create_code", create)
             .about("codes", "Create a room code; the answer shows it whole, this once")
             .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
             .body_rule("not", both_lives())
-            .responds::<RoomCodeJson<'_>>(&[201], example("abcd-efgh-jkmn"))
+            .responds(example("abcd-efgh-jkmn"))
             .links(&["exchange_code", "disable_code"], &[("code", "$response.body#/code")])
             .idempotent()
             .secret_response()
@@ -158,7 +176,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/codes/{code}/exchange", "exchange_code", exchange)
             .about("codes", "Exchange a room code for a room token")
             .example(json!({"identity": "alice"}))
-            .responds::<Token<'_>>(&[201], Token::example())
+            .responds(Token::example())
             .open("code", OpenRates::Exchange)
             .malformed_path(Problem::code_not_found)
             .secret_response()
@@ -175,10 +193,6 @@ pub fn operations() -> Vec<Operation> {
             ])
             .build(),
     ]
-}
-
-fn render_created(created: &CreatedCode) -> Response {
-    response::created(&RoomCodeJson::new(&created.record, created.code.reveal().to_owned()))
 }
 
 /// When a code created now expires. A life outside the range is refused whichever way it was given.
@@ -199,12 +213,18 @@ fn expiry(now: Timestamp, expires_at: Option<Timestamp>, ttl_seconds: Option<u64
     }
 }
 
-async fn list(context: RequestContext, input: Input<RoomPath, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+pub async fn list(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<NoParams>, NoBody>,
+) -> Result<Page<RoomCodeJson>> {
     let codes = context.state.store.codes(context.project(), input.path.name, input.query.page).await?;
-    Ok(response::page("codes", &codes.as_ref().map(|code| RoomCodeJson::new(code, code.prefix.masked()))))
+    Ok(codes.map(RoomCodeJson::from))
 }
 
-async fn create(context: RequestContext, input: Input<RoomPath, NoParams, CreateCode>) -> Result<Response, ApiError> {
+pub async fn create(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, CreateCode>,
+) -> Result<Created<RoomCodeJson>> {
     let body = input.body;
     if body.max_uses == Some(0) {
         return Err(Problem::invalid("max_uses", "must be at least 1, or null for no cap").into());
@@ -217,19 +237,18 @@ async fn create(context: RequestContext, input: Input<RoomPath, NoParams, Create
         expires_at: expiry(context.state.clock.now(), body.expires_at, body.ttl_seconds)?,
         max_uses: body.max_uses,
     };
-    let created = context.state.store.create_code(new, context.recorder(render_created)).await?;
-    Ok(render_created(&created))
+    context.recorded(|recorder| context.state.store.create_code(new, recorder)).await
 }
 
-async fn disable(context: RequestContext, input: Input<CodePath, AnyQuery, AnyBody>) -> Result<Response, ApiError> {
+pub async fn disable(context: RequestContext, input: Input<CodePath, AnyQuery, AnyBody>) -> Result<NoContent> {
     context.state.store.disable_code(context.project(), input.path.code.hash()).await?;
-    Ok(response::no_content())
+    Ok(NoContent)
 }
 
 async fn exchange(
     context: RequestContext,
     input: Input<CodePath, NoParams, OptionalBody<ExchangeCode>>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<Token>> {
     let (code, OptionalBody(body)) = (input.path.code, input.body);
     let requested = body.identity.map(|text| text.parse().map_err(|error| refusal_at("identity", &error))).transpose();
     let exchange = match (take_use(&context, &code, requested.clone()).await, &requested) {
@@ -247,7 +266,7 @@ async fn exchange(
         ttl: ttl(None),
         grants: Grants::default(),
     };
-    mint(&context.state, &exchange.context, plan, holder)
+    mint(&context.state, exchange.context, plan, holder)
 }
 
 /// Takes one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: one
@@ -256,7 +275,7 @@ async fn take_use(
     context: &RequestContext,
     code: &RoomCode,
     requested: Result<Option<Identity>, Problem>,
-) -> Result<CodeExchange, ApiError> {
+) -> Result<CodeExchange> {
     // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
     let plans = context.state.plans.clone();
     let project = context.state.store.project_of_code(code.hash()).await?;
@@ -278,7 +297,7 @@ fn ensure_can_exchange(
     plans: &Plans,
     exchange: &CodeExchange,
     billing: Option<Result<BillingVerdict, BillingError>>,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     let plan = quota::plan(plans, &exchange.plan)?;
     let ledger = QuotaDecision::from_ledger(plan, exchange.project_status, &exchange.month);
     quota::with_billing(ledger, billing)?.ensure_can_start_work()?;

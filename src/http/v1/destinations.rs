@@ -16,12 +16,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::http::context::RequestContext;
 use crate::http::egress_address::{check_hosts, http_host, rtmp_hosts};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Result};
 use crate::http::input::body::read_at;
 use crate::http::input::path::TemplatePath;
 use crate::http::input::{Input, NoBody, NoParams};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Json, NoContent};
 use crate::http::spec::Method;
 
 const LIST_PATH: &str = "/v1/templates/{id}/destinations";
@@ -29,7 +29,7 @@ const PATH: &str = "/v1/templates/{id}/destinations/{name}";
 
 /// The path of a destination.
 #[derive(Deserialize, IntoParams)]
-struct DestinationPath {
+pub struct DestinationPath {
     /// The template's id.
     #[param(inline)]
     id: TemplateId,
@@ -69,32 +69,32 @@ struct RtmpUrls {
 /// A destination.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Destination)]
-pub struct DestinationJson<'a> {
-    id: &'a DestinationId,
-    template_id: &'a TemplateId,
-    name: &'a DestinationName,
-    kind: DestinationKind,
+pub struct DestinationJson {
+    pub id: DestinationId,
+    pub template_id: TemplateId,
+    pub name: DestinationName,
+    pub kind: DestinationKind,
     /// Without its secrets.
     #[schema(value_type = shapes::ShownDestinationConfig)]
-    config: &'a serde_json::Value,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    pub config: serde_json::Value,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 /// All destinations of a template, newest first.
 #[derive(Serialize, ToSchema)]
-pub struct DestinationList<'a> {
-    destinations: Vec<DestinationJson<'a>>,
+pub struct DestinationList {
+    pub destinations: Vec<DestinationJson>,
 }
 
-impl<'a> From<&'a Destination> for DestinationJson<'a> {
-    fn from(destination: &'a Destination) -> Self {
+impl From<Destination> for DestinationJson {
+    fn from(destination: Destination) -> Self {
         Self {
-            id: &destination.id,
-            template_id: &destination.template_id,
-            name: &destination.name,
+            id: destination.id,
+            template_id: destination.template_id,
+            name: destination.name,
             kind: destination.kind,
-            config: &destination.config,
+            config: destination.config,
             created_at: destination.created_at,
             updated_at: destination.updated_at,
         }
@@ -128,7 +128,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, LIST_PATH, "create_destination", create)
             .about("destinations", "Create a destination")
             .example(create_example())
-            .responds::<DestinationJson<'_>>(&[201], example())
+            .responds(example())
             .links(
                 &["get_destination", "update_destination", "delete_destination"],
                 &[("id", "$request.path.id"), ("name", "$response.body#/name")],
@@ -145,19 +145,19 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Get, LIST_PATH, "list_destinations", list)
             .about("destinations", "List a template's destinations")
-            .responds::<DestinationList<'_>>(&[200], json!({"destinations": [example()]}))
+            .responds(json!({"destinations": [example()]}))
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Get, PATH, "get_destination", get)
             .about("destinations", "Read a destination, without its secrets")
-            .responds::<DestinationJson<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound])
             .build(),
         operation(Method::Patch, PATH, "update_destination", update)
             .about("destinations", "Replace a destination's configuration; credentials left out are kept")
             .example(json!({"config": {"type": "s3", "bucket": "more-calls"}}))
             .body_rule("oneOf", shapes::configs_by_kind())
-            .responds::<DestinationJson<'_>>(&[200], example())
+            .responds(example())
             .errors(&[
                 ErrorCode::InvalidUrl,
                 ErrorCode::BlockedUrl,
@@ -219,7 +219,7 @@ fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
 }
 
 /// Refuses hosts inside the operator's network.
-async fn check_addresses(context: &RequestContext, config: &ConfigInput) -> Result<(), ApiError> {
+async fn check_addresses(context: &RequestContext, config: &ConfigInput) -> Result<()> {
     let hosts = match config {
         ConfigInput::Rtmp(config) => rtmp_hosts("config.urls", &config.urls),
         ConfigInput::Recording(RecordingInput::S3(S3Input { endpoint: Some(endpoint), .. })) => {
@@ -230,14 +230,10 @@ async fn check_addresses(context: &RequestContext, config: &ConfigInput) -> Resu
     check_hosts(&context.state.egress_addresses, hosts).await
 }
 
-fn render_created(destination: &Destination) -> Response {
-    response::created(&DestinationJson::from(destination))
-}
-
-async fn create(
+pub async fn create(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, CreateDestination>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<DestinationJson>> {
     let body = input.body;
     let new = NewDestination {
         project_id: context.project(),
@@ -248,19 +244,24 @@ async fn create(
         features: context.plan().await?.features,
     };
     check_addresses(&context, &new.config).await?;
-    let destination = context.state.store.create_destination(new, context.recorder(render_created)).await?;
-    Ok(render_created(&destination))
+    context.recorded(|recorder| context.state.store.create_destination(new, recorder)).await
 }
 
-async fn list(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn list(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, NoBody>,
+) -> Result<Json<DestinationList>> {
     let destinations = context.state.store.destinations(context.project(), input.path.id).await?;
-    Ok(response::ok(&DestinationList { destinations: destinations.iter().map(DestinationJson::from).collect() }))
+    Ok(Json(DestinationList { destinations: destinations.into_iter().map(DestinationJson::from).collect() }))
 }
 
-async fn get(context: RequestContext, input: Input<DestinationPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+async fn get(
+    context: RequestContext,
+    input: Input<DestinationPath, NoParams, NoBody>,
+) -> Result<Json<DestinationJson>> {
     let DestinationPath { id, name } = input.path;
     let destination = context.state.store.destination(context.project(), id, name).await?;
-    Ok(response::ok(&DestinationJson::from(&destination)))
+    Ok(Json(destination.into()))
 }
 
 /// The kind that a new configuration is read as: the one it shows by its fields, else that of the destination. Whether the
@@ -269,7 +270,7 @@ async fn kind_to_read(
     context: &RequestContext,
     path: &DestinationPath,
     body: &UpdateDestination,
-) -> Result<DestinationKind, ApiError> {
+) -> Result<DestinationKind> {
     let stored = context.state.store.destination(context.project(), path.id.clone(), path.name.clone()).await;
     match (stored.map_err(ApiError::from), body.kind) {
         (Ok(stored), Some(sent)) if sent != stored.kind => Err(stored.kind.immutable_kind("kind").into()),
@@ -282,10 +283,10 @@ async fn kind_to_read(
     }
 }
 
-async fn update(
+pub async fn update(
     context: RequestContext,
     input: Input<DestinationPath, NoParams, UpdateDestination>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<DestinationJson>> {
     let (path, body) = (input.path, input.body);
     let kind = kind_to_read(&context, &path, &body).await?;
     let new = NewDestination {
@@ -298,14 +299,11 @@ async fn update(
     };
     check_addresses(&context, &new.config).await?;
     let destination = context.state.store.update_destination(new).await?;
-    Ok(response::ok(&DestinationJson::from(&destination)))
+    Ok(Json(destination.into()))
 }
 
-async fn delete(
-    context: RequestContext,
-    input: Input<DestinationPath, NoParams, NoBody>,
-) -> Result<Response, ApiError> {
+pub async fn delete(context: RequestContext, input: Input<DestinationPath, NoParams, NoBody>) -> Result<NoContent> {
     let DestinationPath { id, name } = input.path;
     context.state.store.delete_destination(context.project(), id, name).await?;
-    Ok(response::no_content())
+    Ok(NoContent)
 }

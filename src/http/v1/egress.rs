@@ -1,10 +1,10 @@
-//! What recordings and broadcasts share: wire types, filters, starting, reading, stopping.
+//! What recordings and broadcasts share: wire types, filters, and the handlers, which are generic over the two.
 
 use conclave_db::{EgressFilter, StoreError};
 use conclave_model::egress::{
-    Egress, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressStatus, UsedDestination,
+    Egress, EgressDetail, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressStatus, UsedDestination,
 };
-use conclave_model::page::Page;
+use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, NamespacedRoom, Problem, ProjectId, RoomName,
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::context::{Caller, RequestContext};
-use crate::http::error::ApiError;
+use crate::http::endpoint::CheckResult;
+use crate::http::error::{ApiError, Result};
 use crate::http::input::path::RoomPath;
 use crate::http::input::{Input, NoBody, NoParams, Paged};
-use crate::http::operation::CheckResult;
-use crate::http::response::Response;
+use crate::http::response::{Created, Json, Listed};
 
 /// The path of a recording or a broadcast.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
@@ -55,59 +55,63 @@ impl From<EgressQuery> for EgressFilter {
 
 /// The first fields of a recording or a broadcast: what it is of.
 #[derive(Serialize, ToSchema)]
-pub struct EgressHead<'a> {
-    id: EgressRowId,
-    project_id: &'a ProjectId,
-    room: &'a RoomName,
-    namespaced_room: NamespacedRoom,
+pub struct EgressHead {
+    pub id: EgressRowId,
+    pub project_id: ProjectId,
+    pub room: RoomName,
+    pub namespaced_room: NamespacedRoom,
     /// The handle for every later call.
-    egress_id: &'a EgressId,
+    pub egress_id: EgressId,
 }
 
 /// The last fields of a recording or a broadcast: where it went, and when.
 #[derive(Serialize, ToSchema)]
-pub struct EgressTail<'a> {
+pub struct EgressTail {
     /// The destination used, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    destination: Option<&'a DestinationName>,
+    pub destination: Option<DestinationName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    destination_id: Option<&'a DestinationId>,
-    started_at: Timestamp,
+    pub destination_id: Option<DestinationId>,
+    pub started_at: Timestamp,
     /// Absent until it is final.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    ended_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     /// Set when the status is `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    error: Option<&'a str>,
-    created_at: Timestamp,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
 }
 
-impl<'a> From<&'a Egress> for EgressHead<'a> {
-    fn from(egress: &'a Egress) -> Self {
-        Self {
+/// A recording or a broadcast.
+pub trait EgressJson: TryFrom<Egress, Error = ApiError> + Listed {
+    /// Which of the two.
+    const KIND: EgressKind;
+}
+
+impl EgressHead {
+    /// Splits an egress into its first fields, what depends on its kind, its status, and its last fields.
+    pub fn split(egress: Egress) -> (Self, EgressDetail, EgressStatus, EgressTail) {
+        let head = Self {
             id: egress.id,
-            project_id: &egress.project_id,
-            room: &egress.room,
             namespaced_room: egress.namespaced_room(),
-            egress_id: &egress.egress_id,
-        }
-    }
-}
-
-impl<'a> From<&'a Egress> for EgressTail<'a> {
-    fn from(egress: &'a Egress) -> Self {
-        Self {
-            destination: egress.destination.as_ref().map(|used| &used.name),
-            destination_id: egress.destination.as_ref().map(|used| &used.id),
+            project_id: egress.project_id,
+            room: egress.room,
+            egress_id: egress.egress_id,
+        };
+        let (destination, destination_id) = egress.destination.map(|used| (used.name, used.id)).unzip();
+        let tail = EgressTail {
+            destination,
+            destination_id,
             started_at: egress.started_at,
             ended_at: egress.ended_at,
-            error: egress.error.as_deref(),
+            error: egress.error,
             created_at: egress.created_at,
-        }
+        };
+        (head, egress.detail, egress.status, tail)
     }
 }
 
@@ -121,7 +125,7 @@ pub async fn named_destination<T, F>(
     room: &Room,
     name: Option<DestinationName>,
     read: impl FnOnce(TemplateId, DestinationName) -> F,
-) -> Result<Option<T>, ApiError>
+) -> Result<Option<T>>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
@@ -143,102 +147,85 @@ where
     found
 }
 
-/// A kind of egress as a resource of the API.
-pub struct Resource {
-    /// Recordings or broadcasts.
-    pub kind: EgressKind,
+/// Starts an egress of a room.
+///
+/// # Errors
+/// 409 when the room has ended meanwhile, 503 `media_unavailable`.
+pub async fn start<J: EgressJson>(
+    context: &RequestContext,
+    room: &Room,
+    source: EgressSource,
+    output: EgressOutput,
+    destination: Option<UsedDestination>,
+) -> Result<Created<J>> {
+    let max_participants = context.plan().await?.effective_cap(room.max_participants);
+    let (room_id, room) = (room.id, room.namespaced_name());
+    let plan = EgressPlan { room_id, room, max_participants, source, output, destination };
+    context.recorded(|recorder| context.state.tree.start_egress(plan, recorder)).await
 }
 
-impl Resource {
-    /// Starts an egress of a room.
-    ///
-    /// # Errors
-    /// 409 when the room has ended meanwhile, 503 `media_unavailable`.
-    pub async fn start(
-        &self,
-        context: &RequestContext,
-        room: &Room,
-        source: EgressSource,
-        output: EgressOutput,
-        destination: Option<UsedDestination>,
-        render: fn(&Egress) -> Response,
-    ) -> Result<Response, ApiError> {
-        let max_participants = context.plan().await?.effective_cap(room.max_participants);
-        let (room_id, room) = (room.id, room.namespaced_name());
-        let plan = EgressPlan { room_id, room, max_participants, source, output, destination };
-        let egress = context.state.tree.start_egress(plan, context.recorder(render)).await?;
-        Ok(render(&egress))
+/// The record of an egress. A participant finds those of its own room.
+async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
+    let egress = context.state.store.egress(context.project(), J::KIND, id).await?;
+    match &context.caller {
+        Caller::RoomToken(claims) if claims.room != egress.namespaced_room() => Err(J::KIND.not_found().into()),
+        _ => Ok(egress),
     }
+}
 
-    /// The record of an egress. A participant finds those of its own room.
-    async fn find(&self, context: &RequestContext, id: EgressId) -> Result<Egress, ApiError> {
-        let egress = context.state.store.egress(context.project(), self.kind, id).await?;
-        match &context.caller {
-            Caller::RoomToken(claims) if claims.room != egress.namespaced_room() => Err(self.kind.not_found().into()),
-            _ => Ok(egress),
-        }
-    }
+/// An egress with its status on the media plane.
+pub async fn get<J: EgressJson>(
+    context: RequestContext,
+    input: Input<EgressPath, NoParams, NoBody>,
+) -> Result<Json<J>> {
+    let egress = find::<J>(&context, input.path.egress_id).await?;
+    let egress = match egress.status.is_final() {
+        true => egress,
+        false => context.state.tree.refresh_egress(egress.project_id, egress.egress_id).await?,
+    };
+    egress.try_into().map(Json)
+}
 
-    /// An egress with its status on the media plane.
-    ///
-    /// # Errors
-    /// 404, 503 `media_unavailable`.
-    pub async fn get(&self, context: &RequestContext, id: EgressId) -> Result<Egress, ApiError> {
-        let egress = self.find(context, id).await?;
-        if egress.status.is_final() {
-            return Ok(egress);
-        }
-        Ok(context.state.tree.refresh_egress(egress.project_id, egress.egress_id).await?)
-    }
+/// Refuses a participant the stored response to stopping an egress of another room.
+pub fn check_stop_replay<'a, J: EgressJson>(
+    context: &'a RequestContext,
+    input: &'a Input<EgressPath, NoParams, NoBody>,
+) -> CheckResult<'a> {
+    Box::pin(async move { find::<J>(context, input.path.egress_id.clone()).await.map(drop) })
+}
 
-    /// Refuses a participant the stored response to stopping an egress of another room.
-    pub fn check_stop_replay<'a>(
-        &'a self,
-        context: &'a RequestContext,
-        input: &'a Input<EgressPath, NoParams, NoBody>,
-    ) -> CheckResult<'a> {
-        Box::pin(async move { self.find(context, input.path.egress_id.clone()).await.map(drop) })
+/// Asks an egress to finish. One that is final is shown as it is.
+pub async fn stop<J: EgressJson>(
+    context: RequestContext,
+    input: Input<EgressPath, NoParams, NoBody>,
+) -> Result<Json<J>> {
+    let egress = find::<J>(&context, input.path.egress_id).await?;
+    if egress.status.is_final() {
+        return egress.try_into().map(Json);
     }
+    let stop = |recorder| context.state.tree.stop_egress(egress.project_id, egress.egress_id, recorder);
+    context.recorded(stop).await
+}
 
-    /// Asks an egress to finish. One that is final is rendered as it is.
-    ///
-    /// # Errors
-    /// 404, 503 `media_unavailable`.
-    pub async fn stop(
-        &self,
-        context: &RequestContext,
-        id: EgressId,
-        render: fn(&Egress) -> Response,
-    ) -> Result<Response, ApiError> {
-        let egress = self.find(context, id).await?;
-        if egress.status.is_final() {
-            return Ok(render(&egress));
-        }
-        let recorder = context.recorder(render);
-        let stopped = context.state.tree.stop_egress(egress.project_id, egress.egress_id, recorder).await?;
-        Ok(render(&stopped))
-    }
+/// A page of the project's recordings or broadcasts.
+pub async fn list<J: EgressJson>(
+    context: RequestContext,
+    input: Input<NoParams, Paged<EgressQuery>, NoBody>,
+) -> Result<Page<J>> {
+    let Paged { page, filter } = input.query;
+    read(&context, filter.into(), page).await
+}
 
-    /// A page of the project's recordings or broadcasts.
-    ///
-    /// # Errors
-    /// The store's own.
-    pub async fn list(&self, context: &RequestContext, query: Paged<EgressQuery>) -> Result<Page<Egress>, ApiError> {
-        let Paged { page, filter } = query;
-        Ok(context.state.store.egresses(context.project(), self.kind, filter.into(), page).await?)
-    }
+/// A page of the recordings or broadcasts of a room.
+pub async fn list_of_room<J: EgressJson>(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<NoParams>, NoBody>,
+) -> Result<Page<J>> {
+    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let filter = EgressFilter { room: Some(room.name), ..EgressFilter::default() };
+    read(&context, filter, input.query.page).await
+}
 
-    /// A page of the recordings or broadcasts of a room.
-    ///
-    /// # Errors
-    /// 404 `room_not_found`.
-    pub async fn list_of_room(
-        &self,
-        context: &RequestContext,
-        input: Input<RoomPath, Paged<NoParams>, NoBody>,
-    ) -> Result<Page<Egress>, ApiError> {
-        let room = context.state.store.room(context.project(), input.path.name).await?;
-        let filter = EgressFilter { room: Some(room.name), ..EgressFilter::default() };
-        Ok(context.state.store.egresses(context.project(), self.kind, filter, input.query.page).await?)
-    }
+async fn read<J: EgressJson>(context: &RequestContext, filter: EgressFilter, page: PageRequest) -> Result<Page<J>> {
+    context.state.store.egresses(context.project(), J::KIND, filter, page).await?.try_map(J::try_from)
 }

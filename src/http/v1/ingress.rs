@@ -5,27 +5,28 @@ use conclave_db::IngressFilter;
 use conclave_media::IngressRequest;
 use conclave_model::ingress::{Ingress, IngressStatus, InputType};
 use conclave_model::non_null::non_null;
+use conclave_model::page::Page;
 use conclave_model::plan::Feature;
 use conclave_model::room::RoomStatus;
 use conclave_model::text::Text;
 use conclave_model::{
-    ErrorCode, Identity, IngressId, IngressRowId, NamespacedRoom, Problem, ProjectId, RoomName, Timestamp,
+    ErrorCode, Identity, IngressId, IngressRowId, NamespacedRoom, Problem, ProjectId, RoomName, Secret, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::RoomPath;
 use crate::http::input::{Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Json, Listed, NoContent, revealed};
 use crate::http::spec::Method;
 
 /// The path of an ingress endpoint.
 #[derive(Deserialize, IntoParams)]
-struct IngressPath {
+pub struct IngressPath {
     /// The endpoint's id
     #[param(inline)]
     ingress_id: IngressId,
@@ -34,7 +35,7 @@ struct IngressPath {
 /// The filters of a project's ingress endpoints.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct IngressQuery {
+pub struct IngressQuery {
     /// Of this room
     #[param(inline)]
     room: Option<RoomName>,
@@ -72,64 +73,70 @@ pub struct CreateIngress {
 /// An ingress endpoint.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Ingress)]
-pub struct IngressJson<'a> {
-    id: IngressRowId,
-    project_id: &'a ProjectId,
+pub struct IngressJson {
+    pub id: IngressRowId,
+    pub project_id: ProjectId,
     /// The room it publishes into.
-    room: &'a RoomName,
-    namespaced_room: NamespacedRoom,
+    pub room: RoomName,
+    pub namespaced_room: NamespacedRoom,
     /// The handle for every later call.
-    ingress_id: &'a IngressId,
-    input_type: InputType,
+    pub ingress_id: IngressId,
+    pub input_type: InputType,
     /// The identity that the stream joins as.
-    participant_identity: &'a Identity,
+    pub participant_identity: Identity,
     /// Absent when none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    participant_name: Option<&'a str>,
+    pub participant_name: Option<String>,
     /// Where an encoder publishes, with `REDACTED` for the stream key.
-    url: &'a str,
-    status: IngressStatus,
+    pub url: String,
+    pub status: IngressStatus,
     /// What went wrong; present while `status` is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    error: Option<&'a str>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
     /// Absent until deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    deleted_at: Option<Timestamp>,
+    pub deleted_at: Option<Timestamp>,
 }
 
 /// A created ingress endpoint with its stream key.
 #[derive(Serialize, ToSchema)]
-pub struct IngressCreated<'a> {
+pub struct IngressCreated {
     #[serde(flatten)]
-    ingress: IngressJson<'a>,
+    pub ingress: IngressJson,
     /// Shown this once.
-    stream_key: &'a str,
+    #[serde(serialize_with = "revealed")]
+    #[schema(value_type = String)]
+    pub stream_key: Secret,
 }
 
-impl<'a> From<&'a Ingress> for IngressJson<'a> {
-    fn from(ingress: &'a Ingress) -> Self {
+impl From<Ingress> for IngressJson {
+    fn from(ingress: Ingress) -> Self {
         Self {
             id: ingress.id,
-            project_id: &ingress.project_id,
-            room: &ingress.room,
             namespaced_room: ingress.namespaced_room(),
-            ingress_id: &ingress.ingress_id,
+            project_id: ingress.project_id,
+            room: ingress.room,
+            ingress_id: ingress.ingress_id,
             input_type: ingress.input_type,
-            participant_identity: &ingress.participant_identity,
-            participant_name: ingress.participant_name.as_deref(),
-            url: &ingress.url,
+            participant_identity: ingress.participant_identity,
+            participant_name: ingress.participant_name,
+            url: ingress.url,
             status: ingress.status,
-            error: ingress.error.as_deref(),
+            error: ingress.error,
             created_at: ingress.created_at,
             updated_at: ingress.updated_at,
             deleted_at: ingress.deleted_at,
         }
     }
+}
+
+impl Listed for IngressJson {
+    const COLLECTION: &'static str = "ingresses";
 }
 
 fn example() -> serde_json::Value {
@@ -156,7 +163,7 @@ pub fn operations() -> Vec<Operation> {
             .example(json!({
                 "input_type": "rtmp", "participant_identity": "encoder", "participant_name": "Stage camera"
             }))
-            .responds::<IngressCreated<'_>>(&[201], created_example())
+            .responds(created_example())
             .links(&["get_ingress", "delete_ingress"], &[("ingress_id", "$response.body#/ingress_id")])
             .starts_work()
             .feature(Feature::Streaming)
@@ -175,12 +182,12 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Get, "/v1/ingress", "list_ingresses", list)
             .about("ingress", "List endpoints, newest first, deleted ones too")
-            .responds_page::<IngressJson<'_>>("ingresses", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
             .build(),
         operation(Method::Get, "/v1/ingress/{ingress_id}", "get_ingress", get)
             .about("ingress", "Read an endpoint; the media plane is asked for its status")
-            .responds::<IngressJson<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
             .build(),
         operation(Method::Delete, "/v1/ingress/{ingress_id}", "delete_ingress", delete)
@@ -190,10 +197,10 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn create(
+pub async fn create(
     context: RequestContext,
     input: Input<RoomPath, NoParams, CreateIngress>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<IngressCreated>> {
     let body = input.body;
     let room = context.state.store.room(context.project(), input.path.name).await?;
     if room.status == RoomStatus::Ended {
@@ -210,32 +217,31 @@ async fn create(
     };
     let request = CreateIngressRequest { room: room.id, ingress };
     let created = context.state.tree.create_ingress(context.project(), request).await?;
-    let ingress = IngressJson::from(&created.ingress);
-    Ok(response::created(&IngressCreated { ingress, stream_key: created.stream_key.reveal() }))
+    Ok(Json(IngressCreated { ingress: created.ingress.into(), stream_key: created.stream_key }))
 }
 
-async fn list(
+pub async fn list(
     context: RequestContext,
     input: Input<NoParams, Paged<IngressQuery>, NoBody>,
-) -> Result<Response, ApiError> {
+) -> Result<Page<IngressJson>> {
     let Paged { page, filter } = input.query;
     let ingresses = context.state.store.ingresses(context.project(), filter.into(), page).await?;
-    Ok(response::page("ingresses", &ingresses.as_ref().map(IngressJson::from)))
+    Ok(ingresses.map(IngressJson::from))
 }
 
-async fn get(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+async fn get(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<Json<IngressJson>> {
     let ingress = context.state.store.ingress(context.project(), input.path.ingress_id).await?;
     let ingress = match ingress.status.is_final() {
         true => ingress,
         false => context.state.tree.refresh_ingress(context.project(), ingress.ingress_id).await?,
     };
-    Ok(response::ok(&IngressJson::from(&ingress)))
+    Ok(Json(ingress.into()))
 }
 
-async fn delete(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn delete(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<NoContent> {
     let ingress = context.state.store.ingress(context.project(), input.path.ingress_id).await?;
     if ingress.status != IngressStatus::Deleted {
         context.state.tree.delete_ingress(context.project(), ingress.ingress_id).await?;
     }
-    Ok(response::no_content())
+    Ok(NoContent)
 }

@@ -1,5 +1,6 @@
 //! Minting of room tokens, for a server with its API key and for the holder of a room code.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::TokenContext;
@@ -8,13 +9,13 @@ use conclave_media::token::{Grants, TokenRequest};
 use conclave_model::plan::Plan;
 use conclave_model::role::RolePublish;
 use conclave_model::room::RoomStatus;
-use conclave_model::{ErrorCode, Identity, Problem, RoleName, Timestamp};
-use serde::Serialize;
+use conclave_model::{ErrorCode, Identity, Problem, RoleName, Secret, Timestamp};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::http::error::ApiError;
-use crate::http::response::{self, Response};
+use crate::http::error::Result;
+use crate::http::response::{Created, Json, revealed};
 use crate::http::state::AppState;
 
 const DEFAULT_TTL_SECONDS: u64 = 3_600;
@@ -23,22 +24,26 @@ const LONGEST_TTL_SECONDS: u64 = 86_400;
 
 /// A room token.
 #[derive(Serialize, ToSchema)]
-pub struct Token<'a> {
+pub struct Token {
     /// The token, a JWT, safe for a browser.
-    token: &'a str,
+    #[serde(serialize_with = "revealed")]
+    #[schema(value_type = String)]
+    pub token: Secret,
     /// Websocket url the client connects to.
-    url: &'a str,
-    expires_at: Timestamp,
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub url: Arc<str>,
+    pub expires_at: Timestamp,
     /// Absent when no role was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    role: Option<&'a RoleName>,
+    pub role: Option<RoleName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    publish_profile: Option<&'a RolePublish>,
+    pub publish_profile: Option<RolePublish>,
 }
 
-impl Token<'_> {
+impl Token {
     /// An example of a token, for the description.
     pub(super) fn example() -> serde_json::Value {
         json!({
@@ -84,18 +89,21 @@ pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), 
     if full { Err(Problem::role_capacity_reached()) } else { Ok(()) }
 }
 
-/// Mints a token and responds with it.
+fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+/// Mints a token.
 ///
 /// # Errors
 /// 500 when it cannot be signed.
 pub(super) fn mint(
     state: &AppState,
-    context: &TokenContext,
+    context: TokenContext,
     plan: &Plan,
     holder: TokenHolder,
-) -> Result<Response, ApiError> {
-    let role = context.role.as_ref();
-    let (max_kbps, grants) = match role.map(RoleGrant::from) {
+) -> Result<Created<Token>> {
+    let (max_kbps, grants) = match context.role.as_ref().map(RoleGrant::from) {
         Some(grant) => (grant.max_kbps, grant.grants),
         None => (None, holder.grants),
     };
@@ -104,7 +112,7 @@ pub(super) fn mint(
         identity: holder.identity,
         name: holder.name,
         metadata: holder.metadata,
-        role: role.map(|role| role.name.clone()),
+        role: context.role.as_ref().map(|role| role.name.clone()),
         role_change: context.role_change,
         max_kbps,
         grants,
@@ -113,12 +121,12 @@ pub(super) fn mint(
         max_participants: plan.effective_cap(context.room.max_participants),
     };
     let minted = state.signer.mint(&request, state.clock.now())?;
-    Ok(response::created(&Token {
-        token: minted.token.reveal(),
-        url: &state.media_url,
+    Ok(Json(Token {
+        token: minted.token,
+        url: Arc::clone(&state.media_url),
         expires_at: minted.expires_at,
-        role: role.map(|role| &role.name),
-        publish_profile: role.map(|role| &role.publish),
+        role: request.role,
+        publish_profile: context.role.map(|role| role.publish),
     }))
 }
 

@@ -1,23 +1,23 @@
 //! The operations of the API, a file a resource: its wire types, its operations, its handlers.
 
-pub mod broadcasts;
-pub mod codes;
-pub mod destinations;
-mod egress;
-pub mod ingress;
-pub mod minting;
-pub mod moderation;
-pub mod participants;
-pub mod recordings;
-pub mod role_changes;
-pub mod roles;
-pub mod rooms;
-pub mod sessions;
-pub mod templates;
-pub mod tokens;
-pub mod usage;
-pub mod webhook_deliveries;
-pub mod webhook_endpoints;
+pub(super) mod broadcasts;
+pub(super) mod codes;
+pub(super) mod destinations;
+pub(super) mod egress;
+pub(super) mod ingress;
+pub(super) mod minting;
+pub(super) mod moderation;
+pub(super) mod participants;
+pub(super) mod recordings;
+pub(super) mod role_changes;
+pub(super) mod roles;
+pub(super) mod rooms;
+pub(super) mod sessions;
+pub(super) mod templates;
+pub(super) mod tokens;
+pub(super) mod usage;
+pub(super) mod webhook_deliveries;
+pub(super) mod webhook_endpoints;
 
 use std::sync::LazyLock;
 

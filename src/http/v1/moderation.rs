@@ -14,11 +14,11 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::{ParticipantPath, RoomPath};
 use crate::http::input::{Base64Bytes, Input, NoBody, NoParams};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Json, NoContent};
 use crate::http::spec::Method;
 
 /// A track to mute or unmute.
@@ -35,7 +35,7 @@ pub struct MuteTrack {
 #[derive(Serialize, ToSchema)]
 pub struct MutedTrack {
     /// The track after the change.
-    track: Track,
+    pub track: Track,
 }
 
 /// A message from the server.
@@ -62,9 +62,9 @@ pub struct SendData {
 #[derive(Serialize, ToSchema)]
 pub struct DataSent {
     /// Whether the media plane accepted the message; always true.
-    sent: bool,
+    pub sent: bool,
     /// Size of the decoded message.
-    bytes: usize,
+    pub bytes: usize,
 }
 
 /// The operations that moderate a room.
@@ -84,7 +84,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/mute", "mute_track", mute)
             .about("participants", "Mute or unmute a participant's track")
             .example(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
-            .responds::<MutedTrack>(&[200], muted_example())
+            .responds(muted_example())
             .room_token_by(&[Permission::MuteOthers, Permission::UnmuteOthers], |input| {
                 if input.body.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }
             })
@@ -103,7 +103,7 @@ pub fn operations() -> Vec<Operation> {
             .example(json!({
                 "data": "aGVsbG8=", "kind": "reliable", "destination_identities": ["alice"], "topic": "chat"
             }))
-            .responds::<DataSent>(&[200], json!({"sent": true, "bytes": 5}))
+            .responds(json!({"sent": true, "bytes": 5}))
             .room_token(&[Permission::SendData])
             .idempotent()
             .errors(&[
@@ -121,35 +121,32 @@ fn muted_example() -> serde_json::Value {
 }
 
 /// The room of a participant: no participant is in one that has ended.
-async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room, ApiError> {
+async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room> {
     let room = context.state.store.room(context.project(), name).await?;
     if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::participant_not_found().into()) }
 }
 
-async fn remove(
-    context: RequestContext,
-    input: Input<ParticipantPath, NoParams, NoBody>,
-) -> Result<Response, ApiError> {
+pub async fn remove(context: RequestContext, input: Input<ParticipantPath, NoParams, NoBody>) -> Result<NoContent> {
     let room = live_room(&context, input.path.name).await?;
     let removed = context.state.tree.remove_participant(room.project_id, room.name, input.path.identity).await?;
-    if removed { Ok(response::no_content()) } else { Err(Problem::participant_not_found().into()) }
+    if removed { Ok(NoContent) } else { Err(Problem::participant_not_found().into()) }
 }
 
-async fn mute(
+pub async fn mute(
     context: RequestContext,
     input: Input<ParticipantPath, NoParams, MuteTrack>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<MutedTrack>> {
     let MuteTrack { track_sid, muted } = input.body;
     let room = live_room(&context, input.path.name).await?;
     let request = MuteTrackRequest { identity: input.path.identity, track: track_sid, muted };
     match context.state.tree.mute_track(room.project_id, room.name, request).await? {
-        MuteOutcome::Done(track) => Ok(response::ok(&MutedTrack { track })),
+        MuteOutcome::Done(track) => Ok(Json(MutedTrack { track })),
         MuteOutcome::NoSuchParticipant => Err(Problem::participant_not_found().into()),
         MuteOutcome::NoSuchTrack => Err(Problem::track_not_found().into()),
     }
 }
 
-async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams, SendData>) -> Result<Response, ApiError> {
+pub async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams, SendData>) -> Result<Json<DataSent>> {
     let body = input.body;
     let message = ServerData {
         data: body.data.into(),
@@ -163,5 +160,5 @@ async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams, Sen
     }
     let bytes = message.data.len();
     context.state.tree.send_data(room.project_id, room.name, message).await?;
-    Ok(response::ok(&DataSent { sent: true, bytes }))
+    Ok(Json(DataSent { sent: true, bytes }))
 }

@@ -7,11 +7,11 @@ use conclave_model::{ErrorCode, Problem};
 use serde_json::json;
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::{ParticipantPath, RoomPath};
 use crate::http::input::{Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Json, Listed};
 use crate::http::spec::Method;
 
 /// An example of a participant, for the description.
@@ -24,12 +24,16 @@ pub(super) fn example() -> serde_json::Value {
     })
 }
 
+impl Listed for Participant {
+    const COLLECTION: &'static str = "participants";
+}
+
 /// The operations that read live participants.
 pub fn operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/rooms/{name}/participants", "list_participants", list)
             .about("participants", "List who is in a room")
-            .responds_page::<Participant>("participants", example())
+            .responds(example())
             .links(
                 &["get_participant", "remove_participant", "mute_track", "change_role"],
                 &[("name", "$request.path.name"), ("identity", "$response.body#/participants/0/identity")],
@@ -43,7 +47,7 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Get, "/v1/rooms/{name}/participants/{identity}", "get_participant", get)
             .about("participants", "Read one participant")
-            .responds::<Participant>(&[200], example())
+            .responds(example())
             .errors(&[
                 ErrorCode::InvalidRequest,
                 ErrorCode::InvalidRoomName,
@@ -56,7 +60,10 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn list(context: RequestContext, input: Input<RoomPath, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+pub async fn list(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<NoParams>, NoBody>,
+) -> Result<Page<Participant>> {
     let room = context.state.store.room(context.project(), input.path.name).await?;
     let mut participants = match room.status {
         RoomStatus::Open => context.state.media.participants(&room.namespaced_name()).await?,
@@ -64,14 +71,14 @@ async fn list(context: RequestContext, input: Input<RoomPath, Paged<NoParams>, N
     };
     // The media plane promises no order, and pages need a total one.
     participants.sort_by(|a, b| (a.joined_at, &a.sid).cmp(&(b.joined_at, &b.sid)));
-    Ok(response::page("participants", &Page::from_all(participants, input.query.page)))
+    Ok(Page::from_all(participants, input.query.page))
 }
 
-async fn get(context: RequestContext, input: Input<ParticipantPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+async fn get(context: RequestContext, input: Input<ParticipantPath, NoParams, NoBody>) -> Result<Json<Participant>> {
     let room = context.state.store.room(context.project(), input.path.name).await?;
     let found = match room.status {
         RoomStatus::Open => context.state.media.participant(&room.namespaced_name(), &input.path.identity).await?,
         RoomStatus::Ended => None,
     };
-    Ok(response::ok(&found.ok_or_else(Problem::participant_not_found)?))
+    Ok(Json(found.ok_or_else(Problem::participant_not_found)?))
 }

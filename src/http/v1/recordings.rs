@@ -6,7 +6,6 @@ use conclave_model::egress::{
 };
 use conclave_model::filepath::FilePath;
 use conclave_model::non_null::non_null;
-use conclave_model::page::Page;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::room::Room;
@@ -15,16 +14,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::egress::{EgressHead, EgressPath, EgressQuery, EgressTail, Resource, named_destination};
+use super::egress::{self, EgressHead, EgressJson, EgressTail, named_destination};
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Result};
 use crate::http::input::path::RoomPath;
-use crate::http::input::{Checked, Input, NoBody, NoParams, Paged, Validate};
+use crate::http::input::{Checked, Input, NoParams, Validate};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Listed};
 use crate::http::spec::Method;
-
-const RECORDINGS: Resource = Resource { kind: EgressKind::Recording };
 
 /// A recording to start.
 #[derive(Deserialize, ToSchema)]
@@ -65,30 +62,38 @@ pub struct StartRecording {
 
 /// A recording.
 #[derive(Serialize, ToSchema)]
-pub struct Recording<'a> {
+pub struct Recording {
     #[serde(flatten)]
-    head: EgressHead<'a>,
+    pub head: EgressHead,
     #[serde(rename = "type")]
-    recording_type: RecordingType,
-    status: EgressStatus,
+    pub recording_type: RecordingType,
+    pub status: EgressStatus,
     /// Inside the project's recording directory, or the destination.
-    filepath: &'a str,
+    #[schema(value_type = String)]
+    pub filepath: FilePath,
     #[serde(flatten)]
-    tail: EgressTail<'a>,
+    pub tail: EgressTail,
 }
 
-impl<'a> Recording<'a> {
-    /// `None` for a broadcast, which no query of this resource gives.
-    fn from_egress(egress: &'a Egress) -> Option<Self> {
-        let EgressDetail::Recording { recording_type, filepath } = &egress.detail else { return None };
-        Some(Self {
-            head: egress.into(),
-            recording_type: *recording_type,
-            status: egress.status,
-            filepath: filepath.as_str(),
-            tail: egress.into(),
-        })
+impl TryFrom<Egress> for Recording {
+    type Error = ApiError;
+
+    /// Fails for a broadcast, which no query of this resource gives.
+    fn try_from(egress: Egress) -> Result<Self> {
+        let (head, detail, status, tail) = EgressHead::split(egress);
+        let EgressDetail::Recording { recording_type, filepath } = detail else {
+            return Err(ApiError::internal("a broadcast was read as a recording"));
+        };
+        Ok(Self { head, recording_type, status, filepath, tail })
     }
+}
+
+impl Listed for Recording {
+    const COLLECTION: &'static str = "recordings";
+}
+
+impl EgressJson for Recording {
+    const KIND: EgressKind = EgressKind::Recording;
 }
 
 fn example() -> serde_json::Value {
@@ -122,16 +127,21 @@ pub fn operations() -> Vec<Operation> {
     let mut stopped = example();
     stopped["status"] = json!("ending");
     vec![
-        operation(Method::Get, "/v1/rooms/{name}/recordings", "list_room_recordings", list_of_room)
-            .about("recordings", "List a room's recordings, newest first")
-            .responds_page::<Recording<'_>>("recordings", example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
-            .build(),
+        operation(
+            Method::Get,
+            "/v1/rooms/{name}/recordings",
+            "list_room_recordings",
+            egress::list_of_room::<Recording>,
+        )
+        .about("recordings", "List a room's recordings, newest first")
+        .responds(example())
+        .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
+        .build(),
         operation(Method::Post, "/v1/rooms/{name}/recordings", "start_recording", start)
             .about("recordings", "Start a recording")
             .example(json!({"type": "room_composite", "layout": "grid"}))
             .body_rule("oneOf", options_by_type())
-            .responds::<Recording<'_>>(&[201], example())
+            .responds(example())
             .links(&["get_recording", "stop_recording"], &[("egress_id", "$response.body#/egress_id")])
             .room_token(&[Permission::Record])
             .idempotent()
@@ -155,37 +165,25 @@ pub fn operations() -> Vec<Operation> {
                 ErrorCode::BillingUnavailable,
             ])
             .build(),
-        operation(Method::Get, "/v1/recordings", "list_recordings", list)
+        operation(Method::Get, "/v1/recordings", "list_recordings", egress::list::<Recording>)
             .about("recordings", "List the project's recordings, newest first")
-            .responds_page::<Recording<'_>>("recordings", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
             .build(),
-        operation(Method::Get, "/v1/recordings/{egress_id}", "get_recording", get)
+        operation(Method::Get, "/v1/recordings/{egress_id}", "get_recording", egress::get::<Recording>)
             .about("recordings", "Read a recording; while it runs, the media plane is asked for its status")
-            .responds::<Recording<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
             .build(),
-        operation(Method::Post, "/v1/recordings/{egress_id}/stop", "stop_recording", stop)
+        operation(Method::Post, "/v1/recordings/{egress_id}/stop", "stop_recording", egress::stop::<Recording>)
             .about("recordings", "Stop a recording; the file is final shortly after")
-            .responds::<Recording<'_>>(&[200], stopped)
+            .responds(stopped)
             .room_token(&[Permission::Record])
-            .replay_check(|context, input| RECORDINGS.check_stop_replay(context, input))
+            .replay_check(egress::check_stop_replay::<Recording>)
             .idempotent()
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
-}
-
-fn page(recordings: &Page<Egress>) -> Response {
-    response::page("recordings", &recordings.as_ref().map(Recording::from_egress))
-}
-
-fn render_created(egress: &Egress) -> Response {
-    response::created(&Recording::from_egress(egress))
-}
-
-fn render_ok(egress: &Egress) -> Response {
-    response::ok(&Recording::from_egress(egress))
 }
 
 /// What is to be recorded, and where to, as far as the body alone says.
@@ -251,32 +249,10 @@ impl StartRecording {
     }
 }
 
-async fn list(
-    context: RequestContext,
-    input: Input<NoParams, Paged<EgressQuery>, NoBody>,
-) -> Result<Response, ApiError> {
-    Ok(page(&RECORDINGS.list(&context, input.query).await?))
-}
-
-async fn list_of_room(
-    context: RequestContext,
-    input: Input<RoomPath, Paged<NoParams>, NoBody>,
-) -> Result<Response, ApiError> {
-    Ok(page(&RECORDINGS.list_of_room(&context, input).await?))
-}
-
-async fn get(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
-    Ok(render_ok(&RECORDINGS.get(&context, input.path.egress_id).await?))
-}
-
-async fn stop(context: RequestContext, input: Input<EgressPath, NoParams, NoBody>) -> Result<Response, ApiError> {
-    RECORDINGS.stop(&context, input.path.egress_id, render_ok).await
-}
-
-async fn start(
+pub async fn start(
     context: RequestContext,
     input: Input<RoomPath, NoParams, Checked<StartRecording>>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<Recording>> {
     let Checked(ValidRecording { source, filepath, destination }) = input.body;
     let (store, project) = (&context.state.store, context.project());
     let room = store.room(project.clone(), input.path.name).await?;
@@ -285,7 +261,7 @@ async fn start(
     let filepath = filepath.unwrap_or_else(|| default_path(&context, &room, &source));
     let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
     let output = EgressOutput::File { filepath, taken };
-    RECORDINGS.start(&context, &room, source, output, destination, render_created).await
+    egress::start(&context, &room, source, output, destination).await
 }
 
 /// The paths of earlier recordings at a destination that a file could overwrite.
@@ -293,7 +269,7 @@ async fn taken_paths(
     context: &RequestContext,
     used: Option<&UsedDestination>,
     filepath: &FilePath,
-) -> Result<Vec<FilePath>, ApiError> {
+) -> Result<Vec<FilePath>> {
     let Some(used) = used else { return Ok(Vec::new()) };
     let stem = filepath.split_extension().0.to_owned();
     Ok(context.state.store.filepaths_at(context.project(), used.id.clone(), stem).await?)

@@ -1,6 +1,8 @@
 //! Role changes: giving a participant another role, and the log of it.
 
 use conclave_actors::room::ChangeRoleRequest;
+use conclave_model::event::ChangedBy;
+use conclave_model::page::Page;
 use conclave_model::participant::Participant;
 use conclave_model::role::Permission;
 use conclave_model::role_change::{RoleChange, RoleChanged};
@@ -11,11 +13,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::participants;
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::{ParticipantPath, RoomPath};
 use crate::http::input::{Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Json, Listed};
 use crate::http::spec::Method;
 
 const NOTE: &str = "The new role's grants and attributes apply at once, and tracks that it does not allow have been \
@@ -33,7 +35,7 @@ pub struct ChangeRole {
 /// The filters of a room's role changes.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct RoleChangeFilter {
+pub struct RoleChangeFilter {
     /// Of this identity
     #[param(inline)]
     identity: Option<Identity>,
@@ -42,53 +44,68 @@ struct RoleChangeFilter {
 /// One change of a participant's role; exactly one of `changed_by_identity` and `changed_by_api_key_prefix` is present.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RoleChange)]
-pub struct RoleChangeJson<'a> {
-    id: RoleChangeId,
-    room: &'a RoomName,
-    participant_identity: &'a Identity,
-    participant_sid: &'a ParticipantSid,
-    role: &'a RoleName,
+pub struct RoleChangeJson {
+    pub id: RoleChangeId,
+    pub room: RoomName,
+    pub participant_identity: Identity,
+    pub participant_sid: ParticipantSid,
+    pub role: RoleName,
     /// Absent when none was held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    previous_role: Option<&'a RoleName>,
+    pub previous_role: Option<RoleName>,
     /// Set when a room token made the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    changed_by_identity: Option<&'a Identity>,
+    pub changed_by_identity: Option<Identity>,
     /// Set when a project API key made the change; `operator` for one made in the console.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    changed_by_api_key_prefix: Option<&'a str>,
-    created_at: Timestamp,
+    pub changed_by_api_key_prefix: Option<String>,
+    pub created_at: Timestamp,
 }
 
 /// The result of a role change.
 #[derive(Serialize, ToSchema)]
-pub struct RoleChangeResult<'a> {
-    role_change: RoleChangeJson<'a>,
+pub struct RoleChangeResult {
+    pub role_change: RoleChangeJson,
     /// The participant after the change.
-    participant: &'a Participant,
+    pub participant: Participant,
     /// Whether the change applies without a new join; always true.
-    applies_live: bool,
+    pub applies_live: bool,
     /// What does not change until the participant republishes.
-    note: &'static str,
+    pub note: &'static str,
 }
 
-impl<'a> From<&'a RoleChange> for RoleChangeJson<'a> {
-    fn from(change: &'a RoleChange) -> Self {
+impl From<RoleChange> for RoleChangeJson {
+    fn from(change: RoleChange) -> Self {
+        let (changed_by_identity, changed_by_api_key_prefix) = match change.changed_by {
+            ChangedBy::Identity(identity) => (Some(identity), None),
+            ChangedBy::ApiKey(prefix) => (None, Some(prefix.into())),
+            ChangedBy::Operator => (None, Some(ChangedBy::OPERATOR.into())),
+        };
         Self {
             id: change.id,
-            room: &change.room,
-            participant_identity: &change.participant_identity,
-            participant_sid: &change.participant_sid,
-            role: &change.role,
-            previous_role: change.previous_role.as_ref(),
-            changed_by_identity: change.changed_by.identity(),
-            changed_by_api_key_prefix: change.changed_by.api_key_prefix(),
+            room: change.room,
+            participant_identity: change.participant_identity,
+            participant_sid: change.participant_sid,
+            role: change.role,
+            previous_role: change.previous_role,
+            changed_by_identity,
+            changed_by_api_key_prefix,
             created_at: change.created_at,
         }
     }
+}
+
+impl From<RoleChanged> for RoleChangeResult {
+    fn from(RoleChanged { change, participant }: RoleChanged) -> Self {
+        Self { role_change: change.into(), participant, applies_live: true, note: NOTE }
+    }
+}
+
+impl Listed for RoleChangeJson {
+    const COLLECTION: &'static str = "role_changes";
 }
 
 fn example() -> serde_json::Value {
@@ -105,12 +122,9 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/role", "change_role", change)
             .about("participants", "Give a participant another role, in place")
             .example(json!({"role": "host"}))
-            .responds::<RoleChangeResult<'_>>(
-                &[200],
-                json!({
-                    "role_change": example(), "participant": participants::example(), "applies_live": true, "note": NOTE
-                }),
-            )
+            .responds(json!({
+                "role_change": example(), "participant": participants::example(), "applies_live": true, "note": NOTE
+            }))
             .room_token(&[Permission::ChangeRole])
             .idempotent()
             .errors(&[
@@ -125,38 +139,28 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Get, "/v1/rooms/{name}/role-changes", "list_role_changes", list)
             .about("participants", "List a room's role changes, newest first")
-            .responds_page::<RoleChangeJson<'_>>("role_changes", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound])
             .build(),
     ]
 }
 
-fn render(changed: &RoleChanged) -> Response {
-    response::ok(&RoleChangeResult {
-        role_change: RoleChangeJson::from(&changed.change),
-        participant: &changed.participant,
-        applies_live: true,
-        note: NOTE,
-    })
-}
-
-async fn change(
+pub async fn change(
     context: RequestContext,
     input: Input<ParticipantPath, NoParams, ChangeRole>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<RoleChangeResult>> {
     let room = context.state.store.room(context.project(), input.path.name).await?;
     let request = ChangeRoleRequest { identity: input.path.identity, role: input.body.role, by: context.changed_by()? };
-    let recorder = context.recorder(render);
-    let changed = context.state.tree.change_role(room.project_id, room.name, request, recorder).await?;
-    Ok(render(&changed))
+    let change = |recorder| context.state.tree.change_role(room.project_id, room.name, request, recorder);
+    context.recorded(change).await
 }
 
 async fn list(
     context: RequestContext,
     input: Input<RoomPath, Paged<RoleChangeFilter>, NoBody>,
-) -> Result<Response, ApiError> {
+) -> Result<Page<RoleChangeJson>> {
     let Paged { page, filter } = input.query;
     let room = context.state.store.room(context.project(), input.path.name).await?;
     let changes = context.state.store.role_changes(room.project_id, room.id, filter.identity, page).await?;
-    Ok(response::page("role_changes", &changes.as_ref().map(RoleChangeJson::from)))
+    Ok(changes.map(RoleChangeJson::from))
 }

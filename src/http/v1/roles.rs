@@ -8,17 +8,17 @@ use serde_json::json;
 use utoipa::IntoParams;
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::{Input, NoBody, NoParams};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Json, NoContent, Put};
 use crate::http::spec::Method;
 
 const PATH: &str = "/v1/templates/{id}/roles/{name}";
 
 /// The path of a role.
 #[derive(Deserialize, IntoParams)]
-struct RolePath {
+pub struct RolePath {
     /// The template's id.
     #[param(inline)]
     id: TemplateId,
@@ -52,13 +52,13 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Put, PATH, "put_role", put)
             .about("roles", "Create or replace a role")
             .example(json!({"permissions": {"end_room": true}}))
-            .responds::<Role>(&[200, 201], example())
+            .responds(example())
             .links(&["get_role", "delete_role"], &[("id", "$request.path.id"), ("name", "$request.path.name")])
             .errors(&[ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Get, PATH, "get_role", get)
             .about("roles", "Read a role")
-            .responds::<Role>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound])
             .build(),
         operation(Method::Delete, PATH, "delete_role", delete)
@@ -73,19 +73,19 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn put(context: RequestContext, input: Input<RolePath, NoParams, RoleInput>) -> Result<Response, ApiError> {
+pub async fn put(context: RequestContext, input: Input<RolePath, NoParams, RoleInput>) -> Result<Put<Role>> {
     let RolePath { id, name } = input.path;
     let role = input.body.with_defaults(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
     let PutRole { role, is_new } = context.state.store.put_role(context.project(), id, role).await?;
-    Ok(response::json(if is_new { 201 } else { 200 }, &role))
+    Ok(if is_new { Put::Created(role) } else { Put::Replaced(role) })
 }
 
-async fn get(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+async fn get(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Json<Role>> {
     let role = context.state.store.role(context.project(), input.path.id, input.path.name).await?;
-    Ok(response::ok(&role))
+    Ok(Json(role))
 }
 
-async fn delete(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn delete(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<NoContent> {
     context.state.store.delete_role(context.project(), input.path.id, input.path.name).await?;
-    Ok(response::no_content())
+    Ok(NoContent)
 }

@@ -2,6 +2,7 @@
 
 use conclave_db::NewRoom;
 use conclave_model::non_null::non_null;
+use conclave_model::page::Page;
 use conclave_model::role::Permission;
 use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room, RoomStatus};
 use conclave_model::{ErrorCode, NamespacedRoom, Problem, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
@@ -11,11 +12,11 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::RoomPath;
 use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Json, Listed, NoContent};
 use crate::http::spec::Method;
 
 /// A room to create.
@@ -43,49 +44,53 @@ pub struct CreateRoom {
 /// A room.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Room)]
-pub struct RoomJson<'a> {
-    id: RoomId,
-    project_id: &'a ProjectId,
-    name: &'a RoomName,
+pub struct RoomJson {
+    pub id: RoomId,
+    pub project_id: ProjectId,
+    pub name: RoomName,
     /// The media plane's name: project id, a dot, then the room name.
-    namespaced_name: NamespacedRoom,
-    max_participants: u32,
-    empty_timeout_seconds: u32,
+    pub namespaced_name: NamespacedRoom,
+    pub max_participants: u32,
+    pub empty_timeout_seconds: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
-    metadata: Option<Box<RawValue>>,
-    status: RoomStatus,
+    pub metadata: Option<Box<RawValue>>,
+    pub status: RoomStatus,
     /// Null when the project has no default template.
-    template_id: Option<&'a TemplateId>,
-    created_at: Timestamp,
+    pub template_id: Option<TemplateId>,
+    pub created_at: Timestamp,
     /// Absent until the first participant joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    started_at: Option<Timestamp>,
+    pub started_at: Option<Timestamp>,
     /// Absent while open.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    ended_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
 }
 
-impl<'a> From<&'a Room> for RoomJson<'a> {
-    fn from(room: &'a Room) -> Self {
+impl From<Room> for RoomJson {
+    fn from(room: Room) -> Self {
         Self {
             id: room.id,
-            project_id: &room.project_id,
-            name: &room.name,
             namespaced_name: room.namespaced_name(),
+            project_id: room.project_id,
+            name: room.name,
             max_participants: room.max_participants,
             empty_timeout_seconds: room.empty_timeout_seconds,
             // It was JSON when it was stored.
-            metadata: room.metadata.as_ref().and_then(|text| RawValue::from_string(text.to_string()).ok()),
+            metadata: room.metadata.and_then(|text| RawValue::from_string(text.into()).ok()),
             status: room.status,
-            template_id: room.template_id.as_ref(),
+            template_id: room.template_id,
             created_at: room.created_at,
             started_at: room.started_at,
             ended_at: room.ended_at,
         }
     }
+}
+
+impl Listed for RoomJson {
+    const COLLECTION: &'static str = "rooms";
 }
 
 fn example() -> serde_json::Value {
@@ -103,7 +108,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/rooms", "create_room", create)
             .about("rooms", "Create a room")
             .example(json!({"name": "standup", "metadata": {"team": "blue"}}))
-            .responds::<RoomJson<'_>>(&[201], example())
+            .responds(example())
             .links(
                 &[
                     "get_room",
@@ -134,13 +139,13 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Get, "/v1/rooms", "list_rooms", list)
             .about("rooms", "List rooms, newest first, ended ones too")
-            .responds_page::<RoomJson<'_>>("rooms", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Get, "/v1/rooms/{name}", "get_room", get)
             .about("rooms", "Read a room's record")
             .malformed_path(Problem::room_not_found)
-            .responds::<RoomJson<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::RoomNotFound])
             .build(),
         operation(Method::Delete, "/v1/rooms/{name}", "end_room", end)
@@ -151,11 +156,10 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-fn render_created(room: &Room) -> Response {
-    response::created(&RoomJson::from(room))
-}
-
-async fn create(context: RequestContext, input: Input<NoParams, NoParams, CreateRoom>) -> Result<Response, ApiError> {
+pub async fn create(
+    context: RequestContext,
+    input: Input<NoParams, NoParams, CreateRoom>,
+) -> Result<Created<RoomJson>> {
     let body = input.body;
     let new = NewRoom {
         project_id: context.project(),
@@ -170,23 +174,21 @@ async fn create(context: RequestContext, input: Input<NoParams, NoParams, Create
         let message = format!("the plan lets {cap} people be in a room");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants").into());
     }
-    let recorder = context.recorder(render_created);
-    let room = context.state.tree.create_room(new, limits.concurrent_rooms, recorder).await?;
-    Ok(render_created(&room))
+    context.recorded(|recorder| context.state.tree.create_room(new, limits.concurrent_rooms, recorder)).await
 }
 
-async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+pub async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Page<RoomJson>> {
     let rooms = context.state.store.rooms(context.project(), input.query.page).await?;
-    Ok(response::page("rooms", &rooms.as_ref().map(RoomJson::from)))
+    Ok(rooms.map(RoomJson::from))
 }
 
-async fn get(context: RequestContext, input: Input<RoomPath, AnyQuery, AnyBody>) -> Result<Response, ApiError> {
+pub async fn get(context: RequestContext, input: Input<RoomPath, AnyQuery, AnyBody>) -> Result<Json<RoomJson>> {
     let room = context.state.store.room(context.project(), input.path.name).await?;
-    Ok(response::ok(&RoomJson::from(&room)))
+    Ok(Json(room.into()))
 }
 
-async fn end(context: RequestContext, input: Input<RoomPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn end(context: RequestContext, input: Input<RoomPath, NoParams, NoBody>) -> Result<NoContent> {
     let room = context.state.store.room(context.project(), input.path.name).await?;
     context.state.tree.end_room(room.project_id, room.name).await?;
-    Ok(response::no_content())
+    Ok(NoContent)
 }

@@ -1,7 +1,7 @@
 //! Sessions: one row per participant per join.
 
 use conclave_db::SessionFilter;
-use conclave_model::page::PageRequest;
+use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::session::{Session, SessionTrack};
 use conclave_model::{
@@ -12,16 +12,16 @@ use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::RoomPath;
 use crate::http::input::{Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Json, Listed};
 use crate::http::spec::Method;
 
 /// The path of a session.
 #[derive(Deserialize, IntoParams)]
-struct SessionPath {
+pub struct SessionPath {
     /// The session's id.
     #[param(inline)]
     id: SessionId,
@@ -30,7 +30,7 @@ struct SessionPath {
 /// The filters of a room's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct RoomSessionQuery {
+pub struct RoomSessionQuery {
     /// Of this identity
     #[param(inline)]
     identity: Option<Identity>,
@@ -50,7 +50,7 @@ struct RoomSessionQuery {
 /// The filters of a project's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct SessionQuery {
+pub struct SessionQuery {
     /// In this room
     #[param(inline)]
     room: Option<RoomName>,
@@ -87,76 +87,80 @@ impl RoomSessionQuery {
 /// A session, as lists show it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Session)]
-pub struct SessionJson<'a> {
-    id: SessionId,
-    room: &'a RoomName,
-    namespaced_room: NamespacedRoom,
-    participant_identity: &'a Identity,
-    participant_sid: &'a ParticipantSid,
+pub struct SessionJson {
+    pub id: SessionId,
+    pub room: RoomName,
+    pub namespaced_room: NamespacedRoom,
+    pub participant_identity: Identity,
+    pub participant_sid: ParticipantSid,
     /// Null when the token carried no role.
     #[schema(required = true)]
-    role: Option<&'a RoleName>,
-    joined_at: Timestamp,
+    pub role: Option<RoleName>,
+    pub joined_at: Timestamp,
     /// Absent while connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    left_at: Option<Timestamp>,
+    pub left_at: Option<Timestamp>,
     /// Measured to `left_at`, or to now while open.
-    duration_seconds: u64,
+    pub duration_seconds: u64,
     /// Tracks published during the session.
-    track_count: u32,
+    pub track_count: u32,
 }
 
 /// A session with its tracks.
 #[derive(Serialize, ToSchema)]
-pub struct SessionDetail<'a> {
+pub struct SessionDetail {
     #[serde(flatten)]
-    session: SessionJson<'a>,
+    pub session: SessionJson,
     /// In order of start.
-    tracks: Vec<SessionTrackJson<'a>>,
+    pub tracks: Vec<SessionTrackJson>,
 }
 
 /// A track published during a session.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SessionTrack)]
-pub struct SessionTrackJson<'a> {
-    track_sid: &'a TrackSid,
-    kind: TrackKind,
-    source: TrackSource,
-    started_at: Timestamp,
+pub struct SessionTrackJson {
+    pub track_sid: TrackSid,
+    pub kind: TrackKind,
+    pub source: TrackSource,
+    pub started_at: Timestamp,
     /// Absent while published.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    ended_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
 }
 
-impl<'a> SessionJson<'a> {
-    fn new(session: &'a Session, now: Timestamp) -> Self {
+impl SessionJson {
+    fn new(session: Session, now: Timestamp) -> Self {
         Self {
             id: session.id,
-            room: &session.room,
             namespaced_room: NamespacedRoom::new(&session.project_id, &session.room),
-            participant_identity: &session.participant_identity,
-            participant_sid: &session.participant_sid,
-            role: session.role.as_ref(),
+            duration_seconds: session.duration_seconds(now),
+            room: session.room,
+            participant_identity: session.participant_identity,
+            participant_sid: session.participant_sid,
+            role: session.role,
             joined_at: session.joined_at,
             left_at: session.left_at,
-            duration_seconds: session.duration_seconds(now),
             track_count: session.track_count,
         }
     }
 }
 
-impl<'a> From<&'a SessionTrack> for SessionTrackJson<'a> {
-    fn from(track: &'a SessionTrack) -> Self {
+impl From<SessionTrack> for SessionTrackJson {
+    fn from(track: SessionTrack) -> Self {
         Self {
-            track_sid: &track.track_sid,
+            track_sid: track.track_sid,
             kind: track.kind,
             source: track.source,
             started_at: track.started_at,
             ended_at: track.ended_at,
         }
     }
+}
+
+impl Listed for SessionJson {
+    const COLLECTION: &'static str = "sessions";
 }
 
 fn example() -> serde_json::Value {
@@ -179,18 +183,18 @@ pub fn operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/sessions", "list_sessions", list)
             .about("sessions", "List sessions, newest first")
-            .responds_page::<SessionJson<'_>>("sessions", example())
+            .responds(example())
             .links(&["get_session"], &[("id", "$response.body#/sessions/0/id")])
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity])
             .build(),
         operation(Method::Get, "/v1/sessions/{id}", "get_session", get)
             .about("sessions", "Read a session with its tracks")
-            .responds::<SessionDetail<'_>>(&[200], detail_example())
+            .responds(detail_example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::SessionNotFound])
             .build(),
         operation(Method::Get, "/v1/rooms/{name}/sessions", "list_room_sessions", list_of_room)
             .about("sessions", "List a room's sessions, newest first")
-            .responds_page::<SessionJson<'_>>("sessions", example())
+            .responds(example())
             .errors(&[
                 ErrorCode::InvalidRequest,
                 ErrorCode::InvalidRoomName,
@@ -201,33 +205,33 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn list(
+pub async fn list(
     context: RequestContext,
     input: Input<NoParams, Paged<SessionQuery>, NoBody>,
-) -> Result<Response, ApiError> {
+) -> Result<Page<SessionJson>> {
     let Paged { page, filter } = input.query;
-    respond(&context, filter.into(), page).await
+    read(&context, filter.into(), page).await
 }
 
 async fn list_of_room(
     context: RequestContext,
     input: Input<RoomPath, Paged<RoomSessionQuery>, NoBody>,
-) -> Result<Response, ApiError> {
+) -> Result<Page<SessionJson>> {
     let Paged { page, filter } = input.query;
     let room = context.state.store.room(context.project(), input.path.name).await?;
-    respond(&context, filter.in_room(room.name), page).await
+    read(&context, filter.in_room(room.name), page).await
 }
 
-async fn respond(context: &RequestContext, filter: SessionFilter, page: PageRequest) -> Result<Response, ApiError> {
+async fn read(context: &RequestContext, filter: SessionFilter, page: PageRequest) -> Result<Page<SessionJson>> {
     let sessions = context.state.store.sessions(context.project(), filter, page).await?;
     let now = context.state.clock.now();
-    Ok(response::page("sessions", &sessions.as_ref().map(|session| SessionJson::new(session, now))))
+    Ok(sessions.map(|session| SessionJson::new(session, now)))
 }
 
-async fn get(context: RequestContext, input: Input<SessionPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn get(context: RequestContext, input: Input<SessionPath, NoParams, NoBody>) -> Result<Json<SessionDetail>> {
     let found = context.state.store.session(context.project(), input.path.id).await?;
-    Ok(response::ok(&SessionDetail {
-        session: SessionJson::new(&found.session, context.state.clock.now()),
-        tracks: found.tracks.iter().map(SessionTrackJson::from).collect(),
+    Ok(Json(SessionDetail {
+        session: SessionJson::new(found.session, context.state.clock.now()),
+        tracks: found.tracks.into_iter().map(SessionTrackJson::from).collect(),
     }))
 }

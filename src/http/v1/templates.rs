@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, TemplateChange};
 use conclave_model::non_null::{Object, non_null, non_null_object};
+use conclave_model::page::Page;
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::template::{Region, Template};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
@@ -12,11 +13,11 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::path::TemplatePath;
 use crate::http::input::{Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Json, Listed, NoContent};
 use crate::http::spec::Method;
 
 const REGION_NOTE: &str =
@@ -56,7 +57,7 @@ type RoleInputs = BTreeMap<String, Object<RoleInput>>;
 /// A template's settings.
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettings {
-    region: Region,
+    pub region: Region,
 }
 
 /// Settings of a template to create or change.
@@ -79,48 +80,52 @@ pub struct UpdateTemplateSettings {
 /// A template's settings, and the values they can have.
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettingsDetail {
-    region: Region,
-    allowed_regions: &'static [Region],
+    pub region: Region,
+    pub allowed_regions: &'static [Region],
     /// False while a single media region runs.
-    region_enforced: bool,
-    region_note: &'static str,
+    pub region_enforced: bool,
+    pub region_note: &'static str,
 }
 
 /// A template.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Template)]
-pub struct TemplateJson<'a> {
-    id: &'a TemplateId,
-    project_id: &'a ProjectId,
-    name: &'a TemplateName,
+pub struct TemplateJson {
+    pub id: TemplateId,
+    pub project_id: ProjectId,
+    pub name: TemplateName,
     /// Used by rooms created without a template; cannot be deleted.
-    is_default: bool,
-    settings: TemplateSettings,
+    pub is_default: bool,
+    pub settings: TemplateSettings,
     #[schema(value_type = BTreeMap<RoleName, Role>)]
-    roles: &'a BTreeMap<RoleName, Role>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    pub roles: BTreeMap<RoleName, Role>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
-impl<'a> From<&'a Template> for TemplateJson<'a> {
-    fn from(template: &'a Template) -> Self {
+impl From<Template> for TemplateJson {
+    fn from(template: Template) -> Self {
         Self {
-            id: &template.id,
-            project_id: &template.project_id,
-            name: &template.name,
+            id: template.id,
+            project_id: template.project_id,
+            name: template.name,
             is_default: template.is_default,
             settings: TemplateSettings { region: template.region },
-            roles: &template.roles,
+            roles: template.roles,
             created_at: template.created_at,
             updated_at: template.updated_at,
         }
     }
 }
 
-impl From<Region> for TemplateSettingsDetail {
-    fn from(region: Region) -> Self {
+impl From<Template> for TemplateSettingsDetail {
+    fn from(Template { region, .. }: Template) -> Self {
         Self { region, allowed_regions: Region::ALL, region_enforced: false, region_note: REGION_NOTE }
     }
+}
+
+impl Listed for TemplateJson {
+    const COLLECTION: &'static str = "templates";
 }
 
 fn example() -> serde_json::Value {
@@ -153,7 +158,7 @@ fn template_operations() -> Vec<Operation> {
                 "name": "meeting",
                 "roles": {"host": {"permissions": {"end_room": true}}, "guest": {"priority": 5}}
             }))
-            .responds::<TemplateJson<'_>>(&[201], example())
+            .responds(example())
             .links(
                 &[
                     "get_template",
@@ -171,18 +176,18 @@ fn template_operations() -> Vec<Operation> {
             .build(),
         operation(Method::Get, "/v1/templates", "list_templates", list)
             .about("templates", "List templates")
-            .responds_page::<TemplateJson<'_>>("templates", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Get, "/v1/templates/{id}", "get_template", get)
             .about("templates", "Read a template")
-            .responds::<TemplateJson<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Patch, "/v1/templates/{id}", "update_template", update)
             .about("templates", "Change what is sent of a template")
             .example(json!({"name": "all-hands"}))
-            .responds::<TemplateJson<'_>>(&[200], example())
+            .responds(example())
             .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists])
             .build(),
         operation(Method::Delete, "/v1/templates/{id}", "delete_template", delete)
@@ -201,20 +206,16 @@ fn settings_operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/templates/{id}/settings", "get_template_settings", get_settings)
             .about("templates", "Read a template's settings")
-            .responds::<TemplateSettingsDetail>(&[200], settings_example())
+            .responds(settings_example())
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Patch, "/v1/templates/{id}/settings", "update_template_settings", update_settings)
             .about("templates", "Set a template's region")
             .example(json!({"region": "eu-west"}))
-            .responds::<TemplateSettingsDetail>(&[200], settings_example())
+            .responds(settings_example())
             .errors(&[ErrorCode::TemplateNotFound])
             .build(),
     ]
-}
-
-fn render_created(template: &Template) -> Response {
-    response::created(&TemplateJson::from(template))
 }
 
 /// The roles of a body, with defaults for what they leave out.
@@ -229,10 +230,10 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
     inputs.unwrap_or_default().into_iter().map(complete).collect()
 }
 
-async fn create(
+pub async fn create(
     context: RequestContext,
     input: Input<NoParams, NoParams, CreateTemplate>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<TemplateJson>> {
     let body = input.body;
     let new = NewTemplate {
         project_id: context.project(),
@@ -240,24 +241,26 @@ async fn create(
         region: body.settings.and_then(|settings| settings.region).unwrap_or_default(),
         roles: roles(body.roles)?,
     };
-    let template = context.state.store.create_template(new, context.recorder(render_created)).await?;
-    Ok(render_created(&template))
+    context.recorded(|recorder| context.state.store.create_template(new, recorder)).await
 }
 
-async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+pub async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<NoParams>, NoBody>,
+) -> Result<Page<TemplateJson>> {
     let templates = context.state.store.templates(context.project(), input.query.page).await?;
-    Ok(response::page("templates", &templates.as_ref().map(TemplateJson::from)))
+    Ok(templates.map(TemplateJson::from))
 }
 
-async fn get(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn get(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Json<TemplateJson>> {
     let template = context.state.store.template(context.project(), input.path.id).await?;
-    Ok(response::ok(&TemplateJson::from(&template)))
+    Ok(Json(template.into()))
 }
 
-async fn update(
+pub async fn update(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, UpdateTemplate>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<TemplateJson>> {
     let body = input.body;
     let change = TemplateChange {
         name: body.name,
@@ -265,27 +268,27 @@ async fn update(
         roles: roles(body.roles)?,
     };
     let template = context.state.store.update_template(context.project(), input.path.id, change).await?;
-    Ok(response::ok(&TemplateJson::from(&template)))
+    Ok(Json(template.into()))
 }
 
-async fn delete(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn delete(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<NoContent> {
     context.state.store.delete_template(context.project(), input.path.id).await?;
-    Ok(response::no_content())
+    Ok(NoContent)
 }
 
-async fn get_settings(
+pub async fn get_settings(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, NoBody>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<TemplateSettingsDetail>> {
     let template = context.state.store.template(context.project(), input.path.id).await?;
-    Ok(response::ok(&TemplateSettingsDetail::from(template.region)))
+    Ok(Json(template.into()))
 }
 
 async fn update_settings(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, UpdateTemplateSettings>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<TemplateSettingsDetail>> {
     let change = TemplateChange { region: Some(input.body.region), ..TemplateChange::default() };
     let template = context.state.store.update_template(context.project(), input.path.id, change).await?;
-    Ok(response::ok(&TemplateSettingsDetail::from(template.region)))
+    Ok(Json(template.into()))
 }

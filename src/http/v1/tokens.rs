@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 
 use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::{Input, NoParams};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::Response;
+use crate::http::response::Created;
 use crate::http::spec::Method;
 
 /// A token to mint.
@@ -72,7 +72,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Post, "/v1/tokens", "create_token", create)
             .about("tokens", "Mint a room token")
             .example(json!({"room": "standup", "identity": "alice", "role": "host"}))
-            .responds::<Token<'_>>(&[201], Token::example())
+            .responds(Token::example())
             .idempotent()
             .secret_response()
             .starts_work()
@@ -93,7 +93,7 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn create(context: RequestContext, input: Input<NoParams, NoParams, CreateToken>) -> Result<Response, ApiError> {
+async fn create(context: RequestContext, input: Input<NoParams, NoParams, CreateToken>) -> Result<Created<Token>> {
     let body = input.body;
     let holder = TokenHolder {
         identity: body.identity,
@@ -106,5 +106,5 @@ async fn create(context: RequestContext, input: Input<NoParams, NoParams, Create
     let (store, identity) = (&context.state.store, holder.identity.clone());
     let token = store.token_context(context.project(), body.room, body.role, identity).await?;
     refuse_if_full(&token, plan)?;
-    mint(&context.state, &token, plan, holder)
+    mint(&context.state, token, plan, holder)
 }

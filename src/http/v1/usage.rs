@@ -8,11 +8,11 @@ use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams};
 use crate::http::operation::{Operation, operation};
 use crate::http::quota::{self, Owner};
-use crate::http::response::{self, Response};
+use crate::http::response::Json;
 use crate::http::spec::Method;
 
 /// Days shown before `to` when `from` is left out.
@@ -23,7 +23,7 @@ const WIDEST_WINDOW_DAYS: i64 = 3_660;
 /// The days that are shown.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct UsageQuery {
+pub struct UsageQuery {
     /// First day, YYYY-MM-DD; default 29 days before `to`
     #[param(inline)]
     from: Option<Day>,
@@ -34,47 +34,47 @@ struct UsageQuery {
 
 /// The usage of a project.
 #[derive(Serialize, ToSchema)]
-pub struct Usage<'a> {
+pub struct Usage {
     /// One for each day in range.
-    days: Vec<UsageDayJson>,
-    total_participant_minutes: f64,
-    plan: PlanStatus<'a>,
+    pub days: Vec<UsageDayJson>,
+    pub total_participant_minutes: f64,
+    pub plan: PlanStatus,
 }
 
 /// The usage of one day.
 #[derive(Serialize, ToSchema)]
 #[schema(as = UsageDay)]
 pub struct UsageDayJson {
-    date: Day,
+    pub date: Day,
     /// A session over midnight counts on each day; one that is still open counts to now.
-    participant_minutes: f64,
+    pub participant_minutes: f64,
     /// Sessions that began that day.
-    sessions: u32,
+    pub sessions: u32,
 }
 
 /// The status of a project under its plan.
 #[derive(Serialize, ToSchema)]
-pub struct PlanStatus<'a> {
-    plan_id: &'a str,
-    display_name: &'a str,
+pub struct PlanStatus {
+    pub plan_id: String,
+    pub display_name: String,
     /// Monthly price in Ugandan shillings.
-    price_ugx: i64,
-    limits: PlanLimits,
-    features: PlanFeatures,
+    pub price_ugx: i64,
+    pub limits: PlanLimits,
+    pub features: PlanFeatures,
     /// `active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts; `/v1/plan` shows
     /// what the records alone say while the service is away.
-    quota_state: QuotaState,
+    pub quota_state: QuotaState,
     /// First day of the billing period.
-    period_start: Day,
-    participant_minutes_used: f64,
+    pub period_start: Day,
+    pub participant_minutes_used: f64,
     /// Null when the plan has no limit.
-    participant_minutes_remaining: Option<f64>,
+    pub participant_minutes_remaining: Option<f64>,
     /// Rooms open now.
-    active_rooms: u32,
+    pub active_rooms: u32,
 }
 
-impl From<&UsageDay> for UsageDayJson {
-    fn from(day: &UsageDay) -> Self {
+impl From<UsageDay> for UsageDayJson {
+    fn from(day: UsageDay) -> Self {
         Self { date: day.day, participant_minutes: minutes(day.participant_time), sessions: day.sessions }
     }
 }
@@ -98,36 +98,32 @@ pub fn operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/usage", "get_usage", usage)
             .about("usage", "Read participant minutes by day")
-            .responds::<Usage<'_>>(&[200], usage_example)
+            .responds(usage_example)
             .errors(&[ErrorCode::InvalidRequest, ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable])
             .build(),
         operation(Method::Get, "/v1/plan", "get_plan", plan)
             .about("usage", "Read the project's status under its plan")
-            .responds::<PlanStatus<'_>>(&[200], plan_example())
+            .responds(plan_example())
             .build(),
     ]
 }
 
 /// The status of a project under its plan today.
-async fn plan_status<'a>(
-    context: &'a RequestContext,
-    owner: &'a Owner,
-    today: Day,
-) -> Result<PlanStatus<'a>, ApiError> {
+async fn plan_status(context: &RequestContext, owner: Owner, today: Day) -> Result<PlanStatus> {
     let plan = quota::plan(&context.state.plans, &owner.plan)?;
     let month = quota::month(&context.state, &owner.project, plan).await?;
     let ledger = QuotaDecision::from_ledger(plan, owner.status, &month);
     let decision = quota::confirm(&context.state, &owner.project, ledger, context.spec).await?;
-    Ok(PlanStatus::new(&owner.plan, plan, decision, &month, today))
+    Ok(PlanStatus::new(owner.plan, plan, decision, &month, today))
 }
 
-impl<'a> PlanStatus<'a> {
-    fn new(id: &'a str, plan: &'a Plan, decision: QuotaDecision, month: &MonthUse, today: Day) -> Self {
+impl PlanStatus {
+    fn new(id: String, plan: &Plan, decision: QuotaDecision, month: &MonthUse, today: Day) -> Self {
         let used = minutes(month.participant_time);
         let remaining = |block: u32| (f64::from(block) - used).max(0.0);
         Self {
             plan_id: id,
-            display_name: &plan.display_name,
+            display_name: plan.display_name.clone(),
             price_ugx: plan.price_ugx,
             limits: plan.limits,
             features: plan.features,
@@ -155,20 +151,21 @@ impl UsageQuery {
     }
 }
 
-async fn usage(context: RequestContext, input: Input<NoParams, UsageQuery, NoBody>) -> Result<Response, ApiError> {
+pub async fn usage(context: RequestContext, input: Input<NoParams, UsageQuery, NoBody>) -> Result<Json<Usage>> {
     let today = Day::from(context.state.clock.now());
     let (from, to) = input.query.range(today)?;
     let owner = context.owner().await?;
-    let plan = plan_status(&context, &owner, today).await?;
-    let days = context.state.store.usage_days(owner.project.clone(), from, to).await?;
-    Ok(response::ok(&Usage {
+    let project = owner.project.clone();
+    let plan = plan_status(&context, owner, today).await?;
+    let days = context.state.store.usage_days(project, from, to).await?;
+    Ok(Json(Usage {
         total_participant_minutes: minutes(days.iter().map(|day| day.participant_time).sum()),
-        days: days.iter().map(UsageDayJson::from).collect(),
+        days: days.into_iter().map(UsageDayJson::from).collect(),
         plan,
     }))
 }
 
-async fn plan(context: RequestContext, _: Input<NoParams, AnyQuery, AnyBody>) -> Result<Response, ApiError> {
+async fn plan(context: RequestContext, _: Input<NoParams, AnyQuery, AnyBody>) -> Result<Json<PlanStatus>> {
     let (owner, today) = (context.owner().await?, Day::from(context.state.clock.now()));
-    Ok(response::ok(&plan_status(&context, &owner, today).await?))
+    plan_status(&context, owner, today).await.map(Json)
 }

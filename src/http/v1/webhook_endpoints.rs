@@ -1,8 +1,9 @@
 //! Webhook endpoints.
 
 use conclave_model::http_url::HttpUrl;
+use conclave_model::page::Page;
 use conclave_model::webhook::WebhookEndpoint;
-use conclave_model::{EndpointId, ErrorCode, Problem, Timestamp};
+use conclave_model::{EndpointId, ErrorCode, Problem, Secret, Timestamp};
 use conclave_outbound::resolver::{UrlError, check_url};
 use conclave_outbound::webhook::generate_secret;
 use serde::{Deserialize, Serialize};
@@ -10,15 +11,15 @@ use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::Result;
 use crate::http::input::{Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
-use crate::http::response::{self, Response};
+use crate::http::response::{Created, Listed, NoContent, revealed};
 use crate::http::spec::Method;
 
 /// The path of a webhook endpoint.
 #[derive(Deserialize, IntoParams)]
-struct EndpointPath {
+pub struct EndpointPath {
     /// The endpoint's id.
     #[param(inline)]
     id: EndpointId,
@@ -36,28 +37,46 @@ pub struct CreateWebhookEndpoint {
 /// A webhook endpoint.
 #[derive(Serialize, ToSchema)]
 #[schema(as = WebhookEndpoint)]
-pub struct WebhookEndpointJson<'a> {
-    id: EndpointId,
-    url: &'a str,
-    active: bool,
-    created_at: Timestamp,
+pub struct WebhookEndpointJson {
+    pub id: EndpointId,
+    pub url: String,
+    pub active: bool,
+    pub created_at: Timestamp,
 }
 
 /// A webhook endpoint as its creation shows it.
 #[derive(Serialize, ToSchema)]
-pub struct WebhookEndpointCreated<'a> {
-    id: EndpointId,
-    url: &'a str,
+pub struct WebhookEndpointCreated {
+    pub id: EndpointId,
+    pub url: String,
     /// The signing secret, shown this once.
-    secret: &'a str,
-    active: bool,
-    created_at: Timestamp,
+    #[serde(serialize_with = "revealed")]
+    #[schema(value_type = String)]
+    pub secret: Secret,
+    pub active: bool,
+    pub created_at: Timestamp,
 }
 
-impl<'a> From<&'a WebhookEndpoint> for WebhookEndpointJson<'a> {
-    fn from(endpoint: &'a WebhookEndpoint) -> Self {
-        Self { id: endpoint.id, url: &endpoint.url, active: endpoint.active, created_at: endpoint.created_at }
+impl From<WebhookEndpoint> for WebhookEndpointJson {
+    fn from(endpoint: WebhookEndpoint) -> Self {
+        Self { id: endpoint.id, url: endpoint.url, active: endpoint.active, created_at: endpoint.created_at }
     }
+}
+
+impl From<WebhookEndpoint> for WebhookEndpointCreated {
+    fn from(endpoint: WebhookEndpoint) -> Self {
+        Self {
+            id: endpoint.id,
+            url: endpoint.url,
+            secret: endpoint.secret,
+            active: endpoint.active,
+            created_at: endpoint.created_at,
+        }
+    }
+}
+
+impl Listed for WebhookEndpointJson {
+    const COLLECTION: &'static str = "webhook_endpoints";
 }
 
 fn example() -> serde_json::Value {
@@ -78,13 +97,13 @@ pub fn operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/webhook-endpoints", "list_webhook_endpoints", list)
             .about("webhooks", "List webhook endpoints")
-            .responds_page::<WebhookEndpointJson<'_>>("webhook_endpoints", example())
+            .responds(example())
             .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Post, "/v1/webhook-endpoints", "create_webhook_endpoint", create)
             .about("webhooks", "Register a webhook endpoint")
             .example(json!({"url": "https://example.com/hooks"}))
-            .responds::<WebhookEndpointCreated<'_>>(&[201], created_example())
+            .responds(created_example())
             .links(&["delete_webhook_endpoint"], &[("id", "$response.body#/id")])
             .links(&["list_webhook_deliveries"], &[("endpoint_id", "$response.body#/id")])
             .idempotent()
@@ -98,36 +117,29 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-fn render_created(endpoint: &WebhookEndpoint) -> Response {
-    response::created(&WebhookEndpointCreated {
-        id: endpoint.id,
-        url: &endpoint.url,
-        secret: endpoint.secret.reveal(),
-        active: endpoint.active,
-        created_at: endpoint.created_at,
-    })
-}
-
-async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Response, ApiError> {
+pub async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<NoParams>, NoBody>,
+) -> Result<Page<WebhookEndpointJson>> {
     let endpoints = context.state.store.webhook_endpoints(context.project(), input.query.page).await?;
-    Ok(response::page("webhook_endpoints", &endpoints.as_ref().map(WebhookEndpointJson::from)))
+    Ok(endpoints.map(WebhookEndpointJson::from))
 }
 
-async fn create(
+pub async fn create(
     context: RequestContext,
     input: Input<NoParams, NoParams, CreateWebhookEndpoint>,
-) -> Result<Response, ApiError> {
-    let url = input.body.url;
+) -> Result<Created<WebhookEndpointCreated>> {
+    let (project, url) = (context.project(), input.body.url);
     check(&context, url.clone()).await?;
-    let (project, recorder) = (context.project(), context.recorder(render_created));
-    let (store, secret) = (&context.state.store, generate_secret());
-    let endpoint = store.create_webhook_endpoint(project.clone(), url, secret, recorder).await?;
-    context.state.tree.wake_endpoint(project, endpoint.id);
-    Ok(render_created(&endpoint))
+    let create =
+        |recorder| context.state.store.create_webhook_endpoint(project.clone(), url, generate_secret(), recorder);
+    let created: Created<WebhookEndpointCreated> = context.recorded(create).await?;
+    context.state.tree.wake_endpoint(project, created.0.id);
+    Ok(created)
 }
 
 /// Refuses a url that webhooks may not be sent to. Resolving blocks, so it runs on the blocking pool.
-async fn check(context: &RequestContext, url: String) -> Result<(), ApiError> {
+async fn check(context: &RequestContext, url: String) -> Result<()> {
     let filter = context.state.webhook_addresses.clone();
     match tokio::task::spawn_blocking(move || check_url(&url, &filter)).await? {
         Ok(_) => Ok(()),
@@ -139,9 +151,9 @@ async fn check(context: &RequestContext, url: String) -> Result<(), ApiError> {
     }
 }
 
-async fn delete(context: RequestContext, input: Input<EndpointPath, NoParams, NoBody>) -> Result<Response, ApiError> {
+pub async fn delete(context: RequestContext, input: Input<EndpointPath, NoParams, NoBody>) -> Result<NoContent> {
     let EndpointPath { id } = input.path;
     context.state.store.delete_webhook_endpoint(context.project(), id).await?;
     context.state.tree.endpoint_deleted(context.project(), id);
-    Ok(response::no_content())
+    Ok(NoContent)
 }

@@ -1,6 +1,8 @@
 //! The shapes of destinations in the description, by kind and type. They are never read or written: the wire types of
 //! [`super`] are, whose errors name the field that is wrong where a choice between shapes would not.
 
+#![expect(dead_code, reason = "these types only describe")]
+
 use conclave_model::destination::{AzureInput, AzureWord, GcpInput, GcpWord, HIDDEN, S3Input, S3Word, StorageText};
 use conclave_model::http_url::HttpUrl;
 use conclave_model::rtmp::RtmpUrl;
