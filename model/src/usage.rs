@@ -5,11 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
-use utoipa::ToSchema;
 use utoipa::openapi::{KnownFormat, SchemaFormat};
 
 use crate::plan::Plan;
 use crate::project::ProjectStatus;
+use crate::schema::word_enum;
 use crate::{ErrorCode, Problem, Timestamp};
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
@@ -155,16 +155,16 @@ pub enum BillingVerdict {
     Suspended,
 }
 
-/// A project's quota, as the plan status shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QuotaState {
-    /// The project can start work.
-    Active,
-    /// The project cannot start work: it is suspended.
-    Suspended,
-    /// The project cannot start work: minutes or balance are spent.
-    Exceeded,
+word_enum! {
+    /// A project's quota, as the plan status shows it.
+    QuotaState {
+        /// The project can start work.
+        Active = "active",
+        /// The project cannot start work: it is suspended.
+        Suspended = "suspended",
+        /// The project cannot start work: minutes or balance are spent.
+        Exceeded = "exceeded",
+    }
 }
 
 /// Whether a project may start work.

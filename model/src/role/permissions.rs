@@ -50,6 +50,21 @@ word_enum! {
 }
 
 impl RolePermissions {
+    /// Returns the permissions that are held.
+    #[must_use]
+    pub fn new(is_held: impl Fn(Permission) -> bool) -> Self {
+        Self {
+            end_room: is_held(Permission::EndRoom),
+            remove_others: is_held(Permission::RemoveOthers),
+            mute_others: is_held(Permission::MuteOthers),
+            unmute_others: is_held(Permission::UnmuteOthers),
+            change_role: is_held(Permission::ChangeRole),
+            send_data: is_held(Permission::SendData),
+            record: is_held(Permission::Record),
+            broadcast: is_held(Permission::Broadcast),
+        }
+    }
+
     /// Whether the role has the permission.
     #[must_use]
     pub const fn allows(&self, permission: Permission) -> bool {
@@ -77,6 +92,7 @@ mod tests {
             let role: RolePermissions = serde_json::from_str(&json).unwrap();
             let allowed: Vec<_> = Permission::ALL.iter().filter(|permission| role.allows(**permission)).collect();
             assert_eq!(allowed, [granted]);
+            assert_eq!(RolePermissions::new(|permission| permission == *granted), role);
         }
     }
 }

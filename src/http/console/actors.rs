@@ -39,7 +39,7 @@ pub fn failures(actors: &[ActorView]) -> Markup {
             link(actor),
             badge(actor.status),
             html! { (actor.restarts) },
-            failure.map_or_else(nothing, |failure| time(&failure.at.to_string())),
+            time(failure.map(|failure| failure.at)),
             html! { (failure.map_or("", |failure| failure.reason.as_str())) },
         ]
     };
@@ -134,7 +134,7 @@ fn timers(actor: &ActorView) -> Markup {
     if actor.timers.is_empty() {
         return nothing();
     }
-    html! { @for timer in &actor.timers { div { (timer.name) " " (countdown(&timer.fires_at.to_string())) } } }
+    html! { @for timer in &actor.timers { div { (timer.name) " " (countdown(timer.fires_at)) } } }
 }
 
 async fn one(visit: Visit) -> Answer {
@@ -153,13 +153,13 @@ fn details(actor: &ActorView) -> Markup {
     let snapshot = serde_json::to_string_pretty(&actor.state).unwrap_or_default();
     html! {
         @if let Some(failure) = &actor.last_failure {
-            p.note.bad { strong { "Failed " (time(&failure.at.to_string())) ": " } (failure.reason) }
+            p.note.bad { strong { "Failed " (time(failure.at)) ": " } (failure.reason) }
         }
         (facts(&[
             ("Kind", html! { (actor.kind.as_str().replace('_', " ")) }),
             ("Status", badge(actor.status)),
-            ("Supervisor", or_nothing(actor.parent.as_deref().unwrap_or_default())),
-            ("Started", time(&actor.started_at.to_string())),
+            ("Supervisor", or_nothing(actor.parent.as_ref())),
+            ("Started", time(actor.started_at)),
             ("Restarts", html! { (actor.restarts) }),
             ("Mailbox", html! { (actor.mailbox) " waiting" }),
             ("Handled", html! { (actor.handled) }),
@@ -181,9 +181,8 @@ fn messages(actor: &ActorView) -> Markup {
     if history.is_empty() {
         return empty("It has handled no message yet.", "The last 16 are shown here.");
     }
-    let row = |handled: &conclave_actors::info::HandledMessage| {
-        vec![time(&handled.at.to_string()), html! { code { (handled.message) } }]
-    };
+    let row =
+        |handled: &conclave_actors::info::HandledMessage| vec![time(handled.at), html! { code { (handled.message) } }];
     let rows: Vec<_> = history.iter().rev().map(row).collect();
     table("Recent messages", &["Handled", "Message"], &rows)
 }

@@ -1,4 +1,4 @@
-//! Calls of the API's operations by an operator: the same checks, handlers and responses, without HTTP.
+//! Calls of the API's operations by an operator: the same checks and handlers, without HTTP and JSON responses.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use conclave_model::ProjectId;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use super::json;
 use super::visit::Visit;
 use crate::http::context::{Caller, RequestContext};
+use crate::http::endpoint::{Handler, TypedEndpoint};
 use crate::http::error::ApiError;
-use crate::http::operation::Operation;
+use crate::http::input::FromRequest;
 use crate::http::source::RequestSource;
-use crate::http::spec::Method;
+use crate::http::spec::{Method, OperationSpec};
 use crate::http::state::AppState;
 use crate::http::v1;
 
-/// A call that is being put together.
-pub struct OperatorCall {
+/// A call that is being put together, of a handler that returns `S`.
+pub struct OperatorCall<S: 'static> {
     state: Arc<AppState>,
-    operation: Option<&'static Operation>,
+    operation: Option<(&'static OperationSpec, &'static dyn TypedEndpoint<S>)>,
     project: ProjectId,
     path: Vec<(&'static str, String)>,
     query: Serializer<'static, String>,
@@ -28,11 +28,12 @@ pub struct OperatorCall {
 }
 
 impl Visit {
-    /// Begins a call of the operation with an id, for a project.
-    pub fn call(&self, operation: &'static str, project: &ProjectId) -> OperatorCall {
+    /// Begins a call of the operation with a handler, for a project.
+    pub fn call<H: Handler<I>, I: FromRequest>(&self, _: H, project: &ProjectId) -> OperatorCall<H::Success> {
+        let mut operations = v1::operations().iter();
         OperatorCall {
             state: Arc::clone(&self.state),
-            operation: v1::operations().iter().find(|known| known.spec.id == operation),
+            operation: operations.find_map(|known| Some((&known.spec, known.typed::<H, I>()?))),
             project: project.clone(),
             path: Vec::new(),
             query: Serializer::new(String::new()),
@@ -41,7 +42,7 @@ impl Visit {
     }
 }
 
-impl OperatorCall {
+impl<S: 'static> OperatorCall<S> {
     /// Sets a path parameter.
     pub fn path(mut self, name: &'static str, value: &str) -> Self {
         self.path.push((name, value.to_owned()));
@@ -67,15 +68,16 @@ impl OperatorCall {
         self
     }
 
-    /// Runs the operation, and returns the body of its response; null if it has none. A change is logged, and runs to its end
-    /// also if the browser goes away.
+    /// Runs the operation, and returns what its handler returns. A change is logged, and runs to its end also if the browser
+    /// goes away.
     ///
     /// # Errors
     /// Those of the operation.
-    pub async fn send(mut self) -> Result<Value, ApiError> {
-        let operation = self.operation.ok_or_else(|| ApiError::internal("the console calls an unknown operation"))?;
+    pub async fn send(mut self) -> Result<S, ApiError> {
+        let unknown = || ApiError::internal("the console calls a handler without an operation");
+        let (spec, endpoint) = self.operation.ok_or_else(unknown)?;
         let context = RequestContext {
-            spec: &operation.spec,
+            spec,
             state: self.state,
             caller: Caller::Operator(self.project.clone()),
             source: RequestSource::Console { path: self.path, query: self.query.finish() },
@@ -83,17 +85,12 @@ impl OperatorCall {
             record: None,
             owner: None,
         };
-        let response = if operation.spec.method == Method::Get {
-            operation.run(context).await?
-        } else {
-            let response = actix_web::rt::spawn(operation.run(context)).await??;
-            log_change(operation.spec.id, &self.project);
-            response
-        };
-        if response.body.is_empty() {
-            return Ok(Value::Null);
+        if spec.method == Method::Get {
+            return endpoint.call(context).await;
         }
-        json::read(&response.body).map_err(ApiError::internal)
+        let success = actix_web::rt::spawn(endpoint.call(context)).await??;
+        log_change(spec.id, &self.project);
+        Ok(success)
     }
 }
 

@@ -1,6 +1,11 @@
 //! Parts that several pages have: tables, badges, times, forms, empty states.
 
+use std::fmt::Display;
+
+use conclave_model::Timestamp;
 use maud::{Markup, html};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::visit::Visit;
 
@@ -20,18 +25,17 @@ pub fn badge(word: &str) -> Markup {
     html! { span class={ "badge " (meaning) } { (word.replace('_', " ")) } }
 }
 
-/// A time of the API, in a form that is read quickly.
-pub fn time(text: &str) -> Markup {
-    let (day, rest) = text.split_once('T').unwrap_or((text, ""));
-    let clock = rest.get(..8).unwrap_or(rest);
-    html! {
-        @if text.is_empty() { (nothing()) } @else { time datetime=(text) { (day) " " (clock) } }
-    }
+/// An instant, in a form that is read quickly.
+pub fn time(at: impl Into<Option<Timestamp>>) -> Markup {
+    let Some(at) = at.into() else { return nothing() };
+    let text = at.to_string();
+    let (day, rest) = text.split_once('T').unwrap_or((&text, ""));
+    html! { time datetime=(text) { (day) " " (rest.get(..8).unwrap_or(rest)) } }
 }
 
-/// A time to come, which counts down where there are scripts.
-pub fn countdown(text: &str) -> Markup {
-    html! { time.until datetime=(text) data-until=(text) { (time(text)) } }
+/// An instant to come, which counts down where there are scripts.
+pub fn countdown(at: Timestamp) -> Markup {
+    html! { time.until datetime=(at) data-until=(at) { (time(at)) } }
 }
 
 /// What stands in the place of an absent value.
@@ -39,13 +43,15 @@ pub fn nothing() -> Markup {
     html! { span.none { span aria-hidden="true" { "–" } span.unseen { "none" } } }
 }
 
-/// A text, or that there is none.
-pub fn or_nothing(text: &str) -> Markup {
-    if text.is_empty() {
-        nothing()
-    } else {
-        html! { (text) }
-    }
+/// A value, or that there is none.
+pub fn or_nothing(value: Option<impl Display>) -> Markup {
+    value.map_or_else(nothing, |value| html! { (value) })
+}
+
+/// JSON with a line for each value; as it is where it is nested too deep, or has numbers or characters that few parsers read.
+pub fn pretty(json: &RawValue) -> String {
+    let value = serde_json::from_str::<Value>(json.get());
+    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.get().to_owned())
 }
 
 /// A table. Each row has a cell for each column; on narrow screens a row is a list of names and values.
@@ -179,7 +185,7 @@ pub fn grouped(number: i64) -> String {
 }
 
 /// A length of time in seconds, as people say it.
-pub fn length(seconds: i64) -> String {
+pub fn length(seconds: u64) -> String {
     match seconds {
         ..60 => format!("{seconds} s"),
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),

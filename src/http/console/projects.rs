@@ -44,7 +44,7 @@ fn row(summary: &ProjectSummary) -> Vec<Markup> {
         html! { (project.plan) },
         badge(project.status.as_str()),
         html! { (grouped(summary.open_rooms.into())) },
-        time(&project.created_at.to_string()),
+        time(project.created_at),
     ]
 }
 

@@ -8,20 +8,20 @@ use actix_web::http::header::{
     CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam, DispositionType, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web;
+use conclave_model::filepath::FilePath;
+use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use maud::{Markup, html};
-use serde_json::Value;
 
-use super::broadcasts::{filters, stop_button};
-use super::json::Fields;
+use super::egress::{List, stop, stop_button};
 use super::layout::{self, Place};
-use super::parts::{ROWS, badge, countdown, empty, facts, live, nothing, or_nothing, pager, table, time};
+use super::parts::{badge, countdown, empty, facts, nothing, or_nothing, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 use crate::http::error::ApiError;
-
-/// Seconds between two readings.
-const EVERY: u32 = 10;
+use crate::http::response::Json;
+use crate::http::v1::egress;
+use crate::http::v1::recordings::Recording;
 
 /// The routes of the pages and their action.
 pub fn routes() -> Vec<Route> {
@@ -29,73 +29,66 @@ pub fn routes() -> Vec<Route> {
         route::page("/projects/{project}/recordings", list),
         route::page("/projects/{project}/recordings/{id}", one),
         route::page("/projects/{project}/recordings/{id}/file", file),
-        route::action("/projects/{project}/recordings/{id}/stop", stop),
+        route::action("/projects/{project}/recordings/{id}/stop", stop::<Recording>),
     ]
 }
 
 async fn list(visit: Visit) -> Answer {
-    let project = visit.project().await?;
-    let (room, status) = (visit.query("room"), visit.query("status"));
-    let call = visit.call("list_recordings", &project.id).page(ROWS, visit.offset());
-    let recordings = call.query("room", room.as_deref()).query("status", status.as_deref()).send().await?;
-    let path = format!("/projects/{}/recordings", project.id);
-    let rows: Vec<_> = recordings.list("recordings").iter().map(|one| row(&visit, &project.id, &path, one)).collect();
-    let content = html! {
-        h1 { "Recordings" }
-        (filters(&path, room.as_deref(), status.as_deref()))
-        (live(&visit, "recordings", EVERY, &html! {
-            @if rows.is_empty() {
-                (empty("There is no recording here.", "Start one on the page of an open room."))
-            } @else {
-                (table("Recordings", &["File", "Room", "Status", "Type", "Started", "Ended", "Actions"], &rows))
-            }
-            (pager(&visit, visit.offset(), recordings.flag("has_more")))
-        }))
+    let list = List {
+        title: "Recordings",
+        none: "There is no recording here.",
+        columns: &["File", "Room", "Status", "Type", "Started", "Ended", "Actions"],
+        row,
+        path: "/recordings",
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/recordings"), "Recordings", &content)))
+    list.show(visit).await
 }
 
-fn row(visit: &Visit, project: &ProjectId, path: &str, recording: &Value) -> Vec<Markup> {
-    let room = recording.text("room");
+fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
+    let Recording { head, recording_type, status, filepath, tail } = recording;
+    let path = format!("/projects/{}", project.id);
     vec![
-        html! { a href={ (path) "/" (recording.text("egress_id")) } { (recording.text("filepath")) } },
-        html! { a href={ "/projects/" (project) "/rooms/" (room) } { (room) } },
-        badge(recording.text("status")),
-        html! { (recording.text("type").replace('_', " ")) },
-        time(recording.text("started_at")),
-        time(recording.text("ended_at")),
-        stop_button(visit, path, recording),
+        html! { a href={ (path) "/recordings/" (head.egress_id) } { (filepath) } },
+        html! { a href={ (path) "/rooms/" (head.room) } { (head.room) } },
+        badge(status.as_str()),
+        html! { (recording_type.as_str().replace('_', " ")) },
+        time(tail.started_at),
+        time(tail.ended_at),
+        stop_button::<Recording>(visit, head, *status),
     ]
 }
 
 /// Reads the recording that the path names, as it was recorded last.
-async fn read(visit: &Visit, project: &ProjectId) -> Result<Value, ApiError> {
-    visit.call("get_recording", project).path("egress_id", &visit.param("id")).send().await
+async fn read(visit: &Visit, project: &ProjectId) -> Result<Recording, ApiError> {
+    let call = visit.call(egress::get::<Recording>, project).path("egress_id", &visit.param("id"));
+    call.send().await.map(|Json(recording)| recording)
 }
 
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
     let path = format!("/projects/{}/recordings", project.id);
-    let is_final = recording.some_text("ended_at").is_some();
-    let is_local = recording.some_text("destination").is_none();
-    let found = if is_final && is_local { local_file(&visit, &project.id, &recording).await.ok() } else { None };
-    let upload = upload(&visit, &project.id, &recording).await;
+    let is_final = recording.tail.ended_at.is_some();
+    let is_local = recording.tail.destination.is_none();
+    let found =
+        if is_final && is_local { local_file(&visit, &project.id, &recording.filepath).await.ok() } else { None };
+    let upload = upload(&visit, &recording).await;
+    let Recording { head, recording_type, status, filepath, tail } = &recording;
     let content = html! {
-        h1 { (recording.text("filepath")) " " (badge(recording.text("status"))) }
+        h1 { (filepath) " " (badge(status.as_str())) }
         (facts(&[
-            ("Room", html! { a href={ "/projects/" (project.id) "/rooms/" (recording.text("room")) } { (recording.text("room")) } }),
-            ("Type", html! { (recording.text("type").replace('_', " ")) }),
-            ("Destination", html! { (recording.some_text("destination").unwrap_or("this machine")) }),
-            ("Started", time(recording.text("started_at"))),
-            ("Ended", time(recording.text("ended_at"))),
-            ("Egress id", html! { code { (recording.text("egress_id")) } }),
+            ("Room", html! { a href={ "/projects/" (project.id) "/rooms/" (head.room) } { (head.room) } }),
+            ("Type", html! { (recording_type.as_str().replace('_', " ")) }),
+            ("Destination", html! { (tail.destination.as_ref().map_or("this machine", |name| name.as_str())) }),
+            ("Started", time(tail.started_at)),
+            ("Ended", time(tail.ended_at)),
+            ("Egress id", html! { code { (head.egress_id) } }),
             ("Upload", upload.unwrap_or_else(nothing)),
-            ("Error", or_nothing(recording.text("error"))),
+            ("Error", or_nothing(tail.error.as_ref())),
         ]))
-        div.actions { (stop_button(&visit, &path, &recording)) }
+        div.actions { (stop_button::<Recording>(&visit, head, *status)) }
         @if let Some(file) = found {
-            (player(&format!("{path}/{}/file", recording.text("egress_id")), &file))
+            (player(&format!("{path}/{}/file", head.egress_id), &file))
         } @else if is_final && is_local {
             (empty("The file is not on this machine.", "It was moved, deleted, or never written."))
         }
@@ -104,15 +97,15 @@ async fn one(visit: Visit) -> Answer {
 }
 
 /// What an upload that is outstanding is doing, and when it is tried again; `None` if none is.
-async fn upload(visit: &Visit, project: &ProjectId, recording: &Value) -> Option<Markup> {
-    recording.some_text("destination")?;
-    let id = format!("{project}/egress/{}", recording.text("egress_id"));
+async fn upload(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Option<Markup> {
+    tail.destination.as_ref()?;
+    let id = format!("{}/egress/{}", head.project_id, head.egress_id);
     let actor = visit.state.tree.actor(&id).await?;
     let phase = actor.state.get("upload")?.get("phase")?.as_str()?.to_owned();
     let next = actor.timers.iter().find(|timer| timer.name == "upload");
     Some(html! {
-        a href={ "/actors/" (project) "/egress/" (encoded(recording.text("egress_id"))) } { (phase) }
-        @if let Some(timer) = next { ", next attempt " (countdown(&timer.fires_at.to_string())) }
+        a href={ "/actors/" (head.project_id) "/egress/" (encoded(head.egress_id.as_str())) } { (phase) }
+        @if let Some(timer) = next { ", next attempt " (countdown(timer.fires_at)) }
     })
 }
 
@@ -133,9 +126,9 @@ fn is_media(file: &NamedFile, kind: &str) -> bool {
 ///
 /// # Errors
 /// 404 if there is none, or it is not inside the project's directory of recordings.
-async fn local_file(visit: &Visit, project: &ProjectId, recording: &Value) -> Result<NamedFile, ApiError> {
+async fn local_file(visit: &Visit, project: &ProjectId, path: &FilePath) -> Result<NamedFile, ApiError> {
     let directory = visit.state.recordings.join(project.as_str());
-    let name = PathBuf::from(recording.text("filepath"));
+    let name = PathBuf::from(path.as_str());
     let opened = web::block(move || open_inside(&directory, &name)).await.map_err(ApiError::internal)?;
     opened.map_err(|_| Problem::new(ErrorCode::NotFound, "the recording has no file on this machine").into())
 }
@@ -154,13 +147,13 @@ fn open_inside(directory: &Path, name: &Path) -> io::Result<NamedFile> {
 async fn file(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
-    if recording.some_text("destination").is_some() {
+    if recording.tail.destination.is_some() {
         return Err(Problem::new(ErrorCode::NotFound, "the recording is not on this machine").into());
     }
-    let file = local_file(&visit, &project.id, &recording).await?;
+    let file = local_file(&visit, &project.id, &recording.filepath).await?;
     let is_shown = visit.query("download").is_none() && (is_media(&file, "video") || is_media(&file, "audio"));
-    let name =
-        Path::new(recording.text("filepath")).file_name().map_or("recording".into(), |name| name.to_string_lossy());
+    let name = Path::new(recording.filepath.as_str()).file_name();
+    let name = name.map_or("recording".into(), |name| name.to_string_lossy());
     let disposition = ContentDisposition {
         disposition: if is_shown { DispositionType::Inline } else { DispositionType::Attachment },
         parameters: vec![DispositionParam::Filename(name.into_owned())],
@@ -173,12 +166,6 @@ async fn file(visit: Visit) -> Answer {
         response.headers_mut().insert(name, actix_web::http::header::HeaderValue::from_static(value));
     }
     Ok(response)
-}
-
-async fn stop(visit: Visit) -> Answer {
-    let project = visit.project_id()?;
-    visit.call("stop_recording", &project).path("egress_id", &visit.param("id")).send().await?;
-    Ok(visit.done(&format!("/projects/{project}/recordings"), "recording-stopped"))
 }
 
 #[cfg(test)]

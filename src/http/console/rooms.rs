@@ -4,14 +4,16 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::Project;
 use conclave_model::room::Room;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::json::Fields;
 use super::layout::{self, Place};
-use super::parts::{ROWS, badge, empty, field, form, live, nothing, pager, select, table, time};
+use super::parts::{ROWS, badge, empty, field, form, live, pager, select, table, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
 use crate::http::error::ApiError;
+use crate::http::response::Json;
+use crate::http::v1;
+use crate::http::v1::templates::TemplateJson;
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;
@@ -98,13 +100,12 @@ fn ended(rooms: &[Room]) -> Vec<Room> {
 
 /// A table with the first so many of the columns.
 fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) -> Markup {
-    let instant = |at: Option<conclave_model::Timestamp>| at.map_or_else(nothing, |at| time(&at.to_string()));
     let row = |room: &Room| {
         vec![
             html! { a href={ "/projects/" (project.id) "/rooms/" (room.name) } { (room.name) } },
-            time(&room.created_at.to_string()),
-            instant(room.started_at),
-            instant(room.ended_at),
+            time(room.created_at),
+            time(room.started_at),
+            time(room.ended_at),
             badge(room.status.as_str()),
         ]
     };
@@ -112,13 +113,13 @@ fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) ->
 }
 
 /// The templates of a project, for a choice.
-pub async fn templates(visit: &Visit, project: &Project) -> Result<Value, ApiError> {
-    visit.call("list_templates", &project.id).page(200, 0).send().await
+pub async fn templates(visit: &Visit, project: &Project) -> Result<Vec<TemplateJson>, ApiError> {
+    Ok(visit.call(v1::templates::list, &project.id).page(200, 0).send().await?.items)
 }
 
-fn create_form(visit: &Visit, project: &Project, templates: &Value) -> Markup {
+fn create_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> Markup {
     let mut choices = vec![("", "the project's default")];
-    choices.extend(templates.list("templates").iter().map(|template| (template.text("id"), template.text("name"))));
+    choices.extend(templates.iter().map(|template| (template.id.as_str(), template.name.as_str())));
     html! {
         section.card {
             h2 { "Open a room" }
@@ -146,6 +147,6 @@ async fn create(visit: Visit) -> Answer {
     if let Some(seconds) = visit.number("empty_timeout_seconds")? {
         body["empty_timeout_seconds"] = json!(seconds);
     }
-    let room = visit.call("create_room", &project).body(body).send().await?;
-    Ok(visit.done(&format!("/projects/{project}/rooms/{}", room.text("name")), "room-created"))
+    let Json(room) = visit.call(v1::rooms::create, &project).body(body).send().await?;
+    Ok(visit.done(&format!("/projects/{project}/rooms/{}", room.name), "room-created"))
 }

@@ -36,7 +36,7 @@ async fn show(visit: Visit) -> Answer {
 fn row(setting: &SettingReport) -> Vec<Markup> {
     vec![
         html! { code { (setting.name) } },
-        or_nothing(&setting.value),
+        or_nothing(Some(&setting.value).filter(|value| !value.is_empty())),
         setting
             .origin
             .as_deref()

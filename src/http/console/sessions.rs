@@ -1,15 +1,17 @@
 //! Sessions: who was in which room, with a timeline of a room; and one session with its tracks.
 
+use conclave_model::participant::TrackSource;
+use conclave_model::{ProjectId, Timestamp};
 use maud::{Markup, html};
-use serde_json::Value;
 
-use super::json::Fields;
 use super::layout::{self, Place};
 use super::parts::{ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time};
 use super::route::{self, Route};
 use super::timeline::{Bar, Row, timeline};
 use super::visit::{Answer, Visit};
 use crate::http::error::ApiError;
+use crate::http::response::Json;
+use crate::http::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
 
 /// The routes of the pages.
 pub fn routes() -> Vec<Route> {
@@ -19,14 +21,13 @@ pub fn routes() -> Vec<Route> {
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let (room, identity, active) = (visit.query("room"), visit.query("identity"), visit.query("active"));
-    let call = visit.call("list_sessions", &project.id).page(ROWS, visit.offset());
+    let call = visit.call(sessions::list, &project.id).page(ROWS, visit.offset());
     let call = call.query("room", room.as_deref()).query("identity", identity.as_deref());
-    let sessions = call.query("active", active.as_deref()).send().await?;
-    let listed = sessions.list("sessions");
+    let listed = call.query("active", active.as_deref()).send().await?;
     let path = format!("/projects/{}/sessions", project.id);
-    let rows: Vec<_> = listed.iter().map(|session| row(&path, session)).collect();
+    let rows: Vec<_> = listed.items.iter().map(|session| row(&path, session)).collect();
     // Only the sessions of one room are beside each other in time.
-    let plotted = if room.is_some() { rows_of_timeline(&visit, &project.id, listed).await? } else { Vec::new() };
+    let plotted = if room.is_some() { rows_of_timeline(&visit, &project.id, &listed.items).await? } else { Vec::new() };
     let content = html! {
         h1 { "Sessions" }
         (filters(&path, room.as_deref(), identity.as_deref(), active.as_deref()))
@@ -40,7 +41,7 @@ async fn list(visit: Visit) -> Answer {
         } @else {
             (table("Sessions", &["Participant", "Room", "Role", "Joined", "Left", "Length", "Tracks"], &rows))
         }
-        (pager(&visit, visit.offset(), sessions.flag("has_more")))
+        (pager(&visit, visit.offset(), listed.has_more))
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/sessions"), "Sessions", &content)))
 }
@@ -57,89 +58,89 @@ fn filters(path: &str, room: Option<&str>, identity: Option<&str>, active: Optio
     }
 }
 
-fn row(path: &str, session: &Value) -> Vec<Markup> {
+fn row(path: &str, session: &SessionJson) -> Vec<Markup> {
     vec![
-        html! { a href={ (path) "/" (session.text("id")) } { (session.text("participant_identity")) } },
-        html! { a href={ (path) "?room=" (session.text("room")) } { (session.text("room")) } },
-        or_nothing(session.text("role")),
-        time(session.text("joined_at")),
+        html! { a href={ (path) "/" (session.id) } { (session.participant_identity) } },
+        html! { a href={ (path) "?room=" (session.room) } { (session.room) } },
+        or_nothing(session.role.as_ref()),
+        time(session.joined_at),
         left(session),
-        html! { (length(session.whole("duration_seconds"))) },
-        html! { (session.whole("track_count")) },
+        html! { (length(session.duration_seconds)) },
+        html! { (session.track_count) },
     ]
 }
 
-fn left(session: &Value) -> Markup {
-    if session.text("left_at").is_empty() { badge("open") } else { time(session.text("left_at")) }
+fn left(session: &SessionJson) -> Markup {
+    session.left_at.map_or_else(|| badge("open"), time)
 }
 
 /// The sessions with their tracks, the earliest first.
-async fn rows_of_timeline(
-    visit: &Visit,
-    project: &conclave_model::ProjectId,
-    sessions: &[Value],
-) -> Result<Vec<Row>, ApiError> {
-    let now = visit.state.clock.now().to_string();
+async fn rows_of_timeline(visit: &Visit, project: &ProjectId, listed: &[SessionJson]) -> Result<Vec<Row>, ApiError> {
+    let now = visit.state.clock.now();
     let mut rows = Vec::new();
-    for session in sessions.iter().rev() {
-        let detail = visit.call("get_session", project).path("id", session.text("id")).send().await?;
-        rows.extend(timeline_row(&detail, &now));
+    for session in listed.iter().rev() {
+        let Json(detail) = visit.call(sessions::get, project).path("id", &session.id.to_string()).send().await?;
+        rows.push(timeline_row(&detail, now));
     }
     Ok(rows)
 }
 
-/// `None` for a session whose times cannot be read.
-fn timeline_row(session: &Value, now: &str) -> Option<Row> {
-    let until = |text: &str| Bar::millis(if text.is_empty() { now } else { text });
-    let bar = |track: &Value| {
-        let kind = if track.text("source").starts_with("screen") { "screen" } else { track.text("kind") };
-        let (from, to) = (Bar::millis(track.text("started_at"))?, until(track.text("ended_at"))?);
-        Some(Bar { from, to, kind: kind.to_owned() })
+fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestamp) -> Row {
+    let bar = |from: Timestamp, to: Option<Timestamp>, kind| Bar {
+        from: from.millis(),
+        to: to.unwrap_or(now).millis(),
+        kind,
     };
-    let whole = Bar {
-        from: Bar::millis(session.text("joined_at"))?,
-        to: until(session.text("left_at"))?,
-        kind: "session".into(),
+    let track = |track: &SessionTrackJson| {
+        let kind = match track.source {
+            TrackSource::ScreenShare | TrackSource::ScreenShareAudio => "screen",
+            _ => track.kind.as_str(),
+        };
+        bar(track.started_at, track.ended_at, kind)
     };
-    let tracks = session.list("tracks").iter().filter_map(bar).collect();
-    Some(Row { name: session.text("participant_identity").to_owned(), whole, tracks })
+    Row {
+        name: session.participant_identity.to_string(),
+        whole: bar(session.joined_at, session.left_at, "session"),
+        tracks: tracks.iter().map(track).collect(),
+    }
 }
 
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let session = visit.call("get_session", &project.id).path("id", &visit.param("id")).send().await?;
-    let now = visit.state.clock.now().to_string();
+    let Json(detail) = visit.call(sessions::get, &project.id).path("id", &visit.param("id")).send().await?;
+    let plotted = timeline_row(&detail, visit.state.clock.now());
     let path = format!("/projects/{}", project.id);
-    let room = session.text("room");
+    let session = &detail.session;
+    let room = &session.room;
     let content = html! {
         p { a href={ (path) "/sessions?room=" (room) } { "Sessions in " (room) } }
-        h1 { (session.text("participant_identity")) " in " (room) }
+        h1 { (session.participant_identity) " in " (room) }
         (facts(&[
             ("Room", html! { a href={ (path) "/rooms/" (room) } { (room) } }),
-            ("Role", or_nothing(session.text("role"))),
-            ("Joined", time(session.text("joined_at"))),
-            ("Left", left(&session)),
-            ("Length", html! { (length(session.whole("duration_seconds"))) }),
-            ("Participant sid", html! { code { (session.text("participant_sid")) } }),
+            ("Role", or_nothing(session.role.as_ref())),
+            ("Joined", time(session.joined_at)),
+            ("Left", left(session)),
+            ("Length", html! { (length(session.duration_seconds)) }),
+            ("Participant sid", html! { code { (session.participant_sid) } }),
         ]))
-        @if let Some(row) = timeline_row(&session, &now) { (timeline("The session and its tracks", &[row])) }
+        (timeline("The session and its tracks", &[plotted]))
         h2 { "Tracks" }
-        (tracks(&session))
+        (tracks(&detail.tracks))
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/sessions"), "Session", &content)))
 }
 
-fn tracks(session: &Value) -> Markup {
-    let row = |track: &Value| {
+fn tracks(tracks: &[SessionTrackJson]) -> Markup {
+    let row = |track: &SessionTrackJson| {
         vec![
-            html! { (track.text("source").replace('_', " ")) },
-            html! { (track.text("kind")) },
-            html! { code { (track.text("track_sid")) } },
-            time(track.text("started_at")),
-            if track.text("ended_at").is_empty() { badge("live") } else { time(track.text("ended_at")) },
+            html! { (track.source.as_str().replace('_', " ")) },
+            html! { (track.kind) },
+            html! { code { (track.track_sid) } },
+            time(track.started_at),
+            track.ended_at.map_or_else(|| badge("live"), time),
         ]
     };
-    let rows: Vec<_> = session.list("tracks").iter().map(row).collect();
+    let rows: Vec<_> = tracks.iter().map(row).collect();
     if rows.is_empty() {
         return empty("The participant published no track.", "It has listened only.");
     }

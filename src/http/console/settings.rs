@@ -4,17 +4,16 @@ use conclave_model::key::ApiKeyRecord;
 use conclave_model::project::{Project, ProjectStatus};
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
-use serde_json::Value;
 
-use super::json::Fields;
 use super::layout::{self, Place};
 use super::operator_call::log_change;
-use super::parts::{badge, danger, empty, facts, field, form, grouped, nothing, secret, select, table, time};
+use super::parts::{badge, danger, empty, facts, field, form, grouped, secret, select, table, time};
 use super::projects::{existing_plan, plans};
 use super::rooms::templates;
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
 use crate::http::error::ApiError;
+use crate::http::v1::templates::TemplateJson;
 
 /// The largest credit at once, in Ugandan shillings, as on the command line.
 const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;
@@ -43,7 +42,7 @@ async fn show(visit: Visit) -> Answer {
             ("Wallet", html! { (grouped(project.balance_ugx)) " UGX" }),
             ("Status", badge(project.status.as_str())),
             ("Environment", badge(project.env.as_str())),
-            ("Created", time(&project.created_at.to_string())),
+            ("Created", time(project.created_at)),
         ]))
         (keys_section(&visit, &project, &keys))
         div.cards {
@@ -64,8 +63,8 @@ fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Mark
             html! { code { (key.prefix) "…" } },
             html! { (key.label) },
             badge(if key.revoked_at.is_some() { "revoked" } else { "active" }),
-            time(&key.created_at.to_string()),
-            key.revoked_at.map_or_else(nothing, |at| time(&at.to_string())),
+            time(key.created_at),
+            time(key.revoked_at),
             html! { @if key.revoked_at.is_none() { (danger(visit, &path, "Revoke", &question)) } },
         ]
     };
@@ -114,9 +113,8 @@ fn credit_form(visit: &Visit, project: &Project) -> Markup {
     }
 }
 
-fn template_form(visit: &Visit, project: &Project, templates: &Value) -> Markup {
-    let listed = templates.list("templates").iter();
-    let choices: Vec<_> = listed.map(|template| (template.text("id"), template.text("name"))).collect();
+fn template_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> Markup {
+    let choices: Vec<_> = templates.iter().map(|template| (template.id.as_str(), template.name.as_str())).collect();
     let chosen = project.default_template_id.as_ref().map_or("", |id| id.as_str());
     html! {
         section.card {

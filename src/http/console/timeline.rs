@@ -21,14 +21,7 @@ pub struct Bar {
     /// The end, in milliseconds since 1970.
     pub to: i64,
     /// `session`, `audio`, `video` or `screen`.
-    pub kind: String,
-}
-
-impl Bar {
-    /// Reads an instant of the API.
-    pub fn millis(text: &str) -> Option<i64> {
-        text.parse::<Timestamp>().ok().map(Timestamp::millis)
-    }
+    pub kind: &'static str,
 }
 
 /// A row of the timeline: a session with its tracks.
@@ -124,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_bar_is_within_the_picture_and_a_name_is_no_markup() {
-        let bar = |from, to, kind: &str| Bar { from, to, kind: kind.into() };
+        let bar = |from, to, kind| Bar { from, to, kind };
         let row =
             Row { name: "<b>&".into(), whole: bar(1_000, 5_000, "session"), tracks: vec![bar(0, 9_000, "video")] };
         let text = timeline("Sessions", &[row]).into_string();

@@ -1,18 +1,21 @@
 //! Webhook endpoints and their deliveries: payload, attempts, what the receiver said; retry, and a test event.
 
+use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::json::Fields;
 use super::layout::{self, Place};
 use super::operator_call::log_change;
 use super::parts::{
-    ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, pager, secret, select, table,
-    time,
+    ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, or_nothing, pager, pretty,
+    secret, select, table, time,
 };
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
+use crate::http::response::Json;
+use crate::http::v1::webhook_deliveries::{self, WebhookDelivery};
+use crate::http::v1::webhook_endpoints::{self, WebhookEndpointJson};
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;
@@ -34,32 +37,30 @@ pub fn routes() -> Vec<Route> {
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
-    let endpoints = visit.call("list_webhook_endpoints", &project.id).page(200, 0).send().await?;
-    let call = visit.call("list_webhook_deliveries", &project.id).page(ROWS, visit.offset());
+    let endpoints = visit.call(webhook_endpoints::list, &project.id).page(200, 0).send().await?.items;
+    let call = visit.call(webhook_deliveries::list, &project.id).page(ROWS, visit.offset());
     let call = call.query("status", status.as_deref()).query("endpoint_id", endpoint.as_deref());
     let deliveries = call.send().await?;
-    let listed = endpoints.list("webhook_endpoints");
     let content = html! {
         h1 { "Webhooks" }
-        (endpoint_table(&visit, &project.id, listed))
+        (endpoint_table(&visit, &project.id, &endpoints))
         (create_form(&visit, &project.id))
         h2 { "Deliveries" }
-        (filters(&project.id, listed, status.as_deref(), endpoint.as_deref()))
+        (filters(&project.id, &endpoints, status.as_deref(), endpoint.as_deref()))
         (live(&visit, "deliveries", EVERY, &html! {
-            (delivery_table(&project.id, deliveries.list("webhook_deliveries")))
-            (pager(&visit, visit.offset(), deliveries.flag("has_more")))
+            (delivery_table(&project.id, &deliveries.items))
+            (pager(&visit, visit.offset(), deliveries.has_more))
         }))
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Webhooks", &content)))
 }
 
-fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[Value]) -> Markup {
-    let row = |endpoint: &Value| {
-        let (id, url) = (endpoint.text("id"), endpoint.text("url"));
+fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpointJson]) -> Markup {
+    let row = |WebhookEndpointJson { id, url, created_at, .. }: &WebhookEndpointJson| {
         let path = format!("/projects/{project}/webhooks/{id}");
         vec![
             html! { (url) div { small { code { (id) } } } },
-            time(endpoint.text("created_at")),
+            time(*created_at),
             html! {
                 (button(visit, &format!("{path}/test"), "Send test event", url))
                 a href={ "/actors/" (project) "/webhook/" (id) } { "Actor" } " "
@@ -89,9 +90,15 @@ fn create_form(visit: &Visit, project: &ProjectId) -> Markup {
     }
 }
 
-fn filters(project: &ProjectId, endpoints: &[Value], status: Option<&str>, endpoint: Option<&str>) -> Markup {
+fn filters(
+    project: &ProjectId,
+    endpoints: &[WebhookEndpointJson],
+    status: Option<&str>,
+    endpoint: Option<&str>,
+) -> Markup {
+    let known: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.id.to_string(), &endpoint.url)).collect();
     let mut receivers = vec![("", "every receiver")];
-    receivers.extend(endpoints.iter().map(|endpoint| (endpoint.text("id"), endpoint.text("url"))));
+    receivers.extend(known.iter().map(|(id, url)| (id.as_str(), url.as_str())));
     html! {
         form.filters method="get" action={ "/projects/" (project) "/webhooks" } {
             (field("status", "Status", &select("status", "status", &STATUSES, status.unwrap_or_default()), ""))
@@ -101,15 +108,15 @@ fn filters(project: &ProjectId, endpoints: &[Value], status: Option<&str>, endpo
     }
 }
 
-fn delivery_table(project: &ProjectId, deliveries: &[Value]) -> Markup {
-    let row = |delivery: &Value| {
+fn delivery_table(project: &ProjectId, deliveries: &[WebhookDelivery]) -> Markup {
+    let row = |delivery: &WebhookDelivery| {
         vec![
-            html! { a href={ "/projects/" (project) "/deliveries/" (delivery.text("id")) } { (delivery.text("event_type")) } },
-            badge(delivery.text("status")),
-            html! { (delivery.text("endpoint_url")) },
-            html! { (delivery.whole("attempts")) },
+            html! { a href={ "/projects/" (project) "/deliveries/" (delivery.id) } { (delivery.event_type) } },
+            badge(delivery.status.as_str()),
+            html! { (delivery.endpoint_url) },
+            html! { (delivery.attempts) },
             answer(delivery),
-            time(delivery.text("created_at")),
+            time(delivery.created_at),
             next_attempt(delivery),
         ]
     };
@@ -124,46 +131,43 @@ fn delivery_table(project: &ProjectId, deliveries: &[Value]) -> Markup {
 }
 
 /// What the receiver said, or why it said nothing.
-fn answer(delivery: &Value) -> Markup {
-    match (delivery["response_status"].as_u64(), delivery.text("last_error")) {
+fn answer(delivery: &WebhookDelivery) -> Markup {
+    match (delivery.response_status, delivery.last_error.as_str()) {
         (Some(status), _) => html! { (status) },
         (None, "") => nothing(),
         (None, error) => html! { (error) },
     }
 }
 
-fn next_attempt(delivery: &Value) -> Markup {
-    delivery.some_text("next_attempt_at").map_or_else(nothing, countdown)
+fn next_attempt(delivery: &WebhookDelivery) -> Markup {
+    delivery.next_attempt_at.map_or_else(nothing, countdown)
 }
 
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let id = delivery_id(&visit)?;
-    let delivery = visit.state.store.delivery(project.id.clone(), id).await?;
-    let delivery = serde_json::to_value(crate::http::v1::webhook_deliveries::WebhookDelivery::from(delivery))
-        .map_err(crate::http::error::ApiError::internal)?;
+    let delivery = WebhookDelivery::from(visit.state.store.delivery(project.id.clone(), id).await?);
     let path = format!("/projects/{}/deliveries/{id}/retry", project.id);
-    let response = delivery["response_status"].as_u64();
     let content = html! {
         p { a href={ "/projects/" (project.id) "/webhooks" } { "Webhooks" } }
-        h1 { (delivery.text("event_type")) " " (badge(delivery.text("status"))) }
+        h1 { (delivery.event_type) " " (badge(delivery.status.as_str())) }
         (facts(&[
-            ("Receiver", html! { (delivery.text("endpoint_url")) }),
-            ("Attempts", html! { (delivery.whole("attempts")) }),
-            ("Response status", response.map_or_else(nothing, |status| html! { (status) })),
-            ("Created", time(delivery.text("created_at"))),
-            ("Delivered", time(delivery.text("delivered_at"))),
+            ("Receiver", html! { (delivery.endpoint_url) }),
+            ("Attempts", html! { (delivery.attempts) }),
+            ("Response status", or_nothing(delivery.response_status)),
+            ("Created", time(delivery.created_at)),
+            ("Delivered", time(delivery.delivered_at)),
             ("Next attempt", next_attempt(&delivery)),
-            ("Id", html! { code { (delivery.text("id")) } }),
+            ("Id", html! { code { (id) } }),
         ]))
-        @if !delivery.text("last_error").is_empty() {
-            p.note.bad { strong { "The last attempt failed: " } (delivery.text("last_error")) }
+        @if !delivery.last_error.is_empty() {
+            p.note.bad { strong { "The last attempt failed: " } (delivery.last_error) }
         }
-        @if delivery.text("status") == "failed" {
+        @if delivery.status == DeliveryStatus::Failed {
             div.actions { (button(&visit, &path, "Retry", "the delivery")) }
         }
         h2 { "Payload" }
-        pre tabindex="0" aria-label="Payload" { (serde_json::to_string_pretty(&delivery["payload"]).unwrap_or_default()) }
+        pre tabindex="0" aria-label="Payload" { (delivery.payload.as_deref().map(pretty).unwrap_or_default()) }
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Delivery", &content)))
 }
@@ -180,11 +184,11 @@ fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> Answer {
 async fn create(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let body = json!({"url": visit.field("url")});
-    let created = visit.call("create_webhook_endpoint", &project.id).body(body).send().await?;
+    let Json(created) = visit.call(webhook_endpoints::create, &project.id).body(body).send().await?;
     let content = html! {
         h1 { "Webhook endpoint" }
-        (secret("The signing secret", created.text("secret")))
-        p { "Your receiver checks the signature of each delivery to " code { (created.text("url")) } " with it." }
+        (secret("The signing secret", created.secret.reveal()))
+        p { "Your receiver checks the signature of each delivery to " code { (created.url) } " with it." }
         p { a href={ "/projects/" (project.id) "/webhooks" } { "Back to the webhooks" } }
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Webhook endpoint", &content)))
@@ -192,7 +196,7 @@ async fn create(visit: Visit) -> Answer {
 
 async fn delete(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call("delete_webhook_endpoint", &project).path("id", &visit.param("id")).send().await?;
+    visit.call(webhook_endpoints::delete, &project).path("id", &visit.param("id")).send().await?;
     done(&visit, &project, "endpoint-deleted")
 }
 
@@ -207,6 +211,6 @@ async fn send_test(visit: Visit) -> Answer {
 
 async fn retry(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call("retry_webhook_delivery", &project).path("id", &visit.param("id")).send().await?;
+    visit.call(webhook_deliveries::retry, &project).path("id", &visit.param("id")).send().await?;
     done(&visit, &project, "delivery-retried")
 }

@@ -2,16 +2,17 @@
 
 use maud::{Markup, html};
 use qrcodegen::{QrCode, QrCodeEcc};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{RoomPage, room_path};
-use crate::http::console::json::Fields;
 use crate::http::console::layout::{self, Place};
 use crate::http::console::parts::{ROWS, badge, empty, field, form, nothing, or_nothing, secret, select, table, time};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 use crate::http::error::ApiError;
+use crate::http::response::Json;
 use crate::http::state::AppState;
+use crate::http::v1::codes::{self, RoomCodeJson};
 
 /// The quiet zone around a QR code, in modules.
 const QUIET: i32 = 4;
@@ -26,9 +27,9 @@ pub fn routes() -> Vec<Route> {
 
 impl RoomPage<'_> {
     pub(super) async fn codes(&self) -> Result<Markup, ApiError> {
-        let call = self.visit.call("list_codes", self.project).path("name", self.name());
-        let codes = call.page(ROWS, 0).send().await?;
-        let rows: Vec<_> = codes.list("codes").iter().map(|code| self.code(code)).collect();
+        let call = self.visit.call(codes::list, self.project).path("name", self.name());
+        let listed = call.page(ROWS, 0).send().await?;
+        let rows: Vec<_> = listed.items.iter().map(|code| self.code(code)).collect();
         Ok(html! {
             section.card {
                 h2 { "Room codes" }
@@ -43,20 +44,19 @@ impl RoomPage<'_> {
         })
     }
 
-    fn code(&self, code: &Value) -> Vec<Markup> {
-        let is_over = code.text("expires_at") <= self.visit.state.clock.now().to_string().as_str();
-        let status = match (code.flag("disabled"), is_over) {
+    fn code(&self, code: &RoomCodeJson) -> Vec<Markup> {
+        let is_over = code.expires_at <= self.visit.state.clock.now();
+        let status = match (code.disabled, is_over) {
             (true, _) => "disabled",
             (false, true) => "expired",
             (false, false) => "active",
         };
-        let cap = code["max_uses"].as_i64().map_or_else(String::new, |cap| format!(" of {cap}"));
         vec![
-            html! { code { (code.text("code")) } },
-            html! { (code.text("role")) },
-            or_nothing(code.text("identity")),
-            html! { (code.whole("uses")) (cap) },
-            time(code.text("expires_at")),
+            html! { code { (code.code) } },
+            html! { (code.role) },
+            or_nothing(code.identity.as_ref()),
+            html! { (code.uses) @if let Some(cap) = code.max_uses { " of " (cap) } },
+            time(code.expires_at),
             badge(status),
         ]
     }
@@ -112,12 +112,12 @@ async fn create(visit: Visit) -> Answer {
     if let Some(hours) = visit.number("hours")? {
         body["ttl_seconds"] = json!(hours.saturating_mul(3_600));
     }
-    let created = visit.call("create_code", &project.id).path("name", &name).body(body).send().await?;
-    let code = created.text("code");
-    let link = join_link(&visit.state, code);
+    let call = visit.call(codes::create, &project.id).path("name", &name);
+    let Json(RoomCodeJson { code, .. }) = call.body(body).send().await?;
+    let link = join_link(&visit.state, &code);
     let content = html! {
         h1 { "Room code for " (name) }
-        (secret("The room code", code))
+        (secret("The room code", &code))
         @if let Some(link) = &link {
             h2 { "Join link" }
             p { a href=(link) { (link) } }
@@ -133,7 +133,7 @@ async fn create(visit: Visit) -> Answer {
 
 async fn disable(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call("disable_code", &project).path("code", visit.field("code")).send().await?;
+    visit.call(codes::disable, &project).path("code", visit.field("code")).send().await?;
     Ok(visit.done(&room_path(&project, &visit.param("name")), "code-disabled"))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use conclave_db::CommittedEvent;
-use conclave_model::ProjectId;
+use conclave_model::{ProjectId, Timestamp};
 use futures_util::stream;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -12,7 +12,6 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::RoomPage;
-use crate::http::console::json::Fields;
 use crate::http::console::parts::time;
 use crate::http::console::visit::{Answer, Visit};
 use crate::http::event_stream;
@@ -81,10 +80,11 @@ async fn next(mut watch: Watch) -> Option<(String, Watch)> {
 
 fn line(event: &CommittedEvent) -> Markup {
     let payload: Value = serde_json::from_str(&event.payload).unwrap_or_default();
+    let occurred_at: Option<Timestamp> = payload["occurred_at"].as_str().and_then(|text| text.parse().ok());
     let rest = payload.as_object().into_iter().flatten().filter(|(name, _)| !SAID.contains(&name.as_str()));
     html! {
         li {
-            (time(payload.text("occurred_at"))) " " strong { (event.event_type) }
+            (time(occurred_at)) " " strong { (event.event_type) }
             @for (name, value) in rest {
                 " " small { (name.replace('_', " ")) ": " (value.as_str().map_or_else(|| value.to_string(), str::to_owned)) }
             }

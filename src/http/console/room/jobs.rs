@@ -1,15 +1,26 @@
 //! The recordings, broadcasts and ingress endpoints of a room, and starting them.
 
+use conclave_model::destination::DestinationKind;
+use conclave_model::egress::EgressStatus;
+use conclave_model::ingress::IngressStatus;
+use conclave_model::page::Page;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{RoomPage, room_path};
-use crate::http::console::json::Fields;
+use crate::http::console::egress::{is_stoppable, stop_path};
 use crate::http::console::layout::{self, Place};
 use crate::http::console::parts::{badge, danger, facts, field, form, secret, select, table, time};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
+use crate::http::endpoint::Handler;
 use crate::http::error::ApiError;
+use crate::http::input::FromRequest;
+use crate::http::response::Json;
+use crate::http::v1::broadcasts::{self, Broadcast};
+use crate::http::v1::egress::{self, EgressHead, EgressJson, EgressTail};
+use crate::http::v1::ingress::{self, IngressJson};
+use crate::http::v1::recordings::{self, Recording};
 
 /// Rows of each kind that are shown.
 const SHOWN: u32 = 10;
@@ -27,21 +38,15 @@ pub fn routes() -> Vec<Route> {
 impl RoomPage<'_> {
     /// What runs, and what has run last.
     pub(super) async fn jobs(&self) -> Result<Markup, ApiError> {
-        let of_room =
-            |operation| self.visit.call(operation, self.project).query("room", Some(self.name())).page(SHOWN, 0);
-        let recordings = of_room("list_recordings").send().await?;
-        let broadcasts = of_room("list_broadcasts").send().await?;
-        let ingresses = of_room("list_ingresses").send().await?;
         let mut rows = Vec::new();
-        rows.extend(recordings.list("recordings").iter().map(|job| {
-            let path = format!("/projects/{}/recordings/{}", self.project, job.text("egress_id"));
-            self.job("recordings", job, &html! { a href=(path) { (job.text("filepath")) } })
-        }));
-        rows.extend(broadcasts.list("broadcasts").iter().map(|job| {
-            let urls: Vec<_> = job.list("urls").iter().filter_map(Value::as_str).collect();
-            self.job("broadcasts", job, &html! { (urls.join(", ")) })
-        }));
-        rows.extend(ingresses.list("ingresses").iter().map(|one| self.ingress(one)));
+        for Recording { head, status, filepath, tail, .. } in self.listed(egress::list::<Recording>).await? {
+            let path = format!("/projects/{}/recordings/{}", self.project, head.egress_id);
+            rows.push(self.job::<Recording>(&head, status, &tail, &html! { a href=(path) { (filepath) } }));
+        }
+        for Broadcast { head, urls, status, tail } in self.listed(egress::list::<Broadcast>).await? {
+            rows.push(self.job::<Broadcast>(&head, status, &tail, &html! { (urls.join(", ")) }));
+        }
+        rows.extend(self.listed(ingress::list).await?.iter().map(|one| self.ingress(one)));
         Ok(html! {
             @if !rows.is_empty() {
                 h2 { "Recordings, broadcasts, ingress" }
@@ -50,43 +55,60 @@ impl RoomPage<'_> {
         })
     }
 
-    fn job(&self, kind: &str, job: &Value, what: &Markup) -> Vec<Markup> {
-        let path = format!("/projects/{}/{kind}/{}/stop", self.project, job.text("egress_id"));
-        let runs = matches!(job.text("status"), "starting" | "active");
-        let kind = kind.trim_end_matches('s');
+    /// The newest of what a list of the project has of the room.
+    async fn listed<H, I, T>(&self, list: H) -> Result<Vec<T>, ApiError>
+    where
+        H: Handler<I, Success = Page<T>>,
+        I: FromRequest,
+        T: 'static,
+    {
+        let call = self.visit.call(list, self.project).query("room", Some(self.name()));
+        Ok(call.page(SHOWN, 0).send().await?.items)
+    }
+
+    fn job<J: EgressJson>(
+        &self,
+        head: &EgressHead,
+        status: EgressStatus,
+        tail: &EgressTail,
+        what: &Markup,
+    ) -> Vec<Markup> {
+        let (kind, path) = (J::KIND, stop_path::<J>(head));
         vec![
             html! { (kind) },
-            badge(job.text("status")),
-            html! { (what) @if let Some(error) = job.some_text("error") { div { small { (error) } } } },
-            time(job.text("started_at")),
-            html! { @if runs { (danger(self.visit, &path, "Stop", &format!("Stop the {kind}?"))) } },
+            badge(status.as_str()),
+            html! { (what) @if let Some(error) = &tail.error { div { small { (error) } } } },
+            time(tail.started_at),
+            html! {
+                @if is_stoppable(status) { (danger(self.visit, &path, "Stop", &format!("Stop the {kind}?"))) }
+            },
         ]
     }
 
-    fn ingress(&self, ingress: &Value) -> Vec<Markup> {
-        let path = format!("/projects/{}/ingress/{}/delete", self.project, ingress.text("ingress_id"));
+    fn ingress(&self, ingress: &IngressJson) -> Vec<Markup> {
+        let path = format!("/projects/{}/ingress/{}/delete", self.project, ingress.ingress_id);
         vec![
             html! { "ingress" },
-            badge(ingress.text("status")),
-            html! { (ingress.text("participant_identity")) " by " (ingress.text("input_type")) },
-            time(ingress.text("created_at")),
+            badge(ingress.status.as_str()),
+            html! { (ingress.participant_identity) " by " (ingress.input_type) },
+            time(ingress.created_at),
             html! {
-                @if ingress.text("status") != "deleted" {
+                @if ingress.status != IngressStatus::Deleted {
                     (danger(self.visit, &path, "Delete", "Delete the ingress endpoint? Its stream key becomes invalid."))
                 }
             },
         ]
     }
 
-    fn destinations_of(&self, kind: &str, none: &'static str) -> Vec<(&str, &str)> {
+    fn destinations_of(&self, kind: DestinationKind, none: &'static str) -> Vec<(&str, &str)> {
         let mut choices = vec![("", none)];
-        let of_kind = self.destinations.iter().filter(|(_, known)| known == kind);
-        choices.extend(of_kind.map(|(name, _)| (name.as_str(), name.as_str())));
+        let of_kind = self.destinations.iter().filter(|one| one.kind == kind);
+        choices.extend(of_kind.map(|one| (one.name.as_str(), one.name.as_str())));
         choices
     }
 
     pub(super) fn recording_form(&self) -> Markup {
-        let destinations = self.destinations_of("recording", "this machine");
+        let destinations = self.destinations_of(DestinationKind::Recording, "this machine");
         html! {
             section.card {
                 h2 { "Record" }
@@ -100,7 +122,7 @@ impl RoomPage<'_> {
     }
 
     pub(super) fn broadcast_form(&self) -> Markup {
-        let destinations = self.destinations_of("rtmp", "the url above");
+        let destinations = self.destinations_of(DestinationKind::Rtmp, "the url above");
         html! {
             section.card {
                 h2 { "Broadcast" }
@@ -139,7 +161,7 @@ async fn record(visit: Visit) -> Answer {
     if let Some(destination) = visit.optional("destination") {
         body["destination"] = json!(destination);
     }
-    visit.call("start_recording", &project).path("name", &name).body(body).send().await?;
+    visit.call(recordings::start, &project).path("name", &name).body(body).send().await?;
     Ok(visit.done(&room_path(&project, &name), "recording-started"))
 }
 
@@ -152,7 +174,7 @@ async fn broadcast(visit: Visit) -> Answer {
     if let Some(url) = visit.optional("url") {
         body["urls"] = json!([url]);
     }
-    visit.call("start_broadcast", &project).path("name", &name).body(body).send().await?;
+    visit.call(broadcasts::start, &project).path("name", &name).body(body).send().await?;
     Ok(visit.done(&room_path(&project, &name), "broadcast-started"))
 }
 
@@ -161,14 +183,14 @@ async fn create_ingress(visit: Visit) -> Answer {
     let body = json!({
         "input_type": visit.field("input_type"), "participant_identity": visit.field("participant_identity")
     });
-    let created = visit.call("create_ingress", &project.id).path("name", &name).body(body).send().await?;
+    let Json(created) = visit.call(ingress::create, &project.id).path("name", &name).body(body).send().await?;
     let content = html! {
         h1 { "Ingress endpoint" }
-        (secret("The stream key", created.text("stream_key")))
+        (secret("The stream key", created.stream_key.reveal()))
         (facts(&[
-            ("Url", html! { code { (created.text("url")) } }),
+            ("Url", html! { code { (created.ingress.url) } }),
             ("Room", html! { (name) }),
-            ("Joins as", html! { (created.text("participant_identity")) }),
+            ("Joins as", html! { (created.ingress.participant_identity) }),
         ]))
         p { a href=(room_path(&project.id, &name)) { "Back to the room" } }
     };

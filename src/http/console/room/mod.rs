@@ -7,16 +7,19 @@ mod moderation;
 mod participants;
 
 use conclave_actors::debug::ActorView;
-use conclave_model::ProjectId;
+use conclave_model::room::RoomStatus;
+use conclave_model::{ProjectId, RoleName};
 use maud::{Markup, html};
-use serde_json::Value;
 
-use super::json::Fields;
 use super::layout::{self, Place};
-use super::parts::{badge, danger, empty, facts, live, nothing, time};
+use super::parts::{badge, danger, empty, facts, live, nothing, pretty, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 use crate::http::error::ApiError;
+use crate::http::response::Json;
+use crate::http::v1::destinations::{self, DestinationJson};
+use crate::http::v1::rooms::{self, RoomJson};
+use crate::http::v1::templates;
 
 /// Seconds between two readings of what is live.
 const EVERY: u32 = 5;
@@ -38,36 +41,35 @@ pub fn routes() -> Vec<Route> {
 struct RoomPage<'a> {
     visit: &'a Visit,
     project: &'a ProjectId,
-    /// The response of `get_room`.
-    room: Value,
+    room: RoomJson,
     /// The names of its template's roles.
-    roles: Vec<String>,
-    /// The names of its template's destinations, with their kinds.
-    destinations: Vec<(String, String)>,
+    roles: Vec<RoleName>,
+    /// Its template's destinations.
+    destinations: Vec<DestinationJson>,
 }
 
 impl RoomPage<'_> {
     async fn read<'a>(visit: &'a Visit, project: &'a ProjectId) -> Result<RoomPage<'a>, ApiError> {
-        let room = visit.call("get_room", project).path("name", &visit.param("name")).send().await?;
-        let (mut roles, mut destinations) = (Vec::new(), Vec::new());
-        if let Some(id) = room.some_text("template_id") {
+        let Json(room) = visit.call(rooms::get, project).path("name", &visit.param("name")).send().await?;
+        let mut page = RoomPage { visit, project, room, roles: Vec::new(), destinations: Vec::new() };
+        if let Some(id) = &page.room.template_id {
             // A template that was deleted has neither.
-            let of_template = |operation| visit.call(operation, project).path("id", id).send();
-            let template = of_template("get_template").await.unwrap_or_default();
-            roles.extend(template["roles"].as_object().into_iter().flatten().map(|(name, _)| name.clone()));
-            let listed = of_template("list_destinations").await.unwrap_or_default();
-            let names = listed.list("destinations").iter();
-            destinations.extend(names.map(|one| (one.text("name").to_owned(), one.text("kind").to_owned())));
+            if let Ok(Json(template)) = visit.call(templates::get, project).path("id", id.as_str()).send().await {
+                page.roles = template.roles.into_keys().collect();
+            }
+            if let Ok(Json(listed)) = visit.call(destinations::list, project).path("id", id.as_str()).send().await {
+                page.destinations = listed.destinations;
+            }
         }
-        Ok(RoomPage { visit, project, room, roles, destinations })
+        Ok(page)
     }
 
     fn name(&self) -> &str {
-        self.room.text("name")
+        self.room.name.as_str()
     }
 
     fn is_open(&self) -> bool {
-        self.room.text("status") == "open"
+        self.room.status == RoomStatus::Open
     }
 
     /// A path below the room's.
@@ -82,25 +84,25 @@ impl RoomPage<'_> {
 
     fn head(&self) -> Markup {
         let room = &self.room;
-        let cap = match room.whole("max_participants") {
+        let cap = match room.max_participants {
             0 => "the plan's limit".to_owned(),
             cap => cap.to_string(),
         };
-        let template = match room.some_text("template_id") {
+        let template = match &room.template_id {
             Some(id) => html! { a href={ "/projects/" (self.project) "/templates/" (id) } { (id) } },
             None => nothing(),
         };
-        let ended = ("Ended", time(room.text("ended_at")));
+        let ended = ("Ended", time(room.ended_at));
         let mut shown = vec![
-            ("Created", time(room.text("created_at"))),
-            ("First join", time(room.text("started_at"))),
+            ("Created", time(room.created_at)),
+            ("First join", time(room.started_at)),
             ("Participants at most", html! { (cap) }),
-            ("Empty timeout", html! { (room.whole("empty_timeout_seconds")) " s" }),
+            ("Empty timeout", html! { (room.empty_timeout_seconds) " s" }),
             ("Template", template),
         ];
         shown.extend((!self.is_open()).then_some(ended));
         html! {
-            h1 { (self.name()) " " (badge(room.text("status"))) }
+            h1 { (self.name()) " " (badge(room.status.as_str())) }
             (facts(&shown))
             div.actions {
                 a href={ "/projects/" (self.project) "/sessions?room=" (self.name()) } { "Sessions and timeline" }
@@ -113,11 +115,10 @@ impl RoomPage<'_> {
     }
 
     fn metadata(&self) -> Markup {
-        let metadata = &self.room["metadata"];
         html! {
-            @if !metadata.is_null() {
+            @if let Some(metadata) = &self.room.metadata {
                 h2 { "Metadata" }
-                pre tabindex="0" aria-label="Metadata" { (serde_json::to_string_pretty(metadata).unwrap_or_default()) }
+                pre tabindex="0" aria-label="Metadata" { (pretty(metadata)) }
             }
         }
     }
@@ -148,7 +149,7 @@ async fn show(visit: Visit) -> Answer {
 
 async fn end(visit: Visit) -> Answer {
     let (project, name) = (visit.project_id()?, visit.param("name"));
-    visit.call("end_room", &project).path("name", &name).send().await?;
+    visit.call(rooms::end, &project).path("name", &name).send().await?;
     Ok(visit.done(&room_path(&project, &name), "room-ended"))
 }
 

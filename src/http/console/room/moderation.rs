@@ -10,7 +10,10 @@ use crate::http::console::operator_call::OperatorCall;
 use crate::http::console::parts::{field, form};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
+use crate::http::endpoint::Handler;
 use crate::http::error::ApiError;
+use crate::http::input::FromRequest;
+use crate::http::v1::{moderation, role_changes};
 
 /// The routes of the actions.
 pub fn routes() -> Vec<Route> {
@@ -41,9 +44,12 @@ impl RoomPage<'_> {
     }
 }
 
-/// A call of an operation on a participant.
-fn on_participant(visit: &Visit, operation: &'static str) -> Result<OperatorCall, ApiError> {
-    let call = visit.call(operation, &visit.project_id()?);
+/// A call of the handler of an operation on a participant.
+fn on_participant<H: Handler<I>, I: FromRequest>(
+    visit: &Visit,
+    handler: H,
+) -> Result<OperatorCall<H::Success>, ApiError> {
+    let call = visit.call(handler, &visit.project_id()?);
     Ok(call.path("name", &visit.param("name")).path("identity", &visit.param("identity")))
 }
 
@@ -53,17 +59,17 @@ fn done(visit: &Visit, note: &'static str) -> Answer {
 
 async fn mute(visit: Visit) -> Answer {
     let body = json!({"track_sid": visit.field("track_sid"), "muted": visit.field("muted") == "true"});
-    on_participant(&visit, "mute_track")?.body(body).send().await?;
+    on_participant(&visit, moderation::mute)?.body(body).send().await?;
     done(&visit, "track-muted")
 }
 
 async fn change_role(visit: Visit) -> Answer {
-    on_participant(&visit, "change_role")?.body(json!({"role": visit.field("role")})).send().await?;
+    on_participant(&visit, role_changes::change)?.body(json!({"role": visit.field("role")})).send().await?;
     done(&visit, "role-changed")
 }
 
 async fn remove(visit: Visit) -> Answer {
-    on_participant(&visit, "remove_participant")?.send().await?;
+    on_participant(&visit, moderation::remove)?.send().await?;
     done(&visit, "participant-removed")
 }
 
@@ -75,7 +81,7 @@ async fn send_message(visit: Visit) -> Answer {
     if let Some(identity) = visit.optional("to") {
         body["destination_identities"] = json!([identity]);
     }
-    let call = visit.call("send_data", &visit.project_id()?).path("name", &visit.param("name"));
+    let call = visit.call(moderation::send_data, &visit.project_id()?).path("name", &visit.param("name"));
     call.body(body).send().await?;
     done(&visit, "message-sent")
 }

@@ -1,17 +1,47 @@
 //! The participants of a room, live: tracks, mute state, bitrate, connection quality.
 
 use conclave_actors::debug::ActorView;
+use conclave_model::TrackSid;
+use conclave_model::participant::{Participant, ParticipantKind, ROLE_ATTRIBUTE};
 use maud::{Markup, html};
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::RoomPage;
-use crate::http::console::json::Fields;
 use crate::http::console::layout;
 use crate::http::console::parts::{badge, danger, empty, form, nothing, table, time};
 use crate::http::console::visit::encoded;
+use crate::http::v1::participants;
 
 /// Participants that are shown.
 const SHOWN: u32 = 200;
+
+/// What the media plane tells of a participant.
+#[derive(Deserialize)]
+struct Measured {
+    sid: String,
+    transports: Vec<Transport>,
+    published: Vec<Published>,
+}
+
+#[derive(Deserialize)]
+struct Transport {
+    connected: bool,
+    round_trip_ms: Option<f64>,
+    sent_loss: Option<f64>,
+    received_loss: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Published {
+    sid: String,
+    layers: Vec<Layer>,
+}
+
+#[derive(Deserialize)]
+struct Layer {
+    live: bool,
+    kbps: u32,
+}
 
 impl RoomPage<'_> {
     /// The table of the participants. While the media plane does not answer, it says so.
@@ -19,18 +49,17 @@ impl RoomPage<'_> {
         if !self.is_open() {
             return Markup::default();
         }
-        let call = self.visit.call("list_participants", self.project).path("name", self.name());
+        let call = self.visit.call(participants::list, self.project).path("name", self.name());
         let listed = match call.page(SHOWN, 0).send().await {
             Ok(listed) => listed,
             Err(error) => return layout::problem(&error.problem),
         };
-        let media =
-            actor.and_then(|actor| actor.media.as_ref()).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let participants = listed.list("participants");
-        let row = |participant: &Value| {
-            let measured = media.iter().find(|one| one.text("sid") == participant.text("sid"));
-            self.row(participant, measured.unwrap_or(&Value::Null))
+        let media = actor.and_then(|actor| actor.media.as_ref());
+        let media = media.and_then(|media| Vec::<Measured>::deserialize(media).ok()).unwrap_or_default();
+        let row = |participant: &Participant| {
+            self.row(participant, media.iter().find(|one| one.sid == participant.sid.as_str()))
         };
+        let participants = &listed.items;
         html! {
             h2 { "Participants " span.help { "(" (participants.len()) ")" } }
             @if participants.is_empty() {
@@ -38,23 +67,23 @@ impl RoomPage<'_> {
             } @else {
                 (table("Participants", &["Participant", "State", "Role", "Tracks", "Connection", "Actions"],
                     &participants.iter().map(row).collect::<Vec<_>>()))
-                @if listed.flag("has_more") { p.help { "The first " (SHOWN) " are shown." } }
+                @if listed.has_more { p.help { "The first " (SHOWN) " are shown." } }
             }
         }
     }
 
-    fn row(&self, participant: &Value, media: &Value) -> Vec<Markup> {
-        let identity = participant.text("identity");
-        let path = |action: &str| self.path(&format!("/participants/{}/{action}", encoded(identity)));
+    fn row(&self, participant: &Participant, media: Option<&Measured>) -> Vec<Markup> {
+        let Participant { identity, name, state, kind, joined_at, .. } = participant;
+        let path = |action: &str| self.path(&format!("/participants/{}/{action}", encoded(identity.as_str())));
         vec![
             html! {
                 strong { (identity) }
-                @if !participant.text("name").is_empty() { div { (participant.text("name")) } }
-                div { small { "since " (time(participant.text("joined_at"))) } }
+                @if !name.is_empty() { div { (name) } }
+                div { small { "since " (time(*joined_at)) } }
             },
             html! {
-                (badge(participant.text("state")))
-                @if participant.text("kind") != "standard" { " " (badge(participant.text("kind"))) }
+                (badge(state.as_str()))
+                @if *kind != ParticipantKind::Standard { " " (badge(kind.as_str())) }
             },
             self.role(participant, &path("role")),
             self.tracks(participant, media, &path("mute")),
@@ -63,12 +92,11 @@ impl RoomPage<'_> {
         ]
     }
 
-    fn role(&self, participant: &Value, path: &str) -> Markup {
-        let held = participant["attributes"].text("svc.role");
+    fn role(&self, Participant { identity, attributes, .. }: &Participant, path: &str) -> Markup {
+        let held = attributes.get(ROLE_ATTRIBUTE).map_or("", String::as_str);
         if self.roles.is_empty() {
             return html! { @if held.is_empty() { (nothing()) } @else { (held) } };
         }
-        let identity = participant.text("identity");
         let id = format!("role-{identity}");
         form(
             self.visit,
@@ -76,30 +104,28 @@ impl RoomPage<'_> {
             &html! {
                 select id=(id) name="role" aria-label={ "Role of " (identity) } {
                     @if held.is_empty() { option value="" selected { "none" } }
-                    @for role in &self.roles { option value=(role) selected[role == held] { (role) } }
+                    @for role in &self.roles { option value=(role) selected[role.as_str() == held] { (role) } }
                 }
                 button type="submit" id={ "change-" (id) } aria-label={ "Change the role of " (identity) } { "Change" }
             },
         )
     }
 
-    fn tracks(&self, participant: &Value, media: &Value, path: &str) -> Markup {
-        let tracks = participant.list("tracks");
-        let identity = participant.text("identity");
+    fn tracks(&self, participant: &Participant, media: Option<&Measured>, path: &str) -> Markup {
+        let Participant { identity, tracks, .. } = participant;
         html! {
             @if tracks.is_empty() { (nothing()) }
             @for track in tracks {
-                @let muted = track.flag("muted");
-                @let action = if muted { "Unmute" } else { "Mute" };
-                @let name = track.text("source").replace('_', " ");
+                @let action = if track.muted { "Unmute" } else { "Mute" };
+                @let name = track.source.as_str().replace('_', " ");
                 div {
-                    (name) " " (badge(if muted { "muted" } else { "live" }))
-                    @if let Some(kbps) = bitrate(media, track.text("sid")) { " " small { (kbps) " kbit/s" } }
+                    (name) " " (badge(if track.muted { "muted" } else { "live" }))
+                    @if let Some(kbps) = bitrate(media, &track.sid) { " " small { (kbps) " kbit/s" } }
                     " "
                     (form(self.visit, path, &html! {
-                        input type="hidden" name="track_sid" value=(track.text("sid"));
-                        input type="hidden" name="muted" value=(!muted);
-                        button type="submit" id={ "mute-" (track.text("sid")) }
+                        input type="hidden" name="track_sid" value=(track.sid);
+                        input type="hidden" name="muted" value=(!track.muted);
+                        button type="submit" id={ "mute-" (track.sid) }
                             aria-label={ (action) " the " (name) " of " (identity) } { (action) }
                     }))
                 }
@@ -109,21 +135,22 @@ impl RoomPage<'_> {
 }
 
 /// The bitrate of a track, all its layers together; `None` if it is not measured.
-fn bitrate(media: &Value, sid: &str) -> Option<i64> {
-    let track = media.list("published").iter().find(|track| track.text("sid") == sid)?;
-    Some(track.list("layers").iter().filter(|layer| layer.flag("live")).map(|layer| layer.whole("kbps")).sum())
+fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
+    let track = media?.published.iter().find(|track| track.sid == sid.as_str())?;
+    Some(track.layers.iter().filter(|layer| layer.live).map(|layer| layer.kbps).sum())
 }
 
 /// The quality of a connection, by its losses and its round trip.
-fn connection(media: &Value) -> Markup {
-    let transports = media.list("transports");
+fn connection(media: Option<&Measured>) -> Markup {
+    let transports = media.map_or(&[][..], |media| &media.transports);
     if transports.is_empty() {
-        return html! { (nothing()) };
+        return nothing();
     }
-    let worst = |name: &str| transports.iter().map(|one| one.real(name)).fold(0.0, f64::max);
-    let (loss, round_trip) = (worst("sent_loss").max(worst("received_loss")), worst("round_trip_ms"));
+    let worst = |value: fn(&Transport) -> Option<f64>| transports.iter().filter_map(value).fold(0.0, f64::max);
+    let loss = worst(|one| one.sent_loss).max(worst(|one| one.received_loss));
+    let round_trip = worst(|one| one.round_trip_ms);
     let quality = match (loss, round_trip) {
-        _ if transports.iter().all(|one| !one.flag("connected")) => "disconnected",
+        _ if transports.iter().all(|one| !one.connected) => "disconnected",
         (loss, trip) if loss < 0.02 && trip < 150.0 => "good",
         (loss, trip) if loss < 0.08 && trip < 400.0 => "fair",
         _ => "poor",

@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::done;
-use crate::http::console::json::Fields;
 use crate::http::console::parts::{badge, danger, empty, field, form, select, time};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit, encoded};
+use crate::http::v1::destinations::{self, DestinationJson};
 
 /// An example of a configuration of each kind.
 const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}
@@ -24,7 +24,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The destinations, each with its configuration without secrets, and the form that creates one.
-pub fn section(visit: &Visit, path: &str, destinations: &[Value]) -> Markup {
+pub fn section(visit: &Visit, path: &str, destinations: &[DestinationJson]) -> Markup {
     let kinds = [("rtmp", "broadcasts (RTMP)"), ("recording", "recordings (object storage)")];
     html! {
         h2 { "Destinations" }
@@ -48,16 +48,15 @@ pub fn section(visit: &Visit, path: &str, destinations: &[Value]) -> Markup {
     }
 }
 
-fn card(visit: &Visit, path: &str, destination: &Value) -> Markup {
-    let name = destination.text("name");
-    let path = format!("{path}/destinations/{}", encoded(name));
-    let config = &destination["config"];
+fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
+    let DestinationJson { name, config, .. } = destination;
+    let path = format!("{path}/destinations/{}", encoded(name.as_str()));
     let id = format!("config-{name}");
     html! {
         section.card {
-            h2 { (name) " " (badge(destination.text("kind"))) }
-            p { small { "Changed " (time(destination.text("updated_at"))) } }
-            ul { @for url in config.list("urls") { li { code { (url.as_str().unwrap_or_default()) } } } }
+            h2 { (name) " " (badge(destination.kind.as_str())) }
+            p { small { "Changed " (time(destination.updated_at)) } }
+            ul { @for url in config["urls"].as_array().into_iter().flatten() { li { code { (url.as_str().unwrap_or_default()) } } } }
             (form(visit, &path, &html! {
                 (field(&id, "Configuration (JSON)", &html! {
                     textarea id=(id) name="config" required spellcheck="false" placeholder=(EXAMPLES) { (editable(config)) }
@@ -85,18 +84,18 @@ fn config(visit: &Visit) -> Result<Value, Problem> {
 
 async fn create(visit: Visit) -> Answer {
     let body = json!({"name": visit.field("name"), "kind": visit.field("kind"), "config": config(&visit)?});
-    visit.call("create_destination", &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
+    visit.call(destinations::create, &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
     done(&visit, "destination-created")
 }
 
 async fn change(visit: Visit) -> Answer {
-    let call = visit.call("update_destination", &visit.project_id()?).path("id", &visit.param("id"));
+    let call = visit.call(destinations::update, &visit.project_id()?).path("id", &visit.param("id"));
     call.path("name", &visit.param("name")).body(json!({"config": config(&visit)?})).send().await?;
     done(&visit, "destination-changed")
 }
 
 async fn delete(visit: Visit) -> Answer {
-    let call = visit.call("delete_destination", &visit.project_id()?).path("id", &visit.param("id"));
+    let call = visit.call(destinations::delete, &visit.project_id()?).path("id", &visit.param("id"));
     call.path("name", &visit.param("name")).send().await?;
     done(&visit, "destination-deleted")
 }

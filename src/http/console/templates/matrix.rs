@@ -1,28 +1,36 @@
 //! The roles of a template as a matrix: a column for each role, a row for each permission.
 
+use std::collections::BTreeMap;
+
+use conclave_model::role::{Permission, PublishKind, Role, RolePermissions};
+use conclave_model::{Problem, RoleName};
 use maud::{Markup, html};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::done;
-use crate::http::console::json::Fields;
 use crate::http::console::parts::{danger, empty, field, form};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit, encoded};
-use crate::http::error::ApiError;
+use crate::http::response::Json;
+use crate::http::v1::{roles, templates};
 
-/// What a role may publish: the word of the API, the words of the matrix.
-const KINDS: [(&str, &str); 4] =
-    [("audio", "Publish sound"), ("video", "Publish camera"), ("screen", "Share the screen"), ("data", "Send data")];
+/// What a role may publish, and the words of the matrix.
+const KINDS: [(PublishKind, &str); 4] = [
+    (PublishKind::Audio, "Publish sound"),
+    (PublishKind::Video, "Publish camera"),
+    (PublishKind::Screen, "Share the screen"),
+    (PublishKind::Data, "Send data"),
+];
 /// The moderation of others.
-const PERMISSIONS: [(&str, &str); 8] = [
-    ("end_room", "End the room"),
-    ("remove_others", "Remove others"),
-    ("mute_others", "Mute others"),
-    ("unmute_others", "Unmute others"),
-    ("change_role", "Change roles"),
-    ("send_data", "Send data by the server"),
-    ("record", "Record"),
-    ("broadcast", "Broadcast"),
+const PERMISSIONS: [(Permission, &str); 8] = [
+    (Permission::EndRoom, "End the room"),
+    (Permission::RemoveOthers, "Remove others"),
+    (Permission::MuteOthers, "Mute others"),
+    (Permission::UnmuteOthers, "Unmute others"),
+    (Permission::ChangeRole, "Change roles"),
+    (Permission::SendData, "Send data by the server"),
+    (Permission::Record, "Record"),
+    (Permission::Broadcast, "Broadcast"),
 ];
 
 /// The routes of the actions.
@@ -34,10 +42,11 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
+/// The roles of a template by name.
+type Roles = BTreeMap<RoleName, Role>;
+
 /// The matrix, and the form that adds a role.
-pub fn section(visit: &Visit, path: &str, roles: &Value) -> Markup {
-    let empty_map = Map::new();
-    let roles = roles.as_object().unwrap_or(&empty_map);
+pub fn section(visit: &Visit, path: &str, roles: &Roles) -> Markup {
     html! {
         h2 { "Roles and permissions" }
         @if roles.is_empty() {
@@ -48,8 +57,8 @@ pub fn section(visit: &Visit, path: &str, roles: &Value) -> Markup {
                 p { button type="submit" { "Save permissions" } }
             }))
             div.actions {
-                @for (name, _) in roles {
-                    (danger(visit, &format!("{path}/roles/{}/delete", encoded(name)), &format!("Delete {name}"),
+                @for name in roles.keys() {
+                    (danger(visit, &format!("{path}/roles/{}/delete", encoded(name.as_str())), &format!("Delete {name}"),
                         &format!("Delete the role {name}?")))
                 }
             }
@@ -65,35 +74,35 @@ pub fn section(visit: &Visit, path: &str, roles: &Value) -> Markup {
     }
 }
 
-fn table(roles: &Map<String, Value>) -> Markup {
+fn table(roles: &Roles) -> Markup {
     html! {
         table.matrix {
             caption.unseen { "Permissions by role" }
-            thead { tr { th scope="col" { "Permission" } @for (name, _) in roles { th scope="col" { (name) } } } }
+            thead { tr { th scope="col" { "Permission" } @for name in roles.keys() { th scope="col" { (name) } } } }
             tbody {
                 @for (kind, label) in KINDS {
                     (row(label, roles, |name, role| {
-                        let allowed = role["publish"].list("allowed").iter().any(|one| one == kind);
+                        let allowed = role.publish.allowed.contains(&kind);
                         check(&format!("{name}:publish:{kind}"), &format!("{label}: {name}"), allowed)
                     }))
                 }
                 @for (permission, label) in PERMISSIONS {
                     (row(label, roles, |name, role| {
-                        let held = role["permissions"].flag(permission);
+                        let held = role.permissions.allows(permission);
                         check(&format!("{name}:permissions:{permission}"), &format!("{label}: {name}"), held)
                     }))
                 }
                 (row("Hidden from others", roles, |name, role| {
-                    check(&format!("{name}:hidden"), &format!("Hidden from others: {name}"), role.flag("hidden"))
+                    check(&format!("{name}:hidden"), &format!("Hidden from others: {name}"), role.hidden)
                 }))
-                (row("Priority, 1 is the first", roles, |name, role| number(name, "priority", role)))
-                (row("Holders at most, 0 for any number", roles, |name, role| number(name, "max_peer_count", role)))
+                (row("Priority, 1 is the first", roles, |name, role| number(name, "priority", role.priority.get())))
+                (row("Holders at most, 0 for any number", roles, |name, role| number(name, "max_peer_count", role.max_peer_count.get())))
             }
         }
     }
 }
 
-fn row(label: &str, roles: &Map<String, Value>, cell: impl Fn(&str, &Value) -> Markup) -> Markup {
+fn row(label: &str, roles: &Roles, cell: impl Fn(&RoleName, &Role) -> Markup) -> Markup {
     html! {
         tr {
             th scope="row" { (label) }
@@ -106,52 +115,51 @@ fn check(name: &str, label: &str, checked: bool) -> Markup {
     html! { input type="checkbox" name=(name) aria-label=(label) checked[checked]; }
 }
 
-fn number(role: &str, what: &str, of: &Value) -> Markup {
+fn number(role: &RoleName, what: &str, value: i32) -> Markup {
     let label = format!("{}: {role}", what.replace('_', " "));
-    html! { input type="number" name={ (role) ":" (what) } aria-label=(label) value=(of.whole(what)) required; }
+    html! { input type="number" name={ (role) ":" (what) } aria-label=(label) value=(value) required; }
 }
 
 /// Writes every role of the template, with what the matrix says and all else as it was.
 async fn save(visit: Visit) -> Answer {
     let (project, id) = (visit.project_id()?, visit.param("id"));
-    let template = visit.call("get_template", &project).path("id", &id).send().await?;
-    let mut roles = template["roles"].clone();
-    for (name, role) in roles.as_object_mut().into_iter().flatten() {
+    let Json(mut template) = visit.call(templates::get, &project).path("id", &id).send().await?;
+    for (name, role) in &mut template.roles {
         apply(&visit, name, role)?;
     }
-    visit.call("update_template", &project).path("id", &id).body(json!({"roles": roles})).send().await?;
+    let body = json!({"roles": template.roles});
+    visit.call(templates::update, &project).path("id", &id).body(body).send().await?;
     done(&visit, "permissions-saved")
 }
 
-fn apply(visit: &Visit, name: &str, role: &mut Value) -> Result<(), ApiError> {
+fn apply(visit: &Visit, name: &RoleName, role: &mut Role) -> Result<(), Problem> {
     // A role that was added after the page was shown has no column in its matrix.
     if !visit.has(&format!("{name}:priority")) {
         return Ok(());
     }
     let kinds = KINDS.iter().filter(|(kind, _)| visit.has(&format!("{name}:publish:{kind}")));
-    role["publish"]["allowed"] = kinds.map(|(kind, _)| json!(kind)).collect();
-    for (permission, _) in PERMISSIONS {
-        role["permissions"][permission] = json!(visit.has(&format!("{name}:permissions:{permission}")));
-    }
-    role["hidden"] = json!(visit.has(&format!("{name}:hidden")));
-    for what in ["priority", "max_peer_count"] {
-        let text = visit.field(&format!("{name}:{what}"));
-        let number = text
-            .parse::<i64>()
-            .map_err(|_| conclave_model::Problem::invalid(format!("{name}.{what}"), "must be a whole number"))?;
-        role[what] = json!(number);
-    }
+    role.publish.allowed = kinds.map(|(kind, _)| *kind).collect();
+    role.permissions = RolePermissions::new(|held| visit.has(&format!("{name}:permissions:{held}")));
+    role.hidden = visit.has(&format!("{name}:hidden"));
+    role.priority = sent_number(visit, name, "priority")?;
+    role.max_peer_count = sent_number(visit, name, "max_peer_count")?;
     Ok(())
 }
 
+fn sent_number<N: TryFrom<i64, Error = String>>(visit: &Visit, name: &RoleName, what: &str) -> Result<N, Problem> {
+    let text = visit.field(&format!("{name}:{what}"));
+    let number: i64 = text.parse().map_err(|_| Problem::invalid(format!("{name}.{what}"), "must be a whole number"))?;
+    number.try_into().map_err(|message: String| Problem::invalid(format!("roles.{name}.{what}"), message))
+}
+
 async fn add(visit: Visit) -> Answer {
-    let call = visit.call("put_role", &visit.project_id()?).path("id", &visit.param("id"));
+    let call = visit.call(roles::put, &visit.project_id()?).path("id", &visit.param("id"));
     call.path("name", visit.field("name")).body(json!({})).send().await?;
     done(&visit, "role-saved")
 }
 
 async fn delete(visit: Visit) -> Answer {
-    let call = visit.call("delete_role", &visit.project_id()?).path("id", &visit.param("id"));
+    let call = visit.call(roles::delete, &visit.project_id()?).path("id", &visit.param("id"));
     call.path("name", &visit.param("role")).send().await?;
     done(&visit, "role-deleted")
 }

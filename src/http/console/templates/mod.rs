@@ -3,14 +3,17 @@
 mod destinations;
 mod matrix;
 
+use conclave_model::RoleName;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::json::Fields;
 use super::layout::{self, Place};
 use super::parts::{ROWS, badge, danger, empty, facts, field, form, pager, select, table, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
+use crate::http::response::Json;
+use crate::http::v1::destinations as api_destinations;
+use crate::http::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
 
 /// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
@@ -28,9 +31,9 @@ pub fn routes() -> Vec<Route> {
 
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let templates = visit.call("list_templates", &project.id).page(ROWS, visit.offset()).send().await?;
+    let listed = visit.call(templates::list, &project.id).page(ROWS, visit.offset()).send().await?;
     let path = format!("/projects/{}/templates", project.id);
-    let rows: Vec<_> = templates.list("templates").iter().map(|template| row(&path, template)).collect();
+    let rows: Vec<_> = listed.items.iter().map(|template| row(&path, template)).collect();
     let content = html! {
         h1 { "Templates" }
         @if rows.is_empty() {
@@ -38,7 +41,7 @@ async fn list(visit: Visit) -> Answer {
         } @else {
             (table("Templates", &["Template", "Default", "Roles", "Region", "Changed"], &rows))
         }
-        (pager(&visit, visit.offset(), templates.flag("has_more")))
+        (pager(&visit, visit.offset(), listed.has_more))
         section.card {
             h2 { "Create a template" }
             (form(&visit, &path, &html! {
@@ -50,52 +53,52 @@ async fn list(visit: Visit) -> Answer {
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), "Templates", &content)))
 }
 
-fn row(path: &str, template: &Value) -> Vec<Markup> {
-    let roles: Vec<_> = template["roles"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+fn row(path: &str, template: &TemplateJson) -> Vec<Markup> {
+    let roles: Vec<_> = template.roles.keys().map(RoleName::as_str).collect();
     vec![
-        html! { a href={ (path) "/" (template.text("id")) } { (template.text("name")) } },
-        html! { @if template.flag("is_default") { (badge("default")) } },
+        html! { a href={ (path) "/" (template.id) } { (template.name) } },
+        html! { @if template.is_default { (badge("default")) } },
         html! { (roles.join(", ")) },
-        html! { (template["settings"].text("region")) },
-        time(template.text("updated_at")),
+        html! { (template.settings.region) },
+        time(template.updated_at),
     ]
 }
 
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let id = visit.param("id");
-    let template = visit.call("get_template", &project.id).path("id", &id).send().await?;
-    let settings = visit.call("get_template_settings", &project.id).path("id", &id).send().await?;
-    let destinations = visit.call("list_destinations", &project.id).path("id", &id).send().await?;
+    let Json(template) = visit.call(templates::get, &project.id).path("id", &id).send().await?;
+    let Json(settings) = visit.call(templates::get_settings, &project.id).path("id", &id).send().await?;
+    let Json(listed) = visit.call(api_destinations::list, &project.id).path("id", &id).send().await?;
     let path = format!("/projects/{}/templates/{id}", project.id);
     let content = html! {
         p { a href={ "/projects/" (project.id) "/templates" } { "Templates" } }
-        h1 { (template.text("name")) @if template.flag("is_default") { " " (badge("default")) } }
+        h1 { (template.name) @if template.is_default { " " (badge("default")) } }
         (facts(&[
             ("Id", html! { code { (id) } }),
-            ("Created", time(template.text("created_at"))),
-            ("Changed", time(template.text("updated_at"))),
+            ("Created", time(template.created_at)),
+            ("Changed", time(template.updated_at)),
         ]))
-        (matrix::section(&visit, &path, &template["roles"]))
-        (destinations::section(&visit, &path, destinations.list("destinations")))
+        (matrix::section(&visit, &path, &template.roles))
+        (destinations::section(&visit, &path, &listed.destinations))
         (change_form(&visit, &path, &template, &settings))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), template.text("name"), &content)))
+    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), template.name.as_str(), &content)))
 }
 
-fn change_form(visit: &Visit, path: &str, template: &Value, settings: &Value) -> Markup {
-    let regions: Vec<_> = settings.list("allowed_regions").iter().filter_map(Value::as_str).map(|r| (r, r)).collect();
+fn change_form(visit: &Visit, path: &str, template: &TemplateJson, settings: &TemplateSettingsDetail) -> Markup {
+    let regions: Vec<_> = settings.allowed_regions.iter().map(|region| (region.as_str(), region.as_str())).collect();
     html! {
         section.card {
             h2 { "Template" }
             (form(visit, path, &html! {
                 div.fields {
-                    (field("name", "Name", &html! { input #name name="name" required maxlength="64" value=(template.text("name")); }, ""))
-                    (field("region", "Region", &select("region", "region", &regions, settings.text("region")), settings.text("region_note")))
+                    (field("name", "Name", &html! { input #name name="name" required maxlength="64" value=(template.name); }, ""))
+                    (field("region", "Region", &select("region", "region", &regions, settings.region.as_str()), settings.region_note))
                 }
                 p { button type="submit" { "Save" } }
             }))
-            @if !template.flag("is_default") {
+            @if !template.is_default {
                 (danger(visit, &format!("{path}/delete"), "Delete template", "Delete the template with its roles?"))
             }
         }
@@ -104,19 +107,20 @@ fn change_form(visit: &Visit, path: &str, template: &Value, settings: &Value) ->
 
 async fn create(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    let created = visit.call("create_template", &project).body(json!({"name": visit.field("name")})).send().await?;
-    Ok(visit.done(&format!("/projects/{project}/templates/{}", created.text("id")), "template-created"))
+    let body = json!({"name": visit.field("name")});
+    let Json(created) = visit.call(templates::create, &project).body(body).send().await?;
+    Ok(visit.done(&format!("/projects/{project}/templates/{}", created.id), "template-created"))
 }
 
 async fn update(visit: Visit) -> Answer {
     let body = json!({"name": visit.field("name"), "settings": {"region": visit.field("region")}});
-    visit.call("update_template", &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
+    visit.call(templates::update, &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
     done(&visit, "template-changed")
 }
 
 async fn delete(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call("delete_template", &project).path("id", &visit.param("id")).send().await?;
+    visit.call(templates::delete, &project).path("id", &visit.param("id")).send().await?;
     Ok(visit.done(&format!("/projects/{project}/templates"), "template-deleted"))
 }
 
