@@ -83,20 +83,11 @@ impl FilePath {
     );
 }
 
-impl serde::Serialize for FilePath {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl utoipa::PartialSchema for FilePath {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let doc = "A relative path of 1 to 512 bytes that names a file; a name in it has 255 bytes at most.";
-        crate::schema::text(doc, Self::PATTERN, 1..=LONGEST)
-    }
-}
-
-impl utoipa::ToSchema for FilePath {}
+crate::schema::wire_text!(
+    FilePath,
+    1..=LONGEST,
+    "A relative path of 1 to 512 bytes that names a file; a name in it has 255 bytes at most."
+);
 
 impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
