@@ -11,7 +11,7 @@ use conclave_fuzz::rtc::Call;
 use conclave_fuzz::rtc::commands::{new_peer, new_track};
 use conclave_fuzz::rtc::support::{Abilities, Connection, NewSection};
 use conclave_fuzz::seeds;
-use conclave_rtc::{Command, ConnectionMode};
+use conclave_rtc::{Command, ConnectionMode, PeerCommand};
 use libfuzzer_sys::fuzz_target;
 use str0m::media::MediaKind;
 use str0m::net::Protocol;
@@ -29,16 +29,16 @@ fn run(call: &mut Call, data: &[u8]) {
         let world = &mut call.world;
         world.command(Command::AddPeer(new_peer("PA_mallory", mode)));
         for (sid, cid, kind) in [("TR_m1", "voice", MediaKind::Audio), ("TR_m2", "camera", MediaKind::Video)] {
-            world.command(Command::PublishTrack { peer: peer(), track: new_track(sid, cid, kind) });
+            world.command(PeerCommand::PublishTrack(new_track(sid, cid, kind)).for_peer(peer()));
         }
-        world.command(Command::Subscribe { peer: peer(), track: "TR_voice".parse().unwrap() });
-        world.command(Command::Offer { peer: peer(), offer_id: 1, sdp: sdp.clone() });
-        world.command(Command::Answer { peer: peer(), offer_id: 1, sdp: sdp.clone() });
-        world.command(Command::Subscribe { peer: "PA_bob".parse().unwrap(), track: "TR_m2".parse().unwrap() });
+        world.command(PeerCommand::Subscribe { track: "TR_voice".parse().unwrap() }.for_peer(peer()));
+        world.command(PeerCommand::Offer { offer_id: 1, sdp: sdp.clone() }.for_peer(peer()));
+        world.command(PeerCommand::Answer { offer_id: 1, sdp: sdp.clone() }.for_peer(peer()));
+        world.command(PeerCommand::Subscribe { track: "TR_m2".parse().unwrap() }.for_peer("PA_bob".parse().unwrap()));
         // Once more, as a change of what has been negotiated.
-        world.command(Command::Offer { peer: peer(), offer_id: 2, sdp: sdp.clone() });
+        world.command(PeerCommand::Offer { offer_id: 2, sdp: sdp.clone() }.for_peer(peer()));
         world.run(Duration::from_millis(20));
-        world.command(Command::RemovePeer { peer: peer() });
+        world.command(PeerCommand::Remove.for_peer(peer()));
     }
     call.assert_audible();
 }

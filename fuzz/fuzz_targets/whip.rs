@@ -13,7 +13,7 @@ use conclave_fuzz::rtc::commands::{new_peer, new_track};
 use conclave_fuzz::rtc::support::{Abilities, Connection, NewSection};
 use conclave_fuzz::seeds;
 use conclave_media::embedded::encoders::whip::{announced_tracks, ice_fragment, read_credentials, with_credentials};
-use conclave_rtc::{Codec, Command, ConnectionMode};
+use conclave_rtc::{Codec, Command, ConnectionMode, PeerCommand};
 use libfuzzer_sys::fuzz_target;
 use str0m::media::MediaKind;
 use str0m::net::Protocol;
@@ -44,13 +44,13 @@ fn run(call: &mut Call, data: &[u8]) {
         let kind = if codec == Codec::Opus { MediaKind::Audio } else { MediaKind::Video };
         let mut track = new_track(&format!("TR_m{number}"), &track.cid, kind);
         track.codec = Some(codec);
-        call.world.command(Command::PublishTrack { peer: peer(), track });
+        call.world.command(PeerCommand::PublishTrack(track).for_peer(peer()));
     }
     for (offer_id, sdp) in (1..).zip(offers) {
-        call.world.command(Command::Offer { peer: peer(), offer_id, sdp });
+        call.world.command(PeerCommand::Offer { offer_id, sdp }.for_peer(peer()));
     }
     call.world.run(Duration::from_millis(20));
-    call.world.command(Command::RemovePeer { peer: peer() });
+    call.world.command(PeerCommand::Remove.for_peer(peer()));
     call.assert_audible();
 }
 

@@ -10,16 +10,16 @@
 //!
 //! 1. [`AddPeer`](Command::AddPeer) when the participant is admitted, after `JoinResponse` was sent.
 //! 2. Dual mode: the worker sends [`Offered`](crate::PeerEvent::Offered) at once, and after each change of the peer's
-//!    subscriptions; the client's answers come back as [`Answer`](Command::Answer). The client's own offers are
-//!    [`Offer`](Command::Offer)s, answered by [`Answered`](crate::PeerEvent::Answered).
+//!    subscriptions; the client's answers come back as [`Answer`](PeerCommand::Answer). The client's own offers are
+//!    [`Offer`](PeerCommand::Offer)s, answered by [`Answered`](crate::PeerEvent::Answered).
 //!    Single mode: only `Offer` and `Answered`; the worker asks for an offer by
 //!    [`MediaSectionsRequired`](crate::PeerEvent::MediaSectionsRequired).
 //! 3. [`Connected`](crate::PeerEvent::Connected): the participant is ACTIVE.
-//! 4. For each `AddTrackRequest` that is granted: [`PublishTrack`](Command::PublishTrack) before `TrackPublishedResponse` is
+//! 4. For each `AddTrackRequest` that is granted: [`PublishTrack`](PeerCommand::PublishTrack) before `TrackPublishedResponse` is
 //!    sent, so that the worker knows the track when the offer with its media section arrives. In single mode a join
 //!    request can hold tracks and an offer: publish first, then offer. [`TrackPublished`](crate::PeerEvent::TrackPublished)
 //!    follows when the section is negotiated; only then is the track announced to others.
-//! 5. [`Subscribe`](Command::Subscribe) after the subscriber was sent the `ParticipantUpdate` that names the track, since
+//! 5. [`Subscribe`](PeerCommand::Subscribe) after the subscriber was sent the `ParticipantUpdate` that names the track, since
 //!    clients drop media of a participant they do not know.
 
 use std::fmt;
@@ -37,147 +37,17 @@ use crate::track::{NewTrack, Quality};
 /// An instruction for the worker of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
 #[derive(Debug)]
 pub enum Command {
+    /// It concerns one participant.
+    Peer {
+        /// The participant.
+        peer: ParticipantSid,
+        /// What the worker has to do.
+        command: PeerCommand,
+    },
     /// Creates the transports of a participant.
     AddPeer(NewPeer),
-    /// Closes a participant's transports; its tracks end. No event of the peer follows.
-    RemovePeer {
-        /// The participant.
-        peer: ParticipantSid,
-    },
-    /// Closes a participant's transports because its client sends more than it may; its tracks end. Reported by
-    /// [`Failed`](crate::PeerEvent::Failed).
-    FailPeer {
-        /// The participant.
-        peer: ParticipantSid,
-        /// What is reported.
-        reason: FailureReason,
-    },
     /// Removes all peers and forgets the room.
     CloseRoom,
-    /// Handles an offer of the client: of the publisher connection in dual mode, of the only one in single mode.
-    /// Answered by [`Answered`](crate::PeerEvent::Answered), or by [`Failed`](crate::PeerEvent::Failed) if the offer
-    /// cannot be understood. An offer with new ICE credentials restarts ICE.
-    Offer {
-        /// The participant.
-        peer: ParticipantSid,
-        /// The `id` of the `SessionDescription`; the answer repeats it.
-        offer_id: u32,
-        /// The SDP text.
-        sdp: String,
-    },
-    /// Handles the client's answer to the last [`Offered`](crate::PeerEvent::Offered). Dual mode only; ignored otherwise.
-    Answer {
-        /// The participant.
-        peer: ParticipantSid,
-        /// The `id` of the `SessionDescription`. Some clients do not repeat that of the offer and send 0.
-        offer_id: u32,
-        /// The SDP text.
-        sdp: String,
-    },
-    /// Prepares a participant that resumes: answered by [`Resumed`](crate::PeerEvent::Resumed), which comes before the
-    /// [`Offered`](crate::PeerEvent::Offered) that restarts ICE of the subscriber connection in dual mode.
-    Resume {
-        /// The participant.
-        peer: ParticipantSid,
-    },
-    /// Sends a resumed participant again the reliable messages that it has missed (`datachannel_receive_states`).
-    ReplayData {
-        /// The participant.
-        peer: ParticipantSid,
-        /// For each sender, the last sequence number that the participant has received.
-        received: Vec<(ParticipantSid, u32)>,
-    },
-    /// Admits media of a participant. Media that no admitted track claims is dropped.
-    PublishTrack {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: NewTrack,
-    },
-    /// Stops a track at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded) follows.
-    UnpublishTrack {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-    },
-    /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.
-    SetMuted {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-        /// Whether nothing of the track is forwarded.
-        muted: bool,
-    },
-    /// Forwards a published track to a participant. The control side has decided that it may receive the track and wants it.
-    Subscribe {
-        /// The subscriber.
-        peer: ParticipantSid,
-        /// A track of another participant.
-        track: TrackSid,
-    },
-    /// Ends the forwarding of a track to a participant, from the next packet on.
-    Unsubscribe {
-        /// The subscriber.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-    },
-    /// Applies what a subscriber asks of a track (`UpdateTrackSettings`).
-    SetTrackSettings {
-        /// The subscriber.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-        /// The request; it replaces the earlier one.
-        settings: TrackSettings,
-    },
-    /// Forwards packets of a participant in the mode [`ConnectionMode::Source`], in the order of the stream. Packets of a track
-    /// that is not published are dropped.
-    Packets {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-        /// The packets.
-        packets: Vec<SourcePacket>,
-    },
-    /// Gives a track a recorder, which receives packets as long as the track is not muted, or changes the layer that its
-    /// recorder wants. The track must be published.
-    AttachRecorder {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-        /// The recorder.
-        recorder: NewRecorder,
-    },
-    /// Takes a recorder from a track, from the next packet on.
-    DetachRecorder {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-        /// The egress that recorded the track.
-        egress: EgressId,
-    },
-    /// Requests a key frame of the layer that a recorder receives.
-    RequestKeyFrame {
-        /// The publisher.
-        peer: ParticipantSid,
-        /// The track.
-        track: TrackSid,
-        /// The egress that records the track.
-        egress: EgressId,
-    },
-    /// Changes what a participant may do.
-    SetPermissions {
-        /// The participant.
-        peer: ParticipantSid,
-        /// The permissions; they hold from the next packet on.
-        permissions: PeerPermissions,
-    },
     /// Sets whether user messages of participants are reported by [`MessageSent`](crate::PeerEvent::MessageSent), for
     /// receivers without transports. They are not at first.
     ReportMessages {
@@ -194,6 +64,112 @@ pub enum Command {
         /// Where the state goes.
         reply: Reply<Vec<PeerSnapshot>>,
     },
+}
+
+/// An instruction that concerns one participant.
+#[derive(Debug)]
+pub enum PeerCommand {
+    /// Closes the participant's transports; its tracks end. No event of the peer follows.
+    Remove,
+    /// Closes the participant's transports because its client sends more than it may; its tracks end. Reported by
+    /// [`Failed`](crate::PeerEvent::Failed) with this reason.
+    Fail(FailureReason),
+    /// Handles an offer of the client: of the publisher connection in dual mode, of the only one in single mode.
+    /// Answered by [`Answered`](crate::PeerEvent::Answered), or by [`Failed`](crate::PeerEvent::Failed) if the offer
+    /// cannot be understood. An offer with new ICE credentials restarts ICE.
+    Offer {
+        /// The `id` of the `SessionDescription`; the answer repeats it.
+        offer_id: u32,
+        /// The SDP text.
+        sdp: String,
+    },
+    /// Handles the client's answer to the last [`Offered`](crate::PeerEvent::Offered). Dual mode only; ignored otherwise.
+    Answer {
+        /// The `id` of the `SessionDescription`. Some clients do not repeat that of the offer and send 0.
+        offer_id: u32,
+        /// The SDP text.
+        sdp: String,
+    },
+    /// Prepares a participant that resumes: answered by [`Resumed`](crate::PeerEvent::Resumed), which comes before the
+    /// [`Offered`](crate::PeerEvent::Offered) that restarts ICE of the subscriber connection in dual mode.
+    Resume,
+    /// Sends a resumed participant again the reliable messages that it has missed (`datachannel_receive_states`).
+    ReplayData {
+        /// For each sender, the last sequence number that the participant has received.
+        received: Vec<(ParticipantSid, u32)>,
+    },
+    /// Admits media of the publisher. Media that no admitted track claims is dropped.
+    PublishTrack(NewTrack),
+    /// Stops a track of the publisher at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded)
+    /// follows.
+    UnpublishTrack {
+        /// The track.
+        track: TrackSid,
+    },
+    /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.
+    SetMuted {
+        /// The track.
+        track: TrackSid,
+        /// Whether nothing of the track is forwarded.
+        muted: bool,
+    },
+    /// Forwards a published track to the participant. The control side has decided that it may receive the track and wants it.
+    Subscribe {
+        /// A track of another participant.
+        track: TrackSid,
+    },
+    /// Ends the forwarding of a track to the participant, from the next packet on.
+    Unsubscribe {
+        /// The track.
+        track: TrackSid,
+    },
+    /// Applies what the subscriber asks of a track (`UpdateTrackSettings`).
+    SetTrackSettings {
+        /// The track.
+        track: TrackSid,
+        /// The request; it replaces the earlier one.
+        settings: TrackSettings,
+    },
+    /// Forwards packets of a publisher in the mode [`ConnectionMode::Source`], in the order of the stream. Packets of a track
+    /// that is not published are dropped.
+    Packets {
+        /// The track.
+        track: TrackSid,
+        /// The packets.
+        packets: Vec<SourcePacket>,
+    },
+    /// Gives a track of the publisher a recorder, which receives packets as long as the track is not muted, or changes the
+    /// layer that its recorder wants. The track must be published.
+    AttachRecorder {
+        /// The track.
+        track: TrackSid,
+        /// The recorder.
+        recorder: NewRecorder,
+    },
+    /// Takes a recorder from a track of the publisher, from the next packet on.
+    DetachRecorder {
+        /// The track.
+        track: TrackSid,
+        /// The egress that recorded the track.
+        egress: EgressId,
+    },
+    /// Requests a key frame of the layer that a recorder receives.
+    RequestKeyFrame {
+        /// The track.
+        track: TrackSid,
+        /// The egress that records the track.
+        egress: EgressId,
+    },
+    /// Changes what the participant may do, from the next packet on.
+    SetPermissions(PeerPermissions),
+}
+
+impl PeerCommand {
+    /// Names the participant that the command is for.
+    #[must_use]
+    pub const fn for_peer(self, peer: ParticipantSid) -> Command {
+        Command::Peer { peer, command: self }
+    }
 }
 
 /// A participant whose media is to be connected.
@@ -224,7 +200,7 @@ pub enum ConnectionMode {
     Dual,
     /// `/rtc/v1`: one in both directions, always offered by the client.
     Single,
-    /// None: the control side has the media, and sends it by [`Command::Packets`]. The participant is
+    /// None: the control side has the media, and sends it by [`PeerCommand::Packets`]. The participant is
     /// [`Connected`](crate::PeerEvent::Connected) at once, its tracks are published when they are admitted, and it receives
     /// nothing. Requests for key frames are ignored: receivers wait for the next one.
     Source,
@@ -244,7 +220,7 @@ pub struct SourcePacket {
 }
 
 /// What a participant may do on its transports. Which tracks it publishes and receives is a matter of
-/// [`Command::PublishTrack`] and [`Command::Subscribe`].
+/// [`PeerCommand::PublishTrack`] and [`PeerCommand::Subscribe`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerPermissions {
     /// Whether its data messages are forwarded.

@@ -47,7 +47,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq)]
 pub enum PeerEvent {
     /// The answer to a client's offer, to be sent as `SignalResponse.answer`. Participants whose tracks it brings for the
-    /// first time have been announced before [`Command::Subscribe`](crate::Command::Subscribe) was sent.
+    /// first time have been announced before [`PeerCommand::Subscribe`](crate::PeerCommand::Subscribe) was sent.
     Answered {
         /// The `id` of the offer.
         offer_id: u32,
@@ -80,9 +80,9 @@ pub enum PeerEvent {
     /// Packets arrive again after [`PeerEvent::Interrupted`].
     Recovered,
     /// The participant's media cannot continue. Its transports are closed, except after [`FailureReason::Silent`], where a
-    /// resume can still save them. The peer stays known until [`Command::RemovePeer`](crate::Command::RemovePeer).
+    /// resume can still save them. The peer stays known until [`PeerCommand::Remove`](crate::PeerCommand::Remove).
     Failed(FailureReason),
-    /// The answer to [`Command::Resume`](crate::Command::Resume).
+    /// The answer to [`PeerCommand::Resume`](crate::PeerCommand::Resume).
     Resumed {
         /// The last sequence number of a reliable message that arrived from this client, for
         /// `ReconnectResponse.last_message_seq`; 0 if none did.

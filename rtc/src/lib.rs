@@ -43,7 +43,8 @@ pub mod machine {
 }
 
 pub use command::{
-    Command, ConnectionMode, NewPeer, NewRecorder, PeerPermissions, Reply, ServerMessage, SourcePacket, TrackSettings,
+    Command, ConnectionMode, NewPeer, NewRecorder, PeerCommand, PeerPermissions, Reply, ServerMessage, SourcePacket,
+    TrackSettings,
 };
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use conclave_model::{Counts, NamespacedRoom, ParticipantSid, RoundRobin};
 
-use crate::command::Command;
+use crate::command::{Command, PeerCommand};
 use crate::event::FailureReason;
 use slot::{Slot, client_of, sdp_bytes, slot_of};
 
@@ -83,7 +83,7 @@ impl Waiting {
             return Pushed::Closed;
         }
         match &command {
-            Command::RemovePeer { peer } => drop(self.refused.remove(peer)),
+            Command::Peer { peer, command: PeerCommand::Remove } => drop(self.refused.remove(peer)),
             Command::CloseRoom => self.refused.retain(|_, other| other != room),
             _ => {}
         }
@@ -124,9 +124,9 @@ impl Waiting {
 
     /// Drops a command of a client that has caused too many, and lets the client fail. Packets are lost as in a network.
     fn refuse(&mut self, room: &NamespacedRoom, peer: ParticipantSid, command: &Command) -> Pushed {
-        if !matches!(command, Command::Packets { .. }) {
+        if !matches!(command, Command::Peer { command: PeerCommand::Packets { .. }, .. }) {
             self.refused.insert(peer.clone(), room.clone());
-            self.commands.push(room, Command::FailPeer { peer, reason: FailureReason::TooManyCommands });
+            self.commands.push(room, PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer));
         }
         Pushed::Refused
     }

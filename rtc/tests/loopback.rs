@@ -17,7 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
-use conclave_rtc::{Command, Config, ConnectionMode, Event, Limits, PeerEvent, RoomHandle, Workers};
+use conclave_rtc::{Command, Config, ConnectionMode, Event, Limits, PeerCommand, PeerEvent, RoomHandle, Workers};
 use str0m::format::Codec;
 use str0m::media::{MediaKind, Mid};
 use str0m::net::Protocol;
@@ -71,7 +71,7 @@ impl Call {
     fn offer(&mut self, client: usize, send: Option<NewSection<'_>>, receive: [u32; 2]) -> Option<Mid> {
         let (name, client) = &mut self.clients[client];
         let (sdp, mid) = client.connection.offer(send, receive, false);
-        self.room.send(Command::Offer { peer: name.parse().unwrap(), offer_id: 1, sdp });
+        self.room.send(PeerCommand::Offer { offer_id: 1, sdp }.for_peer(name.parse().unwrap()));
         mid
     }
 
@@ -108,13 +108,11 @@ impl Call {
     /// Publishes sound from one client, and checks that the other one hears it.
     fn assert_audible(&mut self, from: usize, to: usize) {
         let (publisher, subscriber) = (self.clients[from].0.parse().unwrap(), self.clients[to].0.parse().unwrap());
-        self.room.send(Command::PublishTrack {
-            peer: publisher,
-            track: new_track("TR_voice", "cid-voice", MediaKind::Audio),
-        });
+        self.room
+            .send(PeerCommand::PublishTrack(new_track("TR_voice", "cid-voice", MediaKind::Audio)).for_peer(publisher));
         let section = NewSection { kind: MediaKind::Audio, cid: "cid-voice", rids: &[] };
         let mid = self.offer(from, Some(section), [0, 0]).unwrap();
-        self.room.send(Command::Subscribe { peer: subscriber, track: "TR_voice".parse().unwrap() });
+        self.room.send(PeerCommand::Subscribe { track: "TR_voice".parse().unwrap() }.for_peer(subscriber));
         let (mut sequence, mut next) = (0, Instant::now());
         self.run_until(|call| {
             if Instant::now() >= next {
@@ -185,7 +183,7 @@ fn a_participant_who_makes_offers_without_pause_holds_up_no_other_room() {
         move || {
             while !is_over.load(Ordering::Relaxed) {
                 let (peer, sdp) = ("PA_mallory".parse().unwrap(), sdp.clone());
-                floods.send(Command::Offer { peer, offer_id: 1, sdp });
+                floods.send(PeerCommand::Offer { offer_id: 1, sdp }.for_peer(peer));
             }
         }
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_egress::{EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, StartError};
 use conclave_model::egress::{EgressPlan, EgressSource, StartedEgress};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
-use conclave_rtc::{Command, TrackSettings};
+use conclave_rtc::{PeerCommand, TrackSettings};
 use tokio::runtime::Handle;
 
 use super::effect::JobEffect;
@@ -133,7 +133,8 @@ impl EgressHost for Host {
 
     fn request_key_frame(&self, egress: &EgressId, (peer, track): (&ParticipantSid, &TrackSid)) {
         let Some(plane) = self.plane.upgrade() else { return };
-        let command = Command::RequestKeyFrame { peer: peer.clone(), track: track.clone(), egress: egress.clone() };
+        let command =
+            PeerCommand::RequestKeyFrame { track: track.clone(), egress: egress.clone() }.for_peer(peer.clone());
         plane.send_command(&self.room, command);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
-use conclave_rtc::{Command, NewRecorder, TrackSettings};
+use conclave_rtc::{Command, NewRecorder, PeerCommand, TrackSettings};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -113,7 +113,7 @@ impl Jobs {
         let state = self.lock();
         let job = state.running.get(id)?;
         let recorder = NewRecorder { egress: id.clone(), settings, sink: job.handle.sink() };
-        Some((job.room.clone(), Command::AttachRecorder { peer: peer.clone(), track: track.clone(), recorder }))
+        Some((job.room.clone(), PeerCommand::AttachRecorder { track: track.clone(), recorder }.for_peer(peer.clone())))
     }
 
     /// Returns what an egress has done so far; `None` if it does not run.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conclave_model::{NamespacedRoom, ParticipantSid};
-use conclave_rtc::{BindError, Command, Config, Event, EventSink, RoomHandle, Workers};
+use conclave_rtc::{BindError, Command, Config, Event, EventSink, PeerCommand, RoomHandle, Workers};
 
 use super::effect::CommandSink;
 use super::plane::EmbeddedPlane;
@@ -55,7 +55,7 @@ impl CommandSink for MediaWorkers {
         }
         // A room without clients is on no worker.
         let Some(open) = rooms.get_mut(room) else { return };
-        if let Command::RemovePeer { peer } = &command {
+        if let Command::Peer { peer, command: PeerCommand::Remove } = &command {
             open.peers.remove(peer);
         }
         let closes = matches!(command, Command::CloseRoom);

@@ -2,7 +2,7 @@
 
 use conclave_model::{ParticipantSid, TrackSid};
 
-use crate::command::Command;
+use crate::command::{Command, PeerCommand};
 
 /// What a command changes as a whole, so that only the newest one counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,15 +23,14 @@ enum Subject {
 
 /// Returns what a command changes as a whole; `None` if none replaces another.
 pub fn slot_of(command: &Command) -> Option<Slot> {
-    let (peer, subject) = match command {
-        Command::Offer { peer, .. } => (peer, Subject::Offer),
-        Command::Answer { peer, .. } => (peer, Subject::Answer),
-        Command::SetPermissions { peer, .. } => (peer, Subject::Permissions),
-        Command::SetMuted { peer, track, .. } => (peer, Subject::Muted(track.clone())),
-        Command::Subscribe { peer, track } | Command::Unsubscribe { peer, track } => {
-            (peer, Subject::Subscription(track.clone()))
-        }
-        Command::SetTrackSettings { peer, track, .. } => (peer, Subject::Settings(track.clone())),
+    let Command::Peer { peer, command } = command else { return None };
+    let subject = match command {
+        PeerCommand::Offer { .. } => Subject::Offer,
+        PeerCommand::Answer { .. } => Subject::Answer,
+        PeerCommand::SetPermissions(_) => Subject::Permissions,
+        PeerCommand::SetMuted { track, .. } => Subject::Muted(track.clone()),
+        PeerCommand::Subscribe { track } | PeerCommand::Unsubscribe { track } => Subject::Subscription(track.clone()),
+        PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
         _ => return None,
     };
     Some(Slot { peer: peer.clone(), subject })
@@ -39,23 +38,25 @@ pub fn slot_of(command: &Command) -> Option<Slot> {
 
 /// Returns the participant whose client can cause any number of such commands.
 pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
-    match command {
-        Command::Offer { peer, .. }
-        | Command::Answer { peer, .. }
-        | Command::Resume { peer }
-        | Command::ReplayData { peer, .. }
-        | Command::PublishTrack { peer, .. }
-        | Command::UnpublishTrack { peer, .. }
-        | Command::SetTrackSettings { peer, .. }
-        | Command::Packets { peer, .. } => Some(peer),
-        _ => None,
-    }
+    let Command::Peer { peer, command } = command else { return None };
+    let is_of_client = matches!(
+        command,
+        PeerCommand::Offer { .. }
+            | PeerCommand::Answer { .. }
+            | PeerCommand::Resume
+            | PeerCommand::ReplayData { .. }
+            | PeerCommand::PublishTrack(_)
+            | PeerCommand::UnpublishTrack { .. }
+            | PeerCommand::SetTrackSettings { .. }
+            | PeerCommand::Packets { .. }
+    );
+    is_of_client.then_some(peer)
 }
 
 /// Returns the length of a command's session description.
 pub fn sdp_bytes(command: &Command) -> usize {
     match command {
-        Command::Offer { sdp, .. } | Command::Answer { sdp, .. } => sdp.len(),
+        Command::Peer { command: PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. }, .. } => sdp.len(),
         _ => 0,
     }
 }

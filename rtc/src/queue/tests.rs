@@ -9,24 +9,24 @@ fn sid(name: &str) -> ParticipantSid {
 }
 
 fn offer(peer: &str, offer_id: u32, bytes: usize) -> Command {
-    Command::Offer { peer: sid(peer), offer_id, sdp: "v".repeat(bytes) }
+    PeerCommand::Offer { offer_id, sdp: "v".repeat(bytes) }.for_peer(sid(peer))
 }
 
 fn remove(peer: &str) -> Command {
-    Command::RemovePeer { peer: sid(peer) }
+    PeerCommand::Remove.for_peer(sid(peer))
 }
 
 /// What waits, in a short form, in its order.
 fn drain(queue: &CommandQueue) -> Vec<String> {
     let commands = std::iter::from_fn(|| queue.pop());
     let text = |RoomCommand { room, command }: RoomCommand| match command {
-        Command::Offer { peer, offer_id, .. } => format!("offer {offer_id} of {peer}"),
-        Command::RemovePeer { peer } => format!("remove {peer}"),
-        Command::FailPeer { peer, .. } => format!("fail {peer}"),
+        Command::Peer { peer, command: PeerCommand::Offer { offer_id, .. } } => format!("offer {offer_id} of {peer}"),
+        Command::Peer { peer, command: PeerCommand::Remove } => format!("remove {peer}"),
+        Command::Peer { peer, command: PeerCommand::Fail(..) } => format!("fail {peer}"),
         Command::CloseRoom => format!("close {room}"),
-        Command::Resume { .. } => "resume".to_owned(),
-        Command::Subscribe { track, .. } => format!("subscribe {track}"),
-        Command::Unsubscribe { track, .. } => format!("unsubscribe {track}"),
+        Command::Peer { command: PeerCommand::Resume, .. } => "resume".to_owned(),
+        Command::Peer { command: PeerCommand::Subscribe { track, .. }, .. } => format!("subscribe {track}"),
+        Command::Peer { command: PeerCommand::Unsubscribe { track, .. }, .. } => format!("unsubscribe {track}"),
         other => format!("{other:?}"),
     };
     commands.map(text).collect()
@@ -54,7 +54,7 @@ fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
 fn an_offer_comes_behind_what_was_sent_before_it() {
     let (queue, room) = (CommandQueue::default(), room("a"));
     queue.push(&room, offer("PA_a", 1, 1));
-    queue.push(&room, Command::Resume { peer: sid("PA_a") });
+    queue.push(&room, PeerCommand::Resume.for_peer(sid("PA_a")));
     queue.push(&room, offer("PA_a", 2, 1));
     assert_eq!(drain(&queue), ["resume", "offer 2 of PA_a"]);
 }
@@ -64,8 +64,8 @@ fn the_newest_wish_for_a_track_replaces_the_earlier_ones() {
     let (queue, room) = (CommandQueue::default(), room("a"));
     for track in ["TR_a", "TR_b"] {
         for _ in 0..3 {
-            queue.push(&room, Command::Subscribe { peer: sid("PA_a"), track: track.parse().unwrap() });
-            queue.push(&room, Command::Unsubscribe { peer: sid("PA_a"), track: track.parse().unwrap() });
+            queue.push(&room, PeerCommand::Subscribe { track: track.parse().unwrap() }.for_peer(sid("PA_a")));
+            queue.push(&room, PeerCommand::Unsubscribe { track: track.parse().unwrap() }.for_peer(sid("PA_a")));
         }
     }
     assert_eq!(drain(&queue), ["unsubscribe TR_a", "unsubscribe TR_b"]);
@@ -84,7 +84,7 @@ fn rooms_take_turns() {
 #[test]
 fn a_participant_with_too_many_commands_fails_and_commands_of_the_server_are_kept() {
     let (queue, room) = (CommandQueue::default(), room("a"));
-    let resume = || Command::Resume { peer: sid("PA_a") };
+    let resume = || PeerCommand::Resume.for_peer(sid("PA_a"));
     for _ in 0..WAITING_OF_PEER {
         assert_eq!(queue.push(&room, resume()), Pushed::Waits);
     }

@@ -38,7 +38,7 @@ use slotmap::SlotMap;
 use str0m::Candidate;
 use str0m::net::Transmit;
 
-use crate::command::Command;
+use crate::command::{Command, PeerCommand};
 use crate::config::{Config, Limits};
 use crate::dropped::Drops;
 use crate::event::{Event, PeerEvent};
@@ -135,59 +135,41 @@ impl Worker {
     pub fn handle_command(&mut self, room: &NamespacedRoom, command: Command, now: Instant) {
         self.advance_clock(now);
         match command {
+            Command::Peer { peer, command } => {
+                if let Some(key) = self.peer_by_sid.get(&peer).copied() {
+                    self.handle_peer_command(key, command);
+                }
+            }
             Command::AddPeer(info) => self.add_peer(room, info),
-            Command::RemovePeer { peer } => self.with_peer(&peer, Self::remove_peer),
-            Command::FailPeer { peer, reason } => {
-                self.with_peer(&peer, |worker, key| {
-                    worker.warn(key, "a client sends more than it may", &format_args!("{reason:?}"));
-                    worker.refuse_client(key, reason);
-                });
-            }
             Command::CloseRoom => self.close_room(room),
-            Command::Offer { peer, offer_id, sdp } => {
-                self.with_peer(&peer, |worker, key| worker.handle_offer(key, offer_id, &sdp));
-            }
-            Command::Answer { peer, offer_id, sdp } => {
-                self.with_peer(&peer, |worker, key| worker.handle_answer(key, offer_id, &sdp));
-            }
-            Command::Resume { peer } => self.with_peer(&peer, Self::resume_peer),
-            Command::PublishTrack { peer, track } => {
-                self.with_peer(&peer, |worker, key| worker.announce_track(key, track));
-            }
-            Command::UnpublishTrack { peer, track } => {
-                self.with_peer(&peer, |worker, key| worker.unpublish_track(key, &track));
-            }
-            Command::SetMuted { peer, track, muted } => {
-                self.with_peer(&peer, |worker, key| worker.set_muted(key, &track, muted));
-            }
-            Command::Subscribe { peer, track } => self.with_peer(&peer, |worker, key| worker.subscribe(key, track)),
-            Command::Unsubscribe { peer, track } => {
-                self.with_peer(&peer, |worker, key| worker.unsubscribe(key, &track));
-            }
-            Command::SetTrackSettings { peer, track, settings } => {
-                self.with_peer(&peer, |worker, key| worker.set_track_settings(key, &track, settings));
-            }
-            Command::Packets { peer, track, packets } => {
-                self.with_peer(&peer, |worker, key| worker.forward_source(key, &track, packets));
-            }
-            Command::AttachRecorder { peer, track, recorder } => {
-                self.with_peer(&peer, |worker, key| worker.attach_recorder(key, &track, recorder));
-            }
-            Command::DetachRecorder { peer, track, egress } => {
-                self.with_peer(&peer, |worker, key| worker.detach_recorder(key, &track, &egress));
-            }
-            Command::RequestKeyFrame { peer, track, egress } => {
-                self.with_peer(&peer, |worker, key| worker.request_recorded_key_frame(key, &track, &egress));
-            }
-            Command::SetPermissions { peer, permissions } => {
-                self.with_peer(&peer, |worker, key| worker.set_permissions(key, permissions));
-            }
-            Command::ReplayData { peer, received } => {
-                self.with_peer(&peer, |worker, key| worker.replay_messages(key, &received));
-            }
             Command::ReportMessages { enabled } => self.report_messages(room, enabled),
             Command::SendData(message) => self.send_server_message(room, message),
             Command::Snapshot { peers, reply } => reply.send(self.snapshots(room, &peers)),
+        }
+    }
+
+    fn handle_peer_command(&mut self, key: PeerKey, command: PeerCommand) {
+        match command {
+            PeerCommand::Remove => self.remove_peer(key),
+            PeerCommand::Fail(reason) => {
+                self.warn(key, "a client sends more than it may", &format_args!("{reason:?}"));
+                self.refuse_client(key, reason);
+            }
+            PeerCommand::Offer { offer_id, sdp } => self.handle_offer(key, offer_id, &sdp),
+            PeerCommand::Answer { offer_id, sdp } => self.handle_answer(key, offer_id, &sdp),
+            PeerCommand::Resume => self.resume_peer(key),
+            PeerCommand::ReplayData { received } => self.replay_messages(key, &received),
+            PeerCommand::PublishTrack(track) => self.announce_track(key, track),
+            PeerCommand::UnpublishTrack { track } => self.unpublish_track(key, &track),
+            PeerCommand::SetMuted { track, muted } => self.set_muted(key, &track, muted),
+            PeerCommand::Subscribe { track } => self.subscribe(key, track),
+            PeerCommand::Unsubscribe { track } => self.unsubscribe(key, &track),
+            PeerCommand::SetTrackSettings { track, settings } => self.set_track_settings(key, &track, settings),
+            PeerCommand::Packets { track, packets } => self.forward_source(key, &track, packets),
+            PeerCommand::AttachRecorder { track, recorder } => self.attach_recorder(key, &track, recorder),
+            PeerCommand::DetachRecorder { track, egress } => self.detach_recorder(key, &track, &egress),
+            PeerCommand::RequestKeyFrame { track, egress } => self.request_recorded_key_frame(key, &track, &egress),
+            PeerCommand::SetPermissions(permissions) => self.set_permissions(key, permissions),
         }
     }
 
@@ -269,12 +251,6 @@ impl Worker {
 
     fn advance_clock(&mut self, now: Instant) {
         self.now = self.now.max(now);
-    }
-
-    fn with_peer(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Self, PeerKey)) {
-        if let Some(key) = self.peer_by_sid.get(sid).copied() {
-            call(self, key);
-        }
     }
 
     /// Reports something of a participant.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use conclave_model::NamespacedRoom;
 use conclave_rtc::machine::{Datagram, Source, Worker};
 use conclave_rtc::{
-    Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerEvent, PeerSnapshot, Reply,
-    RoomEvent,
+    Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerCommand, PeerEvent,
+    PeerSnapshot, Reply, RoomEvent,
 };
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
@@ -154,7 +154,7 @@ impl World {
     pub fn leave(&mut self, client: usize) {
         self.clients[client].is_gone = true;
         let peer = self.clients[client].name.parse().unwrap();
-        self.command(Command::RemovePeer { peer });
+        self.command(PeerCommand::Remove.for_peer(peer));
     }
 
     /// Makes a client offer, and completes the exchange.
@@ -173,7 +173,7 @@ impl World {
         client.last_offer.clone_from(&sdp);
         client.publisher.advance(now);
         let (peer, offer_id) = (client.name.parse().unwrap(), client.next_offer);
-        self.command(Command::Offer { peer, offer_id, sdp });
+        self.command(PeerCommand::Offer { offer_id, sdp }.for_peer(peer));
         mid
     }
 
@@ -186,7 +186,7 @@ impl World {
         track.codec = codecs.into_iter().find(|(of, _)| *of == codec).map(|(_, codec)| codec);
         track.layers.clone_from(&self.layers);
         track.uses_red = true;
-        self.command(Command::PublishTrack { peer: name, track });
+        self.command(PeerCommand::PublishTrack(track).for_peer(name));
         let mid = self.offer(client, Some(NewSection { kind, cid: &cid, rids }), [0, 0], false).expect("a section");
         self.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
         Publication::new(client, sid, mid, codec)
@@ -199,17 +199,17 @@ impl World {
         client.is_negotiating = true;
         let sdp = client.publisher.stop_sending(track.mid);
         let (peer, offer_id) = (client.name.parse().unwrap(), client.next_offer);
-        self.command(Command::Offer { peer, offer_id, sdp });
+        self.command(PeerCommand::Offer { offer_id, sdp }.for_peer(peer));
     }
 
     pub fn subscribe(&mut self, client: usize, track: &Publication) {
         let peer = self.clients[client].name.parse().unwrap();
-        self.command(Command::Subscribe { peer, track: track.sid.parse().unwrap() });
+        self.command(PeerCommand::Subscribe { track: track.sid.parse().unwrap() }.for_peer(peer));
     }
 
     pub fn unsubscribe(&mut self, client: usize, track: &Publication) {
         let peer = self.clients[client].name.parse().unwrap();
-        self.command(Command::Unsubscribe { peer, track: track.sid.parse().unwrap() });
+        self.command(PeerCommand::Unsubscribe { track: track.sid.parse().unwrap() }.for_peer(peer));
     }
 
     /// Sends a packet with this payload, and delivers it.
@@ -393,7 +393,7 @@ impl World {
         let sdp = subscriber.accept_offer(sdp);
         subscriber.advance(self.now);
         let peer = client.name.parse().unwrap();
-        self.worker.handle_command(&self.room, Command::Answer { peer, offer_id, sdp }, self.now);
+        self.worker.handle_command(&self.room, PeerCommand::Answer { offer_id, sdp }.for_peer(peer), self.now);
     }
 
     fn handle_peer_event(&mut self, index: usize, event: PeerEvent) {

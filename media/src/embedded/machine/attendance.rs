@@ -6,7 +6,7 @@ use conclave_egress::{Attendee, AttendeeTrack, JobEvent};
 use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus};
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp, TrackSid};
-use conclave_rtc::{Codec, Command};
+use conclave_rtc::{Codec, PeerCommand};
 
 use super::{Machine, unused_id};
 use crate::embedded::attendance::Attendance;
@@ -93,7 +93,7 @@ impl Machine {
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (attached.into_iter().collect(), wanted.into_iter().collect());
         for (track, peer) in before.difference(&after).cloned() {
-            self.command(room, Command::DetachRecorder { peer, track, egress: id.clone() });
+            self.command(room, PeerCommand::DetachRecorder { track, egress: id.clone() }.for_peer(peer));
         }
         for (track, peer) in after.difference(&before).cloned() {
             self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attach { peer, track } });
@@ -106,7 +106,7 @@ impl Machine {
         let room = egress.room.clone();
         let attached = egress.job.as_mut().map(|job| std::mem::take(&mut job.attached)).unwrap_or_default();
         for (track, peer) in attached {
-            self.command(&room, Command::DetachRecorder { peer, track, egress: id.clone() });
+            self.command(&room, PeerCommand::DetachRecorder { track, egress: id.clone() }.for_peer(peer));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
-use conclave_rtc::Command;
+use conclave_rtc::PeerCommand;
 
 use super::Machine;
 use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
@@ -90,7 +90,7 @@ impl Machine {
     /// Commands the media worker of a room what a participant may do now.
     pub(super) fn refresh_permissions_of(&mut self, sid: &ParticipantSid, room: &NamespacedRoom) {
         if let Some(permissions) = self.peer_permissions(sid) {
-            self.command_if_client(sid, room, Command::SetPermissions { peer: sid.clone(), permissions });
+            self.command_if_client(sid, room, PeerCommand::SetPermissions(permissions).for_peer(sid.clone()));
         }
     }
 
@@ -133,12 +133,12 @@ impl Machine {
             self.notify(receiver, ClientNotice::SubscriptionPermission { publisher, track, is_allowed });
         }
         for track in changes.unsubscribed {
-            self.command(room, Command::Unsubscribe { peer: receiver.clone(), track });
+            self.command(room, PeerCommand::Unsubscribe { track }.for_peer(receiver.clone()));
         }
         for (track, publisher) in changes.subscribed {
             // A participant of the sandbox sends no packets.
             if self.participants.get(&publisher).is_some_and(|publisher| publisher.client.is_some()) {
-                self.command(room, Command::Subscribe { peer: receiver.clone(), track });
+                self.command(room, PeerCommand::Subscribe { track }.for_peer(receiver.clone()));
             }
         }
     }

@@ -5,7 +5,7 @@
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Command, NewTrack};
+use conclave_rtc::{NewTrack, PeerCommand};
 use livekit_protocol::{AddTrackRequest, TrackInfo};
 
 use super::{Machine, unused_id};
@@ -62,7 +62,7 @@ impl Machine {
         let cid = media.cid.clone();
         client.tracks.insert(media.sid.clone(), MediaTrack { info, cid, is_negotiated: false, awaits_mute: false });
         let room = publisher.room.clone();
-        self.command(&room, Command::PublishTrack { peer: sid.clone(), track: media });
+        self.command(&room, PeerCommand::PublishTrack(media).for_peer(sid.clone()));
     }
 
     /// A track of a client has a media section: it is published. Without effect if the track is published or gone.
@@ -121,7 +121,7 @@ impl Machine {
             // The track exists, so the error cannot happen.
             let _ = self.mute(sid, track, muted, now);
         } else if let Ok(room) = self.present(sid).map(|publisher| publisher.room.clone()) {
-            self.command(&room, Command::SetMuted { peer: sid.clone(), track: track.clone(), muted });
+            self.command(&room, PeerCommand::SetMuted { track: track.clone(), muted }.for_peer(sid.clone()));
         }
     }
 
@@ -137,7 +137,7 @@ impl Machine {
         let ended: Vec<_> =
             client.tracks.extract_if(|_, media| is_forbidden(&media.info)).map(|(sid, _)| sid).collect();
         for track in ended {
-            self.command(room, Command::UnpublishTrack { peer: sid.clone(), track: track.clone() });
+            self.command(room, PeerCommand::UnpublishTrack { track: track.clone() }.for_peer(sid.clone()));
             self.notify(sid, ClientNotice::TrackUnpublished(track));
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conclave_model::participant::ParticipantKind;
 use conclave_model::{NamespacedRoom, ParticipantSid};
-use conclave_rtc::{Command, PeerPermissions};
+use conclave_rtc::{Command, PeerCommand, PeerPermissions};
 use livekit_protocol::participant_info::State;
 
 use super::Machine;
@@ -87,7 +87,7 @@ impl Machine {
         if gone.client.is_some() {
             let (to, peer) = (gone.sid().clone(), gone.sid().clone());
             self.effects.push(Effect::Notify { to, notice: ClientNotice::Disconnected(cause) });
-            self.command(&gone.room, Command::RemovePeer { peer });
+            self.command(&gone.room, PeerCommand::Remove.for_peer(peer));
         }
     }
 

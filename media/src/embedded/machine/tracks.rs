@@ -3,7 +3,7 @@
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::Track;
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::Command;
+use conclave_rtc::PeerCommand;
 
 use super::{Machine, unused_id};
 use crate::embedded::error::MachineError;
@@ -62,7 +62,7 @@ impl Machine {
         let (track, changed) = publisher.set_muted(track, muted)?;
         let (room, participant, was_reported) = (publisher.room.clone(), publisher.to_ref(), publisher.is_active());
         let Some(summary) = changed else { return Ok(track) };
-        let command = Command::SetMuted { peer: sid.clone(), track: track.sid.clone(), muted };
+        let command = PeerCommand::SetMuted { track: track.sid.clone(), muted }.for_peer(sid.clone());
         self.command_if_client(sid, &room, command);
         if was_reported {
             self.report(&room, now, MediaEvent::TrackMuted { participant, track: summary });

@@ -2,7 +2,7 @@
 
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Codec, Command, ConnectionMode, NewPeer, PeerEvent, SourcePacket, TrackMedium};
+use conclave_rtc::{Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
@@ -88,7 +88,7 @@ impl RtmpPublisher {
     /// Returns the command that forwards packets; `None` if the medium is not published.
     pub fn forward(&self, medium: TrackMedium, packets: Vec<SourcePacket>) -> Option<Command> {
         let track = self.track(medium)?.clone();
-        (!packets.is_empty()).then(|| Command::Packets { peer: self.join.sid.clone(), track, packets })
+        (!packets.is_empty()).then(|| PeerCommand::Packets { track, packets }.for_peer(self.join.sid.clone()))
     }
 
     /// Handles an event of the media worker. Returns whether the join was reported by it, so that the answer to the report has to

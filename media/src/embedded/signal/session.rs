@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Command, ConnectionMode, NewPeer};
+use conclave_rtc::{Command, ConnectionMode, NewPeer, PeerCommand};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
 use proto::signal_response::Message;
@@ -219,8 +219,8 @@ impl Session {
         }
     }
 
-    fn command(&self, turn: &mut Turn<'_>, command: Command) {
-        turn.machine.command(&self.room, command);
+    fn command(&self, turn: &mut Turn<'_>, command: PeerCommand) {
+        turn.machine.command(&self.room, command.for_peer(self.sid.clone()));
     }
 
     fn refresh_token(&mut self, turn: &mut Turn<'_>) {
@@ -243,7 +243,7 @@ impl Session {
             allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
             permissions,
         };
-        self.command(turn, Command::AddPeer(peer));
+        turn.machine.command(&self.room, Command::AddPeer(peer));
         turn.machine.refresh_message_reports(&self.room);
     }
 

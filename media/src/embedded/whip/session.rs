@@ -5,7 +5,9 @@ use std::time::Duration;
 use conclave_model::Timestamp;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_rtc::{Command, ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerEvent, TrackMedium};
+use conclave_rtc::{
+    Command, ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium,
+};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
@@ -229,7 +231,7 @@ impl WhipSession {
         self.offer_id += 1;
         self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
         let (peer, sdp) = (self.join.sid.clone(), self.offer.clone());
-        machine.command(&self.join.room, Command::Offer { peer, offer_id: self.offer_id, sdp });
+        machine.command(&self.join.room, PeerCommand::Offer { offer_id: self.offer_id, sdp }.for_peer(peer));
     }
 }
 

@@ -8,7 +8,7 @@ use str0m::net::Protocol;
 use super::commands::new_peer;
 use super::support::{Abilities, Connection};
 use super::world::World;
-use crate::command::{Command, ConnectionMode, NewPeer};
+use crate::command::{Command, ConnectionMode, NewPeer, PeerCommand};
 
 /// Lets a client that never sends anything offer these addresses, once for each list. Returns those that the server contacts.
 fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
@@ -23,7 +23,7 @@ fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
             addresses.iter().map(|address| format!("a=candidate:1 1 udp 2130706431 {address} 5000 typ host\r\n"));
         let (room, peer) = (world.room.clone(), "PA_mallory".parse().unwrap());
         let sdp = offer.clone() + &candidates.collect::<String>();
-        world.worker.handle_command(&room, Command::Offer { peer, offer_id: 1, sdp }, world.now);
+        world.worker.handle_command(&room, PeerCommand::Offer { offer_id: 1, sdp }.for_peer(peer), world.now);
         for _ in 0..100 {
             world.now += Duration::from_millis(50);
             world.worker.handle_timeout(world.now);

@@ -6,7 +6,7 @@ use str0m::format::Codec;
 
 use super::commands::new_peer;
 use super::world::World;
-use crate::command::{Command, ConnectionMode};
+use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
 use crate::event::{Event, FailureReason, PeerEvent};
 
@@ -42,7 +42,7 @@ fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
         let sdp = offer_of_chromium(sounds, videos);
         for offer_id in [1, 2] {
             let begun = Instant::now();
-            world.command(Command::Offer { peer: name.parse().unwrap(), offer_id, sdp: sdp.clone() });
+            world.command(PeerCommand::Offer { offer_id, sdp: sdp.clone() }.for_peer(name.parse().unwrap()));
             println!("{sounds} sounds and {videos} videos: {} bytes in {:?}", sdp.len(), begun.elapsed());
             let (_, event) = world.others.last().unwrap();
             let PeerEvent::Answered { sdp, .. } = event else { panic!("{name}: {event:?}") };
@@ -56,7 +56,7 @@ fn an_offer_with_more_lines_than_the_server_asks_for_is_refused() {
     let mut world = World::new();
     world.command(Command::AddPeer(new_peer("PA_videos", ConnectionMode::Single)));
     let sdp = offer_of_chromium(0, 160);
-    world.command(Command::Offer { peer: "PA_videos".parse().unwrap(), offer_id: 1, sdp });
+    world.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer("PA_videos".parse().unwrap()));
     assert_eq!(world.failures("PA_videos"), [FailureReason::Negotiation]);
 }
 
@@ -76,7 +76,9 @@ fn a_client_is_asked_for_no_more_sections_than_its_offer_may_have() {
     assert_eq!(first.len(), 5, "{first:?}");
     assert!(!world.clients[bob].events.iter().any(|event| matches!(event, PeerEvent::Failed(_))));
     let ended = cameras.iter().find(|camera| first.contains(&camera.sid)).unwrap();
-    world.command(Command::UnpublishTrack { peer: "PA_alice".parse().unwrap(), track: ended.sid.parse().unwrap() });
+    world.command(
+        PeerCommand::UnpublishTrack { track: ended.sid.parse().unwrap() }.for_peer("PA_alice".parse().unwrap()),
+    );
     world.run(Duration::from_secs(2));
     let then = received(&mut world);
     assert_eq!(then.len(), first.len(), "another takes its place");
@@ -95,7 +97,7 @@ fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in
     for name in RECEIVERS {
         let (peer, track) = (name.parse().unwrap(), "TR_voice".parse().unwrap());
         let (room, now) = (world.room.clone(), world.now);
-        world.worker.handle_command(&room, Command::Subscribe { peer, track }, now);
+        world.worker.handle_command(&room, PeerCommand::Subscribe { track }.for_peer(peer), now);
     }
     assert!(!world.worker.flush(world.now));
     let events = world.worker.take_events();

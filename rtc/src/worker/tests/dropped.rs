@@ -9,7 +9,7 @@ use str0m::media::MediaKind;
 use super::alice_and_bob;
 use super::support::NewSection;
 use super::world::{Publication, World};
-use crate::command::{Command, ConnectionMode, NewRecorder, TrackSettings};
+use crate::command::{ConnectionMode, NewRecorder, PeerCommand, TrackSettings};
 use crate::dropped::DropReason;
 use crate::recorder::{PacketSink, RecordedPacket};
 use crate::track::Quality;
@@ -44,12 +44,12 @@ fn assert_dropped(world: &mut World, reason: DropReason, act: impl FnOnce(&mut W
 
 fn settings(world: &mut World, settings: TrackSettings) {
     let (peer, track) = ("PA_bob".parse().unwrap(), "TR_track".parse().unwrap());
-    world.command(Command::SetTrackSettings { peer, track, settings });
+    world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
 }
 
 fn set_muted(world: &mut World, muted: bool) {
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_track".parse().unwrap());
-    world.command(Command::SetMuted { peer, track, muted });
+    world.command(PeerCommand::SetMuted { track, muted }.for_peer(peer));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn packets_for_which_a_recorder_has_no_room() {
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_track".parse().unwrap());
     let settings = TrackSettings::default();
     let recorder = NewRecorder { egress: "EG_1".parse().unwrap(), settings, sink: Arc::new(Full) };
-    world.command(Command::AttachRecorder { peer, track, recorder });
+    world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
     world.run(Duration::from_millis(20));
     assert_dropped(&mut world, DropReason::RecorderFull, |world| world.send(&mut voice, None, &[1]));
 }

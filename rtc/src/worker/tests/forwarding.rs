@@ -10,7 +10,7 @@ use super::commands::new_track;
 use super::support::NewSection;
 use super::world::{Publication, World};
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode};
+use crate::command::{ConnectionMode, PeerCommand};
 use crate::worker::OUTBOX;
 
 #[test]
@@ -86,8 +86,9 @@ fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.send(&mut voice, None, &[1]);
-        let mute =
-            |muted| Command::SetMuted { peer: "PA_alice".parse().unwrap(), track: "TR_voice".parse().unwrap(), muted };
+        let mute = |muted| {
+            PeerCommand::SetMuted { track: "TR_voice".parse().unwrap(), muted }.for_peer("PA_alice".parse().unwrap())
+        };
         world.command(mute(true));
         world.send(&mut voice, None, &[2]);
         world.command(mute(false));
@@ -184,7 +185,7 @@ fn a_track_that_is_announced_after_its_offer_is_found() {
         let mid = world.offer(alice, Some(section), [0, 0], false).unwrap();
         world.run_until("the publisher is connected", |world| world.clients[alice].publisher.is_connected);
         let track = new_track("TR_late", "cid-late", MediaKind::Audio);
-        world.command(Command::PublishTrack { peer: "PA_alice".parse().unwrap(), track });
+        world.command(PeerCommand::PublishTrack(track).for_peer("PA_alice".parse().unwrap()));
         let mut voice = Publication::new(alice, "TR_late", mid, Codec::Opus);
         world.subscribe(bob, &voice);
         world.send(&mut voice, None, &[1]);

@@ -9,7 +9,7 @@ use str0m::media::{Mid, Rid};
 use super::MODES;
 use super::support::{Abilities, Received};
 use super::world::{Publication, World};
-use crate::command::{Command, ConnectionMode, TrackSettings};
+use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
 use crate::forward::kilobits;
 use crate::track::{LayerInfo, Quality};
@@ -68,7 +68,7 @@ impl Simulcast {
 
     fn set(&mut self, settings: TrackSettings) {
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        self.world.command(Command::SetTrackSettings { peer, track, settings });
+        self.world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// What has arrived since the last call.
@@ -195,7 +195,7 @@ impl Simulcast {
     fn set_subscribe_limit(&mut self, subscribe_max_kbps: Option<u32>) {
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = subscribe_max_kbps;
-        self.world.command(Command::SetPermissions { peer: "PA_bob".parse().unwrap(), permissions });
+        self.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     }
 }
 

@@ -12,7 +12,7 @@ use prost::Message as _;
 use super::MODES;
 use super::commands::new_peer;
 use super::world::World;
-use crate::command::{Command, ConnectionMode, ServerMessage};
+use crate::command::{Command, ConnectionMode, PeerCommand, ServerMessage};
 use crate::event::{PeerEvent, Receivers, SentMessage};
 
 fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
@@ -125,7 +125,7 @@ fn a_repeated_message_is_dropped_and_a_missed_one_is_sent_again() {
         world.run(Duration::from_millis(100));
         assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3], "{mode:?}");
         let received = vec![("PA_alice".parse().unwrap(), 1)];
-        world.command(Command::ReplayData { peer: "PA_bob".parse().unwrap(), received });
+        world.command(PeerCommand::ReplayData { received }.for_peer("PA_bob".parse().unwrap()));
         world.run(Duration::from_millis(100));
         assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3], "{mode:?}");
     }
@@ -137,9 +137,9 @@ fn permissions_hold_for_the_next_message() {
         let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         let mut permissions = new_peer("PA_alice", mode).permissions;
         permissions.can_publish_data = false;
-        world.command(Command::SetPermissions { peer: "PA_alice".parse().unwrap(), permissions });
+        world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_alice".parse().unwrap()));
         permissions.can_subscribe = false;
-        world.command(Command::SetPermissions { peer: "PA_carol".parse().unwrap(), permissions });
+        world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_carol".parse().unwrap()));
         send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
         send(&mut world, bob, "_reliable", &packet(2, 10, &[]));
         world.run(Duration::from_millis(100));

@@ -6,11 +6,11 @@ use str0m::format::Codec;
 
 use super::world::{Publication, World};
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode};
+use crate::command::{ConnectionMode, PeerCommand};
 
 fn set_muted(world: &mut World, track: &Publication, muted: bool) {
     let track = track.sid.parse().unwrap();
-    world.command(Command::SetMuted { peer: "PA_alice".parse().unwrap(), track, muted });
+    world.command(PeerCommand::SetMuted { track, muted }.for_peer("PA_alice".parse().unwrap()));
 }
 
 #[test]

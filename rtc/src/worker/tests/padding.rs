@@ -9,7 +9,7 @@ use str0m::format::Codec;
 use super::MODES;
 use super::support::Abilities;
 use super::world::{Publication, World};
-use crate::command::{Command, ConnectionMode, TrackSettings};
+use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 
 /// A room with a receiver that reports what arrives, and the number of packets that the server has sent.
 fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
@@ -55,7 +55,7 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
                 world.send_vp8(&mut camera, None, step % 10 == 0);
             }
             assert!(world.received(bob, &camera).len() > 20, "{mode:?}: {sid}");
-            world.command(Command::RemovePeer { peer: name.parse().unwrap() });
+            world.command(PeerCommand::Remove.for_peer(name.parse().unwrap()));
             world.leave(publisher);
             let packets = count(&mut world, &sent);
             assert!(packets < 50, "{mode:?}: {packets} in 5 s");
@@ -65,7 +65,7 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
 
 fn set_muted(world: &mut World, muted: bool) {
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
-    world.command(Command::SetMuted { peer, track, muted });
+    world.command(PeerCommand::SetMuted { track, muted }.for_peer(peer));
 }
 
 /// Sends so many packets of sound, and lets time pass with each.
@@ -135,7 +135,7 @@ fn a_receiver_of_a_video_that_is_muted_from_the_start_or_that_it_has_disabled_ge
         assert!(world.received(bob, &camera).len() > 45, "{mode:?}");
         let settings = TrackSettings { is_disabled: true, ..TrackSettings::default() };
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        world.command(Command::SetTrackSettings { peer, track, settings });
+        world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
         let packets = count(&mut world, &sent);
         assert!(packets < 50, "{mode:?}: {packets} in 5 s of a disabled video");
     }

@@ -6,7 +6,7 @@ use str0m::format::Codec;
 
 use super::world::World;
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode};
+use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::{FailureReason, PeerEvent};
 
 #[test]
@@ -17,7 +17,7 @@ fn media_goes_on_while_ice_restarts() {
         world.subscribe(bob, &voice);
         for round in 0..3 {
             for (client, name) in [(alice, "PA_alice"), (bob, "PA_bob")] {
-                world.command(Command::Resume { peer: name.parse().unwrap() });
+                world.command(PeerCommand::Resume.for_peer(name.parse().unwrap()));
                 if mode == ConnectionMode::Single || client == alice {
                     world.offer(client, None, [0, 0], true);
                 }
@@ -47,7 +47,7 @@ fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
         world.run(Duration::from_secs(5));
         assert!(world.clients[alice].events.contains(&failed), "{mode:?}");
         world.loses = Box::new(|_, _, _| false);
-        world.command(Command::Resume { peer: "PA_alice".parse().unwrap() });
+        world.command(PeerCommand::Resume.for_peer("PA_alice".parse().unwrap()));
         if mode == ConnectionMode::Single {
             world.offer(alice, None, [0, 0], true);
         }
@@ -92,7 +92,7 @@ fn an_offer_that_was_lost_with_the_signalling_is_made_again_at_the_resume() {
         world.clients[bob].answers = false;
         world.subscribe(bob, &voice);
         world.clients[bob].answers = true;
-        world.command(Command::Resume { peer: "PA_bob".parse().unwrap() });
+        world.command(PeerCommand::Resume.for_peer("PA_bob".parse().unwrap()));
         world.run_until("the subscriber is connected", |world| {
             world.clients[bob].subscriber.as_ref().is_some_and(|connection| connection.channels.len() >= 2)
         });

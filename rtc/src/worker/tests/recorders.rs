@@ -6,7 +6,7 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::world::World;
-use crate::command::{Command, ConnectionMode, NewRecorder, TrackSettings};
+use crate::command::{ConnectionMode, NewRecorder, PeerCommand, TrackSettings};
 use crate::recorder::{PacketSink, RecordedPacket};
 
 /// A queue that can be full.
@@ -47,7 +47,7 @@ fn a_recorder_gets_a_video_from_a_key_frame_on_and_after_lost_packets_from_the_n
     let queue = Arc::new(Queue::default());
     let recorder = recorder(&queue);
     world.send_vp8(&mut camera, None, false);
-    world.command(Command::AttachRecorder { peer, track, recorder });
+    world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
     world.send_vp8(&mut camera, None, false);
     world.run(Duration::from_millis(200));
     assert!(queue.take().is_empty(), "a recording would begin with pictures that cannot be decoded");
@@ -80,9 +80,10 @@ fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_microphone".parse().unwrap());
     let queue = Arc::new(Queue::default());
     let recorder = recorder(&queue);
-    let mute =
-        |muted| Command::SetMuted { peer: "PA_alice".parse().unwrap(), track: "TR_microphone".parse().unwrap(), muted };
-    world.command(Command::AttachRecorder { peer, track, recorder });
+    let mute = |muted| {
+        PeerCommand::SetMuted { track: "TR_microphone".parse().unwrap(), muted }.for_peer("PA_alice".parse().unwrap())
+    };
+    world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
     world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
     world.run(Duration::from_millis(40));
     assert_eq!(queue.take().len(), 1);
@@ -95,7 +96,7 @@ fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached
     world.run(Duration::from_millis(40));
     assert_eq!(queue.take().len(), 1);
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_microphone".parse().unwrap());
-    world.command(Command::DetachRecorder { peer, track, egress: "EG_1".parse().unwrap() });
+    world.command(PeerCommand::DetachRecorder { track, egress: "EG_1".parse().unwrap() }.for_peer(peer));
     world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
     world.run(Duration::from_millis(40));
     assert!(queue.take().is_empty());

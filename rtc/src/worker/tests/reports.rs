@@ -7,7 +7,7 @@ use str0m::format::Codec;
 
 use super::world::World;
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode};
+use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::{ConnectionQuality, PeerEvent, RoomEvent};
 
 #[test]
@@ -109,7 +109,7 @@ fn the_wait_for_a_muted_video_is_not_measured() {
     world.subscribe(bob, &camera);
     let (peer, track): (ParticipantSid, TrackSid) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
     for muted in [true, false] {
-        world.command(Command::SetMuted { peer: peer.clone(), track: track.clone(), muted });
+        world.command(PeerCommand::SetMuted { track: track.clone(), muted }.for_peer(peer.clone()));
     }
     world.send_vp8(&mut camera, None, true);
     world.run(Duration::from_millis(50));

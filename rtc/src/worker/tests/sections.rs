@@ -11,7 +11,7 @@ use super::commands::new_track;
 use super::support::{NewSection, Received};
 use super::world::World;
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode};
+use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::PeerEvent;
 
 /// The media sections of the last description that the server sent to a client.
@@ -106,8 +106,8 @@ fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_on
         let sdp = sdp.replace("VP8/90000", "VP9/90000").replace("H264/90000", "AV1/90000");
         let peer: ParticipantSid = "PA_alice".parse().unwrap();
         let announcement =
-            Command::PublishTrack { peer: peer.clone(), track: new_track("TR_camera", "camera", MediaKind::Video) };
-        let offer = |offer_id| Command::Offer { peer: peer.clone(), offer_id, sdp: sdp.clone() };
+            PeerCommand::PublishTrack(new_track("TR_camera", "camera", MediaKind::Video)).for_peer(peer.clone());
+        let offer = |offer_id| PeerCommand::Offer { offer_id, sdp: sdp.clone() }.for_peer(peer.clone());
         let (first, second) = if is_announced_first { (announcement, offer(8)) } else { (offer(8), announcement) };
         for command in [first, second, offer(9)] {
             world.command(command);
@@ -126,7 +126,7 @@ fn media_without_an_admitted_track_is_dropped() {
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_voice".parse().unwrap());
-        world.command(Command::UnpublishTrack { peer, track });
+        world.command(PeerCommand::UnpublishTrack { track }.for_peer(peer));
         for _ in 0..10 {
             world.send(&mut voice, None, &[1]);
         }

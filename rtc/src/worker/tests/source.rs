@@ -9,7 +9,7 @@ use str0m::media::{MediaKind, Mid};
 use super::MODES;
 use super::commands::{new_peer, new_track};
 use super::world::{Publication, World};
-use crate::command::{Command, ConnectionMode, SourcePacket};
+use crate::command::{Command, ConnectionMode, PeerCommand, SourcePacket};
 use crate::event::PeerEvent;
 use crate::track::{Codec, Quality};
 
@@ -20,13 +20,15 @@ fn publish(world: &mut World) -> Publication {
     world.command(Command::AddPeer(new_peer(NAME, ConnectionMode::Source)));
     let mut track = new_track("TR_program", "program", MediaKind::Video);
     track.codec = Some(Codec::H264);
-    world.command(Command::PublishTrack { peer: NAME.parse().unwrap(), track });
+    world.command(PeerCommand::PublishTrack(track).for_peer(NAME.parse().unwrap()));
     Publication::new(0, "TR_program", Mid::from(""), RtcCodec::H264)
 }
 
 fn send(world: &mut World, timestamp: u32, payload: &[u8]) {
     let packets = vec![SourcePacket { timestamp, captured: world.now, payload: Arc::from(payload), is_last: true }];
-    world.command(Command::Packets { peer: NAME.parse().unwrap(), track: "TR_program".parse().unwrap(), packets });
+    world.command(
+        PeerCommand::Packets { track: "TR_program".parse().unwrap(), packets }.for_peer(NAME.parse().unwrap()),
+    );
 }
 
 #[test]
@@ -69,13 +71,14 @@ fn a_source_that_is_muted_or_gone_sends_nothing() {
     let program = publish(&mut world);
     world.subscribe(bob, &program);
     world.run(Duration::from_millis(500));
-    let mute = |muted| Command::SetMuted { peer: NAME.parse().unwrap(), track: "TR_program".parse().unwrap(), muted };
+    let mute =
+        |muted| PeerCommand::SetMuted { track: "TR_program".parse().unwrap(), muted }.for_peer(NAME.parse().unwrap());
     world.command(mute(true));
     send(&mut world, 0, &[0x65, 1]);
     world.command(mute(false));
     send(&mut world, 3_000, &[0x65, 2]);
     send(&mut world, 6_000, &[0x41; 1_401]);
-    world.command(Command::RemovePeer { peer: NAME.parse().unwrap() });
+    world.command(PeerCommand::Remove.for_peer(NAME.parse().unwrap()));
     send(&mut world, 9_000, &[0x65, 3]);
     world.run(Duration::from_millis(500));
     assert_eq!(world.received(bob, &program).iter().map(|packet| packet.payload[1]).collect::<Vec<_>>(), [2]);

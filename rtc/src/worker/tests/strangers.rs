@@ -10,7 +10,7 @@ use str0m::format::Codec;
 use super::commands::new_peer;
 use super::world::{SERVER, World};
 use super::{MODES, alice_and_bob};
-use crate::command::{Command, ConnectionMode};
+use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};
 use crate::transport::Source;
@@ -172,12 +172,12 @@ fn damaged_descriptions_fail_their_participant_at_most() {
         let peer: conclave_model::ParticipantSid = "PA_mallory".parse().unwrap();
         world.worker.handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
         complete(&mut world);
-        let offer = Command::Offer { peer: peer.clone(), offer_id: 1, sdp: sdp.clone() };
+        let offer = PeerCommand::Offer { offer_id: 1, sdp: sdp.clone() }.for_peer(peer.clone());
         world.worker.handle_command(&room, offer, now);
-        let answer = Command::Answer { peer: peer.clone(), offer_id: 0, sdp };
+        let answer = PeerCommand::Answer { offer_id: 0, sdp }.for_peer(peer.clone());
         world.worker.handle_command(&room, answer, now);
         complete(&mut world);
-        world.worker.handle_command(&room, Command::RemovePeer { peer }, now);
+        world.worker.handle_command(&room, PeerCommand::Remove.for_peer(peer), now);
         drop(world.worker.take_events());
         Ok(())
     });
@@ -222,7 +222,7 @@ fn a_participant_with_a_description_that_is_too_large_fails_before_it_is_parsed(
         let refused = world.worker.counters().refused_clients;
         world.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
         let sdp = format!("v=0\r\n{}", line.repeat(count));
-        world.command(Command::Offer { peer: name.parse().unwrap(), offer_id: 1, sdp });
+        world.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer(name.parse().unwrap()));
         assert_eq!(world.failures(name), [FailureReason::Negotiation], "{name}");
         assert_eq!(world.worker.counters().refused_clients, refused + 1, "{name}");
     }

@@ -3,6 +3,7 @@ use std::time::Duration;
 use conclave_model::ParticipantSid;
 use conclave_model::egress::Layout;
 use conclave_model::participant::TrackSource;
+use conclave_rtc::Command;
 
 use super::*;
 use crate::embedded::machine::tests::{NOW, claims, hidden, join, joined, room};
@@ -42,7 +43,9 @@ fn told(machine: &mut Machine) -> Vec<String> {
         }
         Effect::Job { effect: JobEffect::Attach { track, .. }, .. } => Some(format!("+{track}")),
         Effect::Job { effect: JobEffect::Stop, .. } => Some("stop".into()),
-        Effect::Command { command: Command::DetachRecorder { track, .. }, .. } => Some(format!("-{track}")),
+        Effect::Command {
+            command: Command::Peer { command: PeerCommand::DetachRecorder { track, .. }, .. }, ..
+        } => Some(format!("-{track}")),
         Effect::Command { .. } | Effect::Notify { .. } => None,
     });
     effects.collect()

@@ -2,7 +2,7 @@
 
 use conclave_model::TrackSid;
 use conclave_model::ingress::IngressStatus;
-use conclave_rtc::{Codec, Command, ServerMessage};
+use conclave_rtc::{Codec, Command, PeerCommand, ServerMessage};
 use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
 
 use super::*;
@@ -160,8 +160,13 @@ fn a_track_is_forwarded_to_the_others_and_announced_by_its_publisher_alone() {
     machine.take_effects();
     let camera = publish(&mut machine, &alice, "camera", Codec::Vp8);
     publish(&mut machine, &ghost, "microphone", Codec::Opus);
-    let subscribed =
-        |command| if let Command::Subscribe { peer, track } = command { Some((peer, track)) } else { None };
+    let subscribed = |command| {
+        if let Command::Peer { peer, command: PeerCommand::Subscribe { track } } = command {
+            Some((peer, track))
+        } else {
+            None
+        }
+    };
     let forwarded: Vec<_> = commands(&mut machine).into_iter().filter_map(subscribed).collect();
     assert_eq!(forwarded, [(bob.clone(), camera.clone()), (ghost, camera.clone())]);
     assert!(machine.has_announced(&alice, camera.as_str()));

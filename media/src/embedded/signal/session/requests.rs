@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{Command, FailureReason, Quality, TrackSettings};
+use conclave_rtc::{FailureReason, PeerCommand, Quality, TrackSettings};
 use livekit_protocol as proto;
 use proto::request_response::{Reason, Request};
 use proto::signal_request;
@@ -29,8 +29,7 @@ impl Session {
         match message {
             signal_request::Message::Offer(offer) => self.offer(turn, offer.id, offer.sdp),
             signal_request::Message::Answer(answer) => {
-                let (peer, offer_id, sdp) = (self.sid.clone(), answer.id, answer.sdp);
-                self.describe(turn, Command::Answer { peer, offer_id, sdp });
+                self.describe(turn, PeerCommand::Answer { offer_id: answer.id, sdp: answer.sdp });
             }
             signal_request::Message::AddTrack(request) => self.announce(turn, &request),
             signal_request::Message::Mute(mute) => self.mute(turn, &mute),
@@ -64,17 +63,18 @@ impl Session {
     }
 
     pub(super) fn offer(&self, turn: &mut Turn<'_>, offer_id: u32, sdp: String) {
-        self.describe(turn, Command::Offer { peer: self.sid.clone(), offer_id, sdp });
+        self.describe(turn, PeerCommand::Offer { offer_id, sdp });
     }
 
     /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.
-    fn describe(&self, turn: &mut Turn<'_>, command: Command) {
+    fn describe(&self, turn: &mut Turn<'_>, command: PeerCommand) {
         let is_too_large = match &command {
-            Command::Offer { sdp, .. } | Command::Answer { sdp, .. } => conclave_rtc::check_description(sdp).is_err(),
+            PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. } => {
+                conclave_rtc::check_description(sdp).is_err()
+            }
             _ => false,
         };
-        let failure = || Command::FailPeer { peer: self.sid.clone(), reason: FailureReason::Negotiation };
-        self.command(turn, if is_too_large { failure() } else { command });
+        self.command(turn, if is_too_large { PeerCommand::Fail(FailureReason::Negotiation) } else { command });
     }
 
     /// Admits a track, and answers with its sid or the reason why not.
@@ -139,7 +139,7 @@ impl Session {
         settings: TrackSettings,
     ) {
         for track in parse_tracks(tracks) {
-            self.command(turn, Command::SetTrackSettings { peer: self.sid.clone(), track, settings });
+            self.command(turn, PeerCommand::SetTrackSettings { track, settings });
         }
     }
 
@@ -178,7 +178,7 @@ impl Session {
         self.set_settings(turn, state.track_sids_disabled.into_iter(), disabled);
         let received = state.datachannel_receive_states.into_iter().take(MAX_LIST);
         let received = received.filter_map(|of| Some((of.publisher_sid.parse::<ParticipantSid>().ok()?, of.last_seq)));
-        self.command(turn, Command::ReplayData { peer: self.sid.clone(), received: received.collect() });
+        self.command(turn, PeerCommand::ReplayData { received: received.collect() });
     }
 }
 

@@ -1,6 +1,6 @@
 //! A client that comes back with a new websocket, while its transports may still be alive.
 
-use conclave_rtc::Command;
+use conclave_rtc::PeerCommand;
 use livekit_protocol as proto;
 use proto::DisconnectReason;
 use proto::leave_request::Action;
@@ -22,7 +22,7 @@ impl Session {
         if self.closes_resume(ClosedResume::BeforeMessages) {
             return;
         }
-        self.command(turn, Command::Resume { peer: self.sid.clone() });
+        self.command(turn, PeerCommand::Resume);
         if let Some(state) = join.sync_state {
             self.sync(turn, state);
         }

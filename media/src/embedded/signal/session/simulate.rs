@@ -1,6 +1,6 @@
 //! What clients ask the server to simulate, to be tested: `simulateScenario` of LiveKit's SDKs. Permitted in development only.
 
-use conclave_rtc::Command;
+use conclave_rtc::PeerCommand;
 use livekit_protocol as proto;
 use proto::DisconnectReason;
 use proto::leave_request::Action;
@@ -48,7 +48,7 @@ impl Session {
         let Some(mut permissions) = turn.machine.peer_permissions(&self.sid) else { return };
         let limit = u32::try_from(bits_per_second / 1_000).ok().filter(|_| bits_per_second > 0);
         permissions.subscribe_max_kbps = [limit, permissions.subscribe_max_kbps].into_iter().flatten().min();
-        self.command(turn, Command::SetPermissions { peer: self.sid.clone(), permissions });
+        self.command(turn, PeerCommand::SetPermissions(permissions));
     }
 
     /// Closes the websocket of a resume if that is simulated at this point of it. Returns whether it does.

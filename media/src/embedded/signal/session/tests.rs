@@ -12,7 +12,7 @@ use conclave_model::participant::{DataKind, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{RoleName, Secret, TrackSid};
 use conclave_rtc::{
-    Codec, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Receivers, SentMessage, Speaker,
+    Codec, Command, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Receivers, SentMessage, Speaker,
 };
 use proptest::prelude::*;
 use prost::Message as _;
@@ -197,8 +197,12 @@ impl World {
 
     fn is_subscribed(&self, sid: &ParticipantSid, track: &TrackSid) -> bool {
         let last = self.commands.iter().rev().find_map(|command| match command {
-            Command::Subscribe { peer, track: of } if (peer, of) == (sid, track) => Some(true),
-            Command::Unsubscribe { peer, track: of } if (peer, of) == (sid, track) => Some(false),
+            Command::Peer { peer, command: PeerCommand::Subscribe { track: of } } if (peer, of) == (sid, track) => {
+                Some(true)
+            }
+            Command::Peer { peer, command: PeerCommand::Unsubscribe { track: of } } if (peer, of) == (sid, track) => {
+                Some(false)
+            }
             _ => None,
         });
         last.unwrap_or_default()

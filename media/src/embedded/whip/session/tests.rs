@@ -1,7 +1,7 @@
 //! Sessions with the machine, as the driver runs them.
 
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
-use conclave_rtc::{Codec, Quality};
+use conclave_rtc::{Codec, Command, Quality};
 
 use super::*;
 use crate::embedded::effect::Effect;
@@ -53,7 +53,9 @@ impl World {
     /// Negotiates the tracks and connects the media.
     fn publish(&mut self) {
         let announced = self.commands.iter().filter_map(|command| match command {
-            Command::PublishTrack { track, .. } => Some((track.sid.clone(), track.codec.unwrap())),
+            Command::Peer { command: PeerCommand::PublishTrack(track), .. } => {
+                Some((track.sid.clone(), track.codec.unwrap()))
+            }
             _ => None,
         });
         for (track, codec) in announced.collect::<Vec<_>>() {
@@ -157,7 +159,9 @@ fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials()
     assert_eq!(world.patch(Some(&tag), &other), Ok(Patched::Restarting));
     assert_ne!(world.session.etag(), tag);
     world.deliver();
-    let Some(Command::Offer { offer_id: 2, sdp, .. }) = world.commands.last() else { panic!("{:?}", world.commands) };
+    let Some(Command::Peer { command: PeerCommand::Offer { offer_id: 2, sdp, .. }, .. }) = world.commands.last() else {
+        panic!("{:?}", world.commands)
+    };
     assert!(sdp.contains("a=ice-ufrag:Other"));
     // The answer to the first offer comes too late.
     for (offer_id, taken) in [(1, None), (2, Some("answer".to_owned()))] {

@@ -69,7 +69,7 @@ fn a_join_whose_media_is_not_connected_in_time_is_aborted() {
     assert_eq!(world.event_names(), ["aborted"]);
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::JoinFailure, Action::Disconnect)));
     assert!(world.sessions[&alice].is_over());
-    assert!(world.commands.iter().any(|command| matches!(command, Command::RemovePeer { .. })));
+    assert!(world.commands.iter().any(|command| matches!(command, Command::Peer { command: PeerCommand::Remove, .. })));
     assert_eq!(world.machine.next_deadline(), None);
 }
 
@@ -108,7 +108,9 @@ fn what_is_published_already_is_forwarded_once_the_media_worker_knows_the_partic
         .iter()
         .filter_map(|command| match command {
             Command::AddPeer(peer) if peer.sid == bob => Some("added"),
-            Command::Subscribe { peer, track: subscribed } if *peer == bob && *subscribed == track => {
+            Command::Peer { peer, command: PeerCommand::Subscribe { track: subscribed } }
+                if *peer == bob && *subscribed == track =>
+            {
                 Some("subscribed")
             }
             _ => None,

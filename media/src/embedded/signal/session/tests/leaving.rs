@@ -54,7 +54,7 @@ fn a_client_that_resumes_is_told_to_reconnect_first_and_then_what_it_has_missed(
     world.request(&bob, Request::Leave(proto::LeaveRequest::default()));
     world.take_all();
     world.call(&alice, |session, turn| session.resume(turn, parameters(ConnectionMode::Single)));
-    assert!(matches!(&world.commands[..], [Command::Resume { peer }] if *peer == alice));
+    assert!(matches!(&world.commands[..], [Command::Peer { peer, command: PeerCommand::Resume }] if *peer == alice));
     world.publish(&carol);
     assert_eq!(world.take(&alice), [], "nothing comes before the media worker is ready");
     world.media(&alice, PeerEvent::Resumed { last_message_seq: 7 });

@@ -29,8 +29,14 @@ fn a_description_that_is_too_large_reaches_no_media_worker() {
         world.request(&alice, request(description(&line.repeat(256))));
         world.request(&alice, request(description(&line.repeat(257))));
         let [allowed, refused] = &world.commands[..] else { panic!("{:?}", world.commands) };
-        assert!(matches!(allowed, Command::Offer { .. } | Command::Answer { .. }), "{allowed:?}");
-        assert!(matches!(refused, Command::FailPeer { peer, .. } if *peer == alice), "{refused:?}");
+        assert!(
+            matches!(allowed, Command::Peer { command: PeerCommand::Offer { .. } | PeerCommand::Answer { .. }, .. }),
+            "{allowed:?}"
+        );
+        assert!(
+            matches!(refused, Command::Peer { peer, command: PeerCommand::Fail(..) } if *peer == alice),
+            "{refused:?}"
+        );
     }
 }
 

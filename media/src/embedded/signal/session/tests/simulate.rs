@@ -76,7 +76,10 @@ fn the_bandwidth_of_a_client_is_limited_until_it_says_zero() {
     let (mut world, alice) = world_with_alice();
     for (bits_per_second, expected) in [(500_000, Some(500)), (0, None)] {
         simulate(&mut world, &alice, Scenario::SubscriberBandwidth(bits_per_second));
-        let Some(Command::SetPermissions { permissions, .. }) = world.commands.last() else { panic!("no command") };
+        let Some(Command::Peer { command: PeerCommand::SetPermissions(permissions), .. }) = world.commands.last()
+        else {
+            panic!("no command")
+        };
         assert_eq!(permissions.subscribe_max_kbps, expected);
     }
 }

@@ -71,7 +71,9 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
 
     world.take_all();
     world.set_role("other", "ghost", Grants { hidden: true, ..Grants::default() });
-    assert!(world.commands.iter().any(|command| matches!(command, Command::Unsubscribe { peer, .. } if *peer == host)));
+    assert!(world.commands.iter().any(
+        |command| matches!(command, Command::Peer { peer, command: PeerCommand::Unsubscribe { .. } } if *peer == host)
+    ));
     let left = proto::participant_info::State::Disconnected.into();
     assert_eq!(updates(&world.take(&host)), [("other".to_owned(), left, 0)], "it is gone for the others");
 }
@@ -102,7 +104,7 @@ fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
         world
             .commands
             .iter()
-            .any(|command| matches!(command, Command::UnpublishTrack { track: of, .. } if *of == track))
+            .any(|command| matches!(command, Command::Peer { command: PeerCommand::UnpublishTrack { track: of, .. }, .. } if *of == track))
     );
     let told = world.take(&alice);
     assert!(matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str()));
@@ -157,7 +159,9 @@ fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() 
     let told = |world: &World| {
         let limits = world.commands.iter().filter_map(|command| match command {
             Command::AddPeer(peer) => Some(peer.permissions.subscribe_max_kbps),
-            Command::SetPermissions { permissions, .. } => Some(permissions.subscribe_max_kbps),
+            Command::Peer { command: PeerCommand::SetPermissions(permissions), .. } => {
+                Some(permissions.subscribe_max_kbps)
+            }
             _ => None,
         });
         limits.collect::<Vec<_>>()
@@ -189,7 +193,7 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     world.request(&alice, mute(false));
     assert!(!is_muted(&world), "it has followed, and unmutes by itself");
     let muted = world.commands.iter().filter_map(|command| match command {
-        Command::SetMuted { muted, .. } => Some(*muted),
+        Command::Peer { command: PeerCommand::SetMuted { muted, .. }, .. } => Some(*muted),
         _ => None,
     });
     assert_eq!(muted.collect::<Vec<_>>(), [true, false]);
