@@ -276,7 +276,12 @@ impl Tree {
         match reports.push(report, answer) {
             Pushed::Waits => {}
             Pushed::NeedsTicket => {
-                if self.system.cast(SystemMsg::Reports(room)).is_err() {
+                let (project, name) = room.split();
+                let ticket = || ProjectMsg::Reports(name.clone());
+                let is_sent = self.projects.get(&project).is_some_and(|running| running.cast(ticket()).is_ok());
+                // The root starts a project that does not run.
+                let start = || SystemMsg::Project { id: project, msg: Box::new(ticket()) };
+                if !is_sent && self.system.cast(start()).is_err() {
                     reports.clear();
                 }
             }

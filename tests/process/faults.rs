@@ -67,12 +67,16 @@ fn the_process_exits_with_1_when_its_writer_panics_and_a_restart_has_all_that_wa
 #[test]
 fn the_process_exits_with_1_when_its_root_actor_panics() {
     let deployment = Deployment::new();
-    let mut running = deployment.start_with(Some((VARIABLE, "system.report:1")));
+    let mut running = deployment.start_with(Some((VARIABLE, "system.followed_report:1")));
     running.room("standup", 600);
-    let token = running.token("standup", "alice", "host");
-    let join = |running: &Running| running.admin("POST", "/sandbox/join").json(json!({"token": token})).send().status;
-    assert_eq!(join(&running), 503);
+    let endpoint = json!({"input_type": "rtmp", "participant_identity": "studio"});
+    let endpoint = running.post("/v1/rooms/standup/ingress").json(endpoint).send().expect(201);
+    let connect = format!("/sandbox/ingress/{}/connect", endpoint["stream_key"].as_str().unwrap());
+    // Its join is recorded without the root, and the status of its endpoint is not.
+    assert_eq!(running.admin("POST", &connect).send().status, 503);
     assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
     assert!(deployment.log().contains("the actors ended by themselves"), "{}", deployment.log());
-    assert_eq!(join(&deployment.start()), 201);
+    let running = deployment.start();
+    running.get(&format!("/v1/ingress/{}", endpoint["ingress_id"].as_str().unwrap())).send().expect(200);
+    running.join(&running.token("standup", "alice", "host"));
 }

@@ -2,7 +2,7 @@
 
 use conclave_db::StoreError;
 use conclave_media::{MediaError, Report, ReportError, Survey};
-use conclave_model::{EndpointId, NamespacedRoom, ProjectId};
+use conclave_model::{EndpointId, ProjectId};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 
@@ -21,8 +21,6 @@ pub enum SystemMsg {
         /// The message to forward.
         msg: Box<ProjectMsg>,
     },
-    /// Reports of the media plane wait in the queue of a room.
-    Reports(NamespacedRoom),
     /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
     FollowedReport {
         /// The event that the media plane reports.
@@ -67,7 +65,6 @@ impl SystemMsg {
         match self {
             Self::Populate => "populate",
             Self::Project { .. } => "project",
-            Self::Reports(_) => "report",
             Self::FollowedReport { .. } => "followed_report",
             Self::DeliveriesQueued { .. } => "deliveries_queued",
             Self::MediaReturned => "media_returned",

@@ -162,10 +162,6 @@ impl Actor for SystemActor {
         match message {
             SystemMsg::Populate => self.populate(&me, state).await,
             SystemMsg::Project { id, msg } => self.send(&me, state, id, *msg),
-            SystemMsg::Reports(room) => {
-                let (project, room) = room.split();
-                self.send(&me, state, project, ProjectMsg::Reports(room));
-            }
             SystemMsg::FollowedReport { report, answer } => {
                 let (project, _) = report.room.split();
                 self.send(&me, state, project, ProjectMsg::FollowedReport { report, answer });
